@@ -152,9 +152,16 @@ def page() -> str:
             "Offload",
             "`--offload`. Bytes of each parameter of a shard that go to the host and come back in a step.",
             OFFLOADS,
-            {"down_bytes": "down [byte]", "up_bytes": "up [byte]"},
+            {
+                "states": "states on",
+                "weights": "weights on",
+                "down_bytes": "down [byte]",
+                "up_bytes": "up [byte]",
+            },
             "`activations:N` moves what N layers of every stage save for backward; `planner search\n"
-            "--offload activations` tries several N.",
+            "--offload activations` tries several N. Weights off the device come up for every gather, and\n"
+            "states and weights on disk, the node's NVMe, both ways besides; a search tries these where\n"
+            "nothing fits.",
         ),
         section(
             "Methods",

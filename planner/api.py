@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from planner.arguments import checked
-from planner.calibrate.constants import predictions_with, shipped_values
+from planner.calibrate.batches import predictions_with
+from planner.calibrate.constants import shipped_values
 from planner.calibrate.releases import named_runtime
 from planner.calibrate.runs.catalogue import shipped_catalogue
 from planner.calibrate.runs.table import read_runs

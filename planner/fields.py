@@ -157,7 +157,8 @@ JOB: Final = (
     ),
     Field(
         "optimizer", "name", "NAME", table="planner.techniques.optimizers:OPTIMIZERS", configured=True,
-        help="adamw, adam8bit, muon or sgd.", default="adamw", otherwise="adamw", elsewhere="optim",
+        help="adamw, adam8bit, dion, muon, sgd or shampoo.", default="adamw", otherwise="adamw",
+        elsewhere="optim",
     ),
     Field("state_dtype", "dtype", "DTYPE", "Dtype of optimizer states.", otherwise="the optimizer's"),
     Field("master_dtype", "dtype", "DTYPE", "Dtype of master weights.", otherwise="the optimizer's"),
@@ -193,6 +194,15 @@ JOB: Final = (
         "max_tokens_per_rank", "length", unit="token", most=2**27,
         help="Tokens of a sequence on a rank, with --seq-lens.", otherwise="seq-len / cp",
         elsewhere="max-seqlen-per-dp-cp-rank",
+    ),
+    Field(
+        "images", "count", most=4096, default=1, otherwise="1",
+        help="Images in a sequence, where the model has an encoder.",
+        elsewhere="images-per-sample num-images",
+    ),
+    Field(
+        "freeze_encoder", "switch", default=False,
+        help="Leave the encoder as it is, where the model has one.", elsewhere="freeze-vision-model",
     ),
     Field(
         "imbalance", "number", "X",
@@ -288,7 +298,8 @@ AXES: Final = (
     ),
     Field(
         "offload", "offload", "NAME", table="planner.techniques.offload:OFFLOADS", default="none",
-        help="What to keep in host memory: none, optimizer, or activations:N (N layers).",
+        help="What to keep off the device: none, optimizer, weights, activations:N (N layers), or on disk "
+        "optimizer-nvme, weights-optimizer-nvme, nvme.",
         elsewhere="cpu-offload optimizer-offload offload-optimizer",
     ),
     Field(

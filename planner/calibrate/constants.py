@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
-from planner.calibrate.pricing import Prediction, Price, cost_predictions
-from planner.calibrate.runs.defaults import PricedRun, Skip
+from planner.calibrate.runs.defaults import PricedRun
 from planner.inputs.fitted import REFERENCE, SHARE, all_constants, share_of_kin
 from planner.inputs.hardware import Accelerator, HardwareProfile, Pool
 from planner.inputs.record import Sourced
@@ -46,14 +46,42 @@ class WithConstants:
     _clusters: dict[tuple[int, str], HardwareProfile] = field(default_factory=dict)
     _accelerators: dict[int, Accelerator] = field(default_factory=dict)
     _kept: list[object] = field(default_factory=list)
+    _kin: dict[str, float] = field(default_factory=dict)
 
     def __call__(self, runs: Sequence[PricedRun]) -> list[PricedRun]:
         """Return the runs with their constants replaced."""
         return [replace(run, runtime=self.runtime(run), job=self.job(run)) for run in runs]
 
+    @cached_property
+    def _by_owner(self) -> dict[tuple[str, str], dict[str, float]]:
+        found: dict[tuple[str, str], dict[str, float]] = {}
+        for (scope, owner, name), value in self.values.items():
+            found.setdefault((scope, owner), {})[name] = value
+        return found
+
+    @cached_property
+    def _shares(self) -> dict[str, float]:
+        return {owner: value for (_, owner, name), value in self.values.items() if name == SHARE}
+
+    @cached_property
+    def sites(self) -> frozenset[str]:
+        """Sites that have constants."""
+        return frozenset(owner for scope, owner in self._by_owner if scope == "site")
+
     def owned(self, scope: str, owner: str) -> dict[str, float]:
         """Return the constants of one owner by name."""
-        return {key[2]: value for key, value in self.values.items() if key[:2] == (scope, owner)}
+        return self._by_owner.get((scope, owner), {})
+
+    def of_runtime(self, priced: PricedRun) -> Hashable:
+        """Return the constants of a run's runtime and era, but for what its row states."""
+        found = self.owned("runtime", priced.runtime.name) | self.owned("era", priced.era)
+        return frozenset(item for item in found.items() if item[0] not in priced.stated)
+
+    def of_cluster(self, priced: PricedRun) -> Hashable:
+        """Return the constants of a run's accelerators and of its site."""
+        pools = priced.job.hardware.pools
+        devices = tuple(frozenset(self.device(pool.accelerator).items()) for pool in pools)
+        return devices, frozenset(self.owned("site", priced.run.source).items())
 
     def runtime(self, priced: PricedRun) -> Runtime:
         """Return a run's runtime with the constants of runtime and era, but for what its row states."""
@@ -78,10 +106,11 @@ class WithConstants:
     def device(self, accelerator: Accelerator) -> dict[str, float]:
         """Return the constants of an accelerator, the share of its kin where it has no runs."""
         own = self.owned("accelerator", accelerator.name)
-        shares = {owner: value for (_, owner, name), value in self.values.items() if name == SHARE}
-        if not shares or SHARE in own or accelerator.name == REFERENCE:
+        if not self._shares or SHARE in own or accelerator.name == REFERENCE:
             return own
-        return {SHARE: share_of_kin(accelerator.arch, shares), **own}
+        if accelerator.arch not in self._kin:
+            self._kin[accelerator.arch] = share_of_kin(accelerator.arch, self._shares)
+        return {SHARE: self._kin[accelerator.arch], **own}
 
     def pool(self, pool: Pool, priced: PricedRun) -> Pool:
         """Return a pool with the constants of its accelerator and of the run's site."""
@@ -102,13 +131,3 @@ class WithConstants:
 
 def _shares(values: Mapping[str, float]) -> dict[str, Sourced]:
     return {name: Sourced(value, f"{value:.4g}", "", "fitted") for name, value in values.items()}
-
-
-def predictions_with(values: Values) -> Price:
-    """Return a pricing function with these constants."""
-    replaced = WithConstants(values)
-
-    def price(runs: Sequence[PricedRun]) -> list[Prediction | Skip]:
-        return cost_predictions(replaced(runs))
-
-    return price

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from planner.calibrate.constants import Key, Values, predictions_with
+from planner.calibrate.batches import predictions_with
+from planner.calibrate.constants import Key, Values
 from planner.calibrate.pricing import Prediction
 from planner.calibrate.runs.defaults import PricedRun
 from planner.errors import InputError, Problem

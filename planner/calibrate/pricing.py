@@ -128,11 +128,12 @@ def cost_predictions(runs: Sequence[PricedRun]) -> list[Prediction | Skip]:
         try:
             found |= dict(zip(places, batch_predictions(members), strict=True))
         except PlannerError as error:
-            found |= {place: _skip(runs[place], error) for place in places}
+            found |= {place: skipped(runs[place], error) for place in places}
     return [found[place] for place in range(len(runs))]
 
 
-def _skip(priced: PricedRun, error: PlannerError) -> Skip:
+def skipped(priced: PricedRun, error: PlannerError) -> Skip:
+    """Return why a run has no price."""
     return Skip(priced.run.id, in_row(priced.run, str(error)))
 
 

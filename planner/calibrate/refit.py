@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 
-from planner.calibrate.constants import SCOPES, Key, Values
+from planner.calibrate.constants import SCOPES, Key, Values, WithConstants
 from planner.calibrate.fit import ROWS_PER_FACTOR, fit, values_of
 from planner.calibrate.overlay import Overlay, predictions_of
 from planner.calibrate.pricing import Price
 from planner.calibrate.runs.defaults import PricedRun
 from planner.calibrate.stages import Stage, neutral_values, stages
-from planner.inputs.fitted import SHARE
 
 
 @dataclass
@@ -50,11 +49,21 @@ class Refit:
         if len(runs) < ROWS_PER_FACTOR * len(stage.factors):
             kept = [factor for factor in stage.factors if factor.key[0] != "site"]
             return values_of(kept, [factor.start for factor in kept])
-        owners = {(scope, owner(run)) for run in runs for scope, owner in SCOPES.items()}
-        used = tuple(
-            sorted((key, value) for key, value in fixed.items() if key[:2] in owners or key[2] == SHARE)
-        )
-        about = (stage.name, tuple(run.run.id for run in runs), used)
+        about = (stage.name, tuple(run.run.id for run in runs), constants_of(runs, fixed))
         if about not in self._known:
             self._known[about] = fit(runs, stage.factors, fixed, stage.measure, stage.soft).values
         return self._known[about]
+
+
+def constants_of(runs: Sequence[PricedRun], values: Values) -> Hashable:
+    """Return the constants that the prices of runs depend on, by what each run is.
+
+    Of other accelerators' shares that is what an accelerator without one of its own takes from them.
+    """
+    constants = WithConstants(values)
+    found: dict[Hashable, Hashable] = {}
+    for run in runs:
+        kind = tuple(owner(run) for owner in SCOPES.values())
+        if kind not in found:
+            found[kind] = constants.of_runtime(run), constants.of_cluster(run)
+    return tuple(found.items())

@@ -10,11 +10,14 @@ import typer
 from planner.cli.options import Format, OutputOptions, spread
 
 if TYPE_CHECKING:
-    from planner.inputs.jobs import TrainingJob
+    from planner.inputs.hardware import HardwareProfile
+    from planner.inputs.jobs import JobsFile, TrainingJob
     from planner.inputs.model import ModelSpec
     from planner.inputs.workload import Workload
     from planner.question.reading import Reading
+    from planner.report.cluster import SharedCluster
     from planner.runtimes._family import Runtime
+    from planner.search.cluster_jobs import Curve
     from planner.search.shares import Objective
 
 RESTART = 1380.0
@@ -28,28 +31,49 @@ def cluster(
     objective: Annotated[
         str,
         typer.Option(
-            metavar="NAME", help="What to minimise after lateness: completion (weighted) or makespan."
+            metavar="NAME",
+            help="What to minimise after lateness: completion (weighted), makespan or fairness.",
         ),
     ] = "completion",
+    changing: Annotated[
+        bool, typer.Option("--changing", help="Let shares change while jobs run, each change a restart.")
+    ] = False,
+    lose: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NODES",
+            help="Nodes lost: new shares of all jobs, by the job that is hit.",
+            show_default=False,
+        ),
+    ] = None,
+    nodes_return: Annotated[
+        str | None,
+        typer.Option(metavar="NODES", help="Nodes that come: new shares of all jobs.", show_default=False),
+    ] = None,
+    failures: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME", help="How often machines fail, with --lose: llama3, a log.", show_default=False
+        ),
+    ] = None,
 ) -> None:
     """Share one cluster among several jobs: accelerators, start and end of each, against a queue.
 
     Each job's time on each share is that of the best plan of its own searches. Exit code 1 means that a job
     fits on no share.
     """
-    from planner.cli.output import emit_document, emit_page, emit_rows
+    from planner.cli.cluster_change import cluster_change, present_jobs, read_change
     from planner.cli.progress import Progress
     from planner.errors import Infeasible
     from planner.inputs.jobs import load_jobs
     from planner.inputs.load_hardware import load_hardware
     from planner.question.reading import Reading
-    from planner.report.as_json import plain
-    from planner.report.cluster import SharedCluster, cluster_document, cluster_page, run_record
     from planner.search.cluster_jobs import curves_of
-    from planner.search.shares import equal_shares, planned, queue, small_moves
+    from planner.search.reconfigure import Times
 
     reading = Reading()
-    goal = reading.word("--objective", objective, ("completion", "makespan"))
+    goal = reading.word("--objective", objective, ("completion", "makespan", "fairness"))
+    change = read_change(reading, lose, nodes_return, failures)
     file = reading.attempt(load_jobs, jobs)
     reading.finish()
     if file is None or goal is None:
@@ -70,19 +94,51 @@ def cluster(
         homeless = [curve.task.name for curve in curves if not curve.task.options]
         if homeless:
             raise Infeasible(f"no share of the cluster has a plan that fits for {', '.join(homeless)}")
+        if change is not None:
+            present = present_jobs(file, profile, curves, parts)
+            times = Times(float(change.failures.device_mtbf), float(file.restart or RESTART))
+            cluster_change(file, present, change, times, profile.pool.gpus_per_node, shown)
+            return
         progress(0.9, "sharing the cluster")
-        tasks, aim = [curve.task for curve in curves], as_objective(goal)
-        runs = planned(tasks, file.gpus, aim)
+        told = shared(file, profile, curves, as_objective(goal), changing)
+    emit_shares(told, shown)
+
+
+def shared(
+    file: JobsFile, profile: HardwareProfile, curves: list[Curve], aim: Objective, changing: bool
+) -> SharedCluster:
+    """Return the shares of all jobs beside a queue, equal shares and shares that change."""
+    from planner.report.cluster import SharedCluster
+    from planner.search.fragments import crossings, pieces, small_moves
+    from planner.search.moving_shares import moving
+    from planner.search.shares import cost, equal_shares, planned, queue
+
+    tasks, restart = [curve.task for curve in curves], float(file.restart or RESTART)
+    runs, moved = planned(tasks, file.gpus, aim), moving(tasks, file.gpus, aim, restart)
+    if changing:
+        runs = min(runs, moved, key=lambda one: cost(one, aim, file.gpus))
     baselines = {
         "queue": queue(tasks, file.gpus),
-        "equal shares": equal_shares(tasks, file.gpus, float(file.restart or RESTART)),
+        "equal shares": equal_shares(tasks, file.gpus, restart),
+        "changing shares": moved,
     }
-    moves = small_moves(runs, file.gpus, profile.pool.gpus_per_node)
-    told = SharedCluster(file, curves, runs, baselines, moves, aim)
+    whole, pool = pieces(runs), profile.pool
+    domain = max(pool.gpus_per_node, int(pool.scaleup_domain))
+    moves = small_moves(whole, file.gpus, pool.gpus_per_node)
+    fragments = moves, crossings(whole, file.gpus, domain), domain
+    return SharedCluster(file, curves, runs, baselines, fragments, aim)
+
+
+def emit_shares(told: SharedCluster, shown: OutputOptions) -> None:
+    """Write shares and times of all jobs, in the format asked for."""
+    from planner.cli.output import emit_document, emit_page, emit_rows
+    from planner.report.as_json import plain
+    from planner.report.cluster import cluster_document, cluster_page, run_record
+
     if shown.output is Format.json:
         emit_document(cluster_document(told))
     elif shown.output is Format.csv:
-        rows = [plain(run_record(run, told)) for run in runs]
+        rows = [plain(run_record(run, told)) for run in told.runs]
         emit_rows([{name: row[name] for name in row if name != "plan"} for row in rows], shown.output)
     else:
         emit_page(cluster_page(told), shown.output)
@@ -90,7 +146,7 @@ def cluster(
 
 def as_objective(word: str) -> Objective:
     """Return the name of what is minimised."""
-    return "makespan" if word == "makespan" else "completion"
+    return "makespan" if word == "makespan" else "fairness" if word == "fairness" else "completion"
 
 
 def _parts(

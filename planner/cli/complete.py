@@ -41,6 +41,7 @@ cluster = completing(FIELDS["hardware"].names)
 runtime = completing(FIELDS["runtime"].names)
 part = completing(_parts)
 sync = completing(_techniques("sync", "SYNCS"))
+across = completing(_techniques("sync", "AXES"))
 compress = completing(_techniques("compress", "COMPRESSIONS"))
 
 

@@ -62,24 +62,55 @@ def goodput(
             show_default=False,
         ),
     ] = None,
+    failures: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Rate of failures: llama3, meta-a100 or a log as CSV; ranks the recoveries of the plan.",
+            show_default=False,
+        ),
+    ] = None,
+    recovery: Annotated[
+        str | None,
+        typer.Option(metavar="NAME[:TIME]", help="One recovery alone, with --failures.", show_default=False),
+    ] = None,
     storage: Annotated[
         str | None,
         typer.Option(
-            metavar="RATE", help="At which checkpoints are read, with --lose: 40GB/s.", show_default=False
+            metavar="RATE",
+            help="At which checkpoints are read and written, with --failures or --lose: 40GB/s.",
+            show_default=False,
         ),
     ] = None,
+    repair: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME",
+            help="Until lost nodes are back: says whether to wait for them.",
+            show_default=False,
+        ),
+    ] = None,
+    fully_reshardable: Annotated[
+        bool,
+        typer.Option(
+            "--fully-reshardable", help="Saved with Megatron's --dist-ckpt-optim-fully-reshardable."
+        ),
+    ] = False,
 ) -> None:
     """Tell how often a plan should save, and its days and cost where machines fail.
 
     Failures come at random and any accelerator stops the job, which goes on from its last checkpoint. With
+    --failures: its recoveries ranked by the expected time of a step. With
     --lose or --nodes-return: the best plan on what there is then, and whether the change pays. With
     --stragglers: what slow ranks cost, and whether backup workers or gradient codes pay. Exit
     code 1 tells that the plan breaks a rule or does not fit, or that the job never gets on.
     """
     from planner.cli.explain import priced, read_saved
-    from planner.cli.goodput_nodes import goodput_nodes
+    from planner.cli.goodput_nodes import NodeOptions, goodput_nodes
+    from planner.cli.goodput_recoveries import goodput_recoveries
     from planner.cli.goodput_stragglers import goodput_stragglers
     from planner.cli.output import emit_document, emit_page, emit_rows
+    from planner.cli.search_goodput import FailureOptions
     from planner.errors import Infeasible
     from planner.question.reading import Reading
     from planner.report.as_json import plain
@@ -88,12 +119,16 @@ def goodput(
     if stragglers is not None:
         goodput_stragglers(plan, stragglers, shown)
         return
-    if lose is not None or nodes_return is not None:
-        goodput_nodes(plan, lose, nodes_return, storage, shown)
+    if lose is not None or nodes_return is not None or repair is not None:
+        goodput_nodes(plan, NodeOptions(lose, nodes_return, storage, repair, fully_reshardable), shown)
         return
-    reading = Reading()
     texts = {"--checkpoint-time": checkpoint_time, "--restart-time": restart_time,
              "--device-mtbf": device_mtbf, "--interval": interval}  # fmt: skip
+    if failures is not None or recovery is not None:
+        own = [name for name, text in texts.items() if text is not None]
+        goodput_recoveries(plan, FailureOptions(failures, recovery, storage), own, shown)
+        return
+    reading = Reading()
     times = {name: seconds_of(reading, name, text) for name, text in texts.items()}
     for name in ("--checkpoint-time", "--restart-time"):
         if texts[name] is None:

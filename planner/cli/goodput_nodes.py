@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import typer
@@ -9,9 +10,18 @@ import typer
 from planner.cli.options import Format, OutputOptions
 
 
-def goodput_nodes(
-    plan: Path, lose: str | None, back: str | None, storage: str | None, shown: OutputOptions
-) -> None:
+@dataclass(frozen=True)
+class NodeOptions:
+    """Nodes that are lost or come back, as the user wrote it."""
+
+    lose: str | None
+    back: str | None
+    storage: str | None
+    repair: str | None
+    reshardable: bool
+
+
+def goodput_nodes(plan: Path, asked: NodeOptions, shown: OutputOptions) -> None:
     """Tell the best plan after nodes are lost or come back.
 
     Raises
@@ -22,21 +32,25 @@ def goodput_nodes(
         If no plan fits on what is left, or none loads the checkpoint.
     """
     from planner.cli.explain import priced, read_saved, request_of
+    from planner.cli.goodput import seconds_of
     from planner.cli.output import emit_document, emit_page, emit_rows
     from planner.cli.progress import Progress
     from planner.cli.search_goodput import read_rate
     from planner.errors import Infeasible
     from planner.question.reading import Reading
     from planner.report.nodes import nodes_document, nodes_page
-    from planner.search.nodes import KEPT, after_change
+    from planner.search.nodes import Left, after_change
 
     reading = Reading()
-    fewer, more = reading.count("--lose", lose), reading.count("--nodes-return", back)
-    if lose is not None and back is not None:
+    fewer, more = reading.count("--lose", asked.lose), reading.count("--nodes-return", asked.back)
+    repair = seconds_of(reading, "--repair", asked.repair)
+    if asked.lose is None and asked.repair is not None:
+        reading.fault("--repair", "no --lose", "--lose NODES, whose repair it is")
+    if asked.lose is not None and asked.back is not None:
         reading.fault("--nodes-return", "--lose too", "one of the two")
-    if storage is None:
+    if asked.storage is None:
         reading.fault("--storage", "nothing", "the rate of the storage of checkpoints, such as 40GB/s")
-    rate = read_rate(storage, reading)
+    rate = read_rate(asked.storage, reading)
     reading.finish()
     saved = read_saved(plan)
     answer = priced(saved, plan)
@@ -48,10 +62,9 @@ def goodput_nodes(
     if gpus > most:
         reading.fault("--nodes-return", str(more), f"at most {most:.0f} accelerators in all")
     reading.finish()
-    fixed: dict[str, object] = {name: int(getattr(saved.plan, name)) for name in KEPT}
     with Progress(shown.quiet, shown.verbose) as progress:
         progress(0.0, f"searching {gpus} accelerators")
-        found = after_change(answer, request_of(saved), gpus, rate or 1.0, fixed)
+        found = after_change(answer, request_of(saved), Left(gpus, rate or 1.0, asked.reshardable, repair))
     if found is None:
         raise Infeasible(f"no plan on {gpus:,} accelerators fits and loads the checkpoint")
     if shown.output is Format.json:

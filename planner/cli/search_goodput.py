@@ -11,9 +11,13 @@ import typer
 from planner.cli.options import Format, OutputOptions
 
 if TYPE_CHECKING:
+    from planner.cost.reliability import Reliable
+    from planner.plan import Plan
     from planner.question.launched import Launch
     from planner.question.question import Question
     from planner.question.reading import Reading
+    from planner.runtimes._family import Job
+    from planner.runtimes._saving import Saving
     from planner.search.goodput import Conditions, Reckoned
     from planner.search.request import SearchRequest
     from planner.techniques.recovery import Recovery
@@ -40,7 +44,7 @@ class FailureOptions:
         _option(
             "recovery",
             "NAME[:TIME]",
-            "restart, in-memory, elastic or torchft, and its pause. [default: best]",
+            "restart, in-memory, elastic, torchft, checkfree ..., and its pause. [default: best]",
         ),
     ] = None
     storage: Annotated[
@@ -62,9 +66,7 @@ def read_conditions(options: FailureOptions, request: SearchRequest, **unused: o
     InputError
         With every option that is missing, wrong, or there for another objective.
     """
-    from planner.inputs.failures import load_failures
     from planner.question.reading import Reading
-    from planner.search.goodput import Conditions
 
     reading, objective, method = Reading(), request.objective, request.workload.method
     if objective != "goodput":
@@ -80,13 +82,44 @@ def read_conditions(options: FailureOptions, request: SearchRequest, **unused: o
         reading.fault(
             "--objective", f"goodput with --method {method}", "--method full, whose state is counted"
         )
+    return conditions_of(options, reading)
+
+
+def conditions_of(options: FailureOptions, reading: Reading) -> Conditions:
+    """Return what is known of failures, of options that belong together.
+
+    Raises
+    ------
+    InputError
+        With every option that is wrong, and the faults noted before.
+    """
+    from planner.inputs.failures import load_failures
+    from planner.search.goodput import Conditions
+
     rate = read_rate(options.storage, reading)
     profile = reading.attempt(load_failures, options.failures or "llama3", "--failures")
-    found = _recoveries(options.recovery, reading)
+    found, steps = _recoveries(options.recovery, reading)
     reading.finish()
     if rate is None or profile is None:
         raise AssertionError("a fault was not told")
-    return Conditions(profile, found, rate)
+    return Conditions(profile, found, rate, steps)
+
+
+def check_reckoned(found: Reckoned) -> None:
+    """Refuse plans that no recovery keeps going.
+
+    Raises
+    ------
+    Infeasible
+        If there is none, with why.
+    """
+    from planner.errors import Infeasible
+
+    if not found.plans:
+        why = "; ".join(f"{name}: {reason}" for name, reason in found.refused.items())
+        raise Infeasible(
+            f"no plan gets on with its failures ({why or 'it fails before the next checkpoint'})"
+        )
 
 
 def read_rate(text: str | None, reading: Reading) -> float | None:
@@ -106,18 +139,36 @@ def read_rate(text: str | None, reading: Reading) -> float | None:
     return value
 
 
-def _recoveries(text: str | None, reading: Reading) -> tuple[Recovery, ...]:
+def _recoveries(text: str | None, reading: Reading) -> tuple[tuple[Recovery, ...], float | None]:
+    """Return the recoveries to compare, those of runners unless one is named, and steps of learning."""
     from planner.cli.goodput import seconds_of
     from planner.techniques.recovery import RECOVERIES
 
     if text is None:
-        return tuple(RECOVERIES.values())
-    name, colon, time = text.partition(":")
+        return tuple(one for one in RECOVERIES.values() if one.runner), None
+    name, _, rest = text.partition(":")
     found = reading.named("--recovery", name, RECOVERIES)
-    pause = seconds_of(reading, "--recovery", time) if colon else None
     if found is None:
-        return ()
-    return (found if pause is None else replace(found, pause=pause),)
+        return (), None
+    if rest.strip().lower().endswith("steps"):
+        return (found,), _learning(found, rest.strip()[: -len("steps")], text, reading)
+    pause = seconds_of(reading, "--recovery", rest) if rest or text.endswith(":") else None
+    return (found if pause is None else replace(found, pause=pause),), None
+
+
+def _learning(found: Recovery, count: str, text: str, reading: Reading) -> float | None:
+    """Return steps of learning that a recovery costs, or note that they are none, or that it costs none."""
+    if found.learning[1] == 0:
+        reading.fault("--recovery", repr(text), f"a time: {found.name} changes no result", found.name)
+        return None
+    try:
+        steps = float(count)
+    except ValueError:
+        steps = -1.0
+    if not 0 <= steps < 1e9:
+        reading.fault("--recovery", repr(text), f"steps from 0, such as {found.name}:20steps")
+        return None
+    return steps
 
 
 def emit_reckoned(found: Reckoned, shown: OutputOptions, several: tuple[bool, bool]) -> None:
@@ -133,6 +184,54 @@ def emit_reckoned(found: Reckoned, shown: OutputOptions, several: tuple[bool, bo
         emit_page(goodput_answer(found, several), shown.output)
 
 
+def saving_of(best: Reliable) -> Saving:
+    """Return what the launch files say of checkpoints and failures."""
+    from planner.runtimes._saving import Saving
+
+    return Saving(
+        steps=best.far_steps,
+        behind=best.writes_behind,
+        recovery=best.recovery.name,
+        near_steps=best.near_steps if best.copies_near else None,
+        per_node=best.answer.job.hardware.pool.gpus_per_node,
+        gpus=best.gpus,
+    )
+
+
+def write_groups(best: Reliable, asked: Question, launch: Launch) -> None:
+    """Write the launch files of torchft's replica groups: a folder for each.
+
+    Raises
+    ------
+    UnsupportedPlan
+        If the runtime cannot run a group alone.
+    """
+    from planner.cli.launch import priced
+    from planner.question.launch import wanted_target, write_files
+    from planner.runtimes.torchtitan.semi_sync import SemiSync, semi_sync_runtime
+
+    answer, groups = best.answer, int(best.replicas)
+    plan, job = group_of(best)
+    names = asked.names(job.hardware)
+    alone = priced(plan, job, answer.runtime, names)
+    for number in range(groups):
+        way = SemiSync("", 1, 1, 0, False, groups, number, best.mode_step - answer.step, least=1)
+        runtime = semi_sync_runtime(answer.runtime, way)
+        place = replace(launch, out=launch.out / f"group-{number}")
+        wanted = replace(wanted_target(place, answer.runtime), runtime=runtime)
+        typer.echo(write_files(replace(alone, runtime=runtime), names, wanted, place), err=True)
+
+
+def group_of(best: Reliable) -> tuple[Plan, Job]:
+    """Return the plan and the job of one of torchft's replica groups."""
+    answer, groups = best.answer, int(best.replicas)
+    work = answer.job.workload
+    shared = work.model_copy(update={"global_batch": work.global_batch // groups})
+    job = replace(answer.job, gpus=best.gpus // groups, workload=shared)
+    dp = answer.plan.dp / groups
+    return replace(answer.plan, dp=dp, zero_shards=dp * answer.plan.cp), job
+
+
 def search_goodput(
     asked: Question,
     request: SearchRequest,
@@ -144,23 +243,21 @@ def search_goodput(
     from planner.cli.launch import write_best
     from planner.cli.progress import Progress
     from planner.cli.search import emit_search
-    from planner.errors import Infeasible
-    from planner.launchers._saving import Saving
     from planner.search.goodput import ranked_by_goodput
 
     with Progress(shown.quiet, shown.verbose) as progress:
         found = ranked_by_goodput(request, conditions, progress)
-    if not found.plans and not found.result.plans:
+    if not found.plans and found.result is not None and not found.result.plans:
         emit_search(found.result, replace(request, objective="time"), shown, asked.defaults)
         raise typer.Exit(1)
-    if not found.plans:
-        why = "; ".join(f"{name}: {reason}" for name, reason in found.refused.items())
-        raise Infeasible(
-            f"no plan gets on with its failures ({why or 'it fails before the next checkpoint'})"
-        )
+    check_reckoned(found)
     several = len(request.clusters) > 1, len(request.gpu_counts) > 1
     emit_reckoned(found, shown, several)
     best, (save, launch, force) = found.plans[0], files
     if launch is not None:
-        launch = replace(launch, saving=Saving(best.far_steps, best.writes_behind, best.recovery.name))
-    write_best(best.answer, asked, save, launch, force)
+        launch = replace(launch, saving=saving_of(best))
+    if launch is not None and best.recovery.name == "torchft":
+        write_best(best.answer, asked, save, None, force)
+        write_groups(best, asked, launch)
+    else:
+        write_best(best.answer, asked, save, launch, force)

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from planner.cli import complete
 from planner.cli.options import Format, JobOptions, OutputOptions, PlanOptions
+from planner.errors import nearest
 
 if TYPE_CHECKING:
+    from planner.inputs.sites import SitesProfile
     from planner.question.job import JobAsked
     from planner.question.launched import Launch
     from planner.question.reading import Reading
-    from planner.runtimes.torchtitan.semi_sync import SemiSync
-    from planner.search.sites.rank import Ranked, SitesResult
     from planner.search.sites.request import SitesRequest
     from planner.techniques.sync import Sync
 
@@ -35,9 +35,21 @@ class SiteOptions:
         typer.Option(
             "--sync",
             metavar="NAME",
-            help="How sites synchronise: ddp, local-sgd, diloco, streaming, eager, diloco-x, co2, edit, "
-            "a-edit, noloco, sparseloco, des-loc, qsr, flexdemo or swarm. [default: those with a runner]",
+            help="How sites synchronise: ddp, stages, local-sgd, diloco, streaming, eager, diloco-x, co2, "
+            "edit, a-edit, noloco, sparseloco, des-loc, qsr, flexdemo, swarm, skippipe, spes or one-byte. "
+            "[default: those with a runner]",
             autocompletion=complete.sync,
+            show_default=False,
+        ),
+    ] = None
+    across: Annotated[
+        str | None,
+        typer.Option(
+            "--across",
+            metavar="AXIS",
+            help="What crosses sites: outer (copies that exchange after inner steps), data (data "
+            "parallelism at every step) or stages (of one pipeline). [default: the search chooses]",
+            autocompletion=complete.across,
             show_default=False,
         ),
     ] = None
@@ -65,7 +77,7 @@ class SiteOptions:
     @property
     def given(self) -> bool:
         """Whether any of them is."""
-        return any(value is not None for value in (self.sync, self.inner_steps, self.compress))
+        return any(value is not None for value in (self.sync, self.across, self.inner_steps, self.compress))
 
 
 @dataclass(frozen=True)
@@ -98,7 +110,7 @@ def is_over_sites(job: JobOptions, options: SiteOptions) -> bool:
     if options.given and not found:
         option = next(
             f"--{name.replace('_', '-')}"
-            for name in ("sync", "inner_steps", "compress")
+            for name in ("sync", "across", "inner_steps", "compress")
             if getattr(options, name) is not None
         )
         where = ", ".join(names) or "nothing"
@@ -113,6 +125,7 @@ def search_over_sites(
     """Rank the ways to train over the sites of a file."""
     from planner.cli.output import emit_document, emit_page, emit_rows
     from planner.cli.progress import Progress
+    from planner.cli.sites_files import write_sites
     from planner.report.sites import sites_document, sites_page, way_document
     from planner.search.sites.rank import search_sites
 
@@ -173,7 +186,7 @@ def read_sites(
     _refuse_others(job, asked, reading)
     axes = read_axes(plan.said, reading)
     risk = read_value("oom_risk", asked.oom_risk, reading)
-    syncs = read_syncs(options.sync, reading)
+    syncs = read_syncs(options.sync, options.across, reading)
     steps = read_steps(options.inner_steps, reading)
     packed = reading.attempt(read_compression, options.compress) if options.compress is not None else None
     first = found[0].sites[0].cluster if found is not None else "dgx-h100"
@@ -181,6 +194,7 @@ def read_sites(
     known = read_job(inner.said, reading)
     allowed = allowed_settings(asked.allow, reading)
     batch = whole_batch(known, found[0].replicas, job, reading) if found and known else None
+    syncs = _with_parts(syncs, known, found, is_named(options.sync), reading)
     reading.finish()
     if found is None or known is None or risk is None or steps is None or syncs is None or batch is None:
         raise AssertionError("a fault was not told")
@@ -212,8 +226,9 @@ def _refuse_others(job: JobOptions, asked: SitesAsked, reading: Reading) -> None
     for name, value in asked.others.items():
         if value is not None and value is not False:
             reading.fault(f"--{name}", "a search over sites", "a search of one cluster")
-    if asked.launch is not None and asked.launch.target not in (None, RUNTIME):
-        reading.fault("--target", str(asked.launch.target), "files of several sites", RUNTIME)
+    own = (job.runtime or [RUNTIME])[0]
+    if asked.launch is not None and asked.launch.target not in (None, own):
+        reading.fault("--target", str(asked.launch.target), "files of several sites for the runtime", own)
     if job.gpus is not None:
         reading.fault("--gpus", job.gpus, "none: the file of sites says how many")
     if job.price:
@@ -237,15 +252,47 @@ def whole_batch(known: JobAsked, replicas: int, job: JobOptions, reading: Readin
     return less
 
 
-def read_syncs(texts: list[str] | None, reading: Reading) -> tuple[Sync, ...] | None:
-    """Return the methods that are compared: those named, or all."""
-    from planner.techniques.sync import SYNCS
+def read_syncs(texts: list[str] | None, across: str | None, reading: Reading) -> tuple[Sync, ...] | None:
+    """Return the methods that are compared: those named, or all, of the axis that is to cross sites."""
+    from planner.techniques.sync import AXES, SYNCS
 
-    if not texts or [text.strip().lower() for text in texts] == ["all"]:
-        return tuple(SYNCS.values())
+    axis = across.strip().lower() if across is not None else None
+    if axis is not None and axis not in AXES:
+        reading.fault("--across", str(across), f"one of {', '.join(AXES)}", nearest(axis, tuple(AXES)))
+        return None
+    if not texts or not is_named(texts):
+        return tuple(one for one in SYNCS.values() if axis in (None, one.axis))
     found = [reading.named("--sync", text, SYNCS) for text in texts]
+    if None in found:
+        return None
     known = tuple(dict.fromkeys(one.name for one in found if one is not None))
-    return tuple(SYNCS[name] for name in known) if None not in found else None
+    for name in known:
+        if axis not in (None, SYNCS[name].axis):
+            near = f"--across {SYNCS[name].axis}"
+            reading.fault("--sync", name, f"a method in which {axis} crosses sites", near)
+    return tuple(SYNCS[name] for name in known)
+
+
+def is_named(texts: list[str] | None) -> bool:
+    """Whether methods are named one by one."""
+    return bool(texts) and [text.strip().lower() for text in texts or ()] != ["all"]
+
+
+def _with_parts(
+    syncs: tuple[Sync, ...] | None,
+    known: JobAsked | None,
+    found: tuple[SitesProfile, Any] | None,
+    named: bool,
+    reading: Reading,
+) -> tuple[Sync, ...] | None:
+    """Return the methods for which the model has what they share out; note those that were named without."""
+    if syncs is None or known is None or found is None:
+        return syncs
+    lacks = {one.name: one.parts(known.model, found[0].replicas).lacks for one in syncs}
+    for name, what in lacks.items():
+        if what and named:
+            reading.fault("--sync", f"{name} for {known.model.name}", f"a model with {what}")
+    return tuple(one for one in syncs if not lacks[one.name])
 
 
 def read_steps(text: str | None, reading: Reading) -> tuple[int, ...] | None:
@@ -260,51 +307,3 @@ def read_steps(text: str | None, reading: Reading) -> tuple[int, ...] | None:
         reading.fault("--inner-steps", str(most), f"at most {MOST_STEPS:,}", str(MOST_STEPS))
         return None
     return tuple(sorted({steps for span in spans for steps in steps_between(*span)}))
-
-
-def write_sites(result: SitesResult, request: SitesRequest, job: JobOptions, launch: Launch) -> None:
-    """Write the launch files of the best way: a folder for each replica.
-
-    Raises
-    ------
-    UnsupportedPlan
-        If no runner is known for it, or the runner refuses it.
-    """
-    from planner.errors import UnsupportedPlan
-    from planner.question.launch import wanted_target, write_files
-    from planner.report.plan_file import Names
-    from planner.runtimes.torchtitan.semi_sync import semi_sync_runtime
-
-    best = result.ranked[0]
-    if best.refused:
-        raise UnsupportedPlan(f"{best.sync.name}: {'; '.join(best.refused)}")
-    if request.runtime.name != RUNTIME:
-        raise UnsupportedPlan(f"files of several sites are not written for {request.runtime.name}")
-    replica = 0
-    for site in request.profile.sites:
-        answer = best.plans[site.name]
-        for number in range(site.replicas):
-            folder = site.name if site.replicas == 1 else f"{site.name}-{number}"
-            runtime = semi_sync_runtime(answer.runtime, semi_sync_of(best, request, replica))
-            place = replace(launch, out=launch.out / folder)
-            wanted = replace(wanted_target(place, answer.runtime), runtime=runtime)
-            names = Names(job.model, site.cluster, None, request.memory_limit)
-            typer.echo(write_files(replace(answer, runtime=runtime), names, wanted, place), err=True)
-            replica += 1
-
-
-def semi_sync_of(best: Ranked, request: SitesRequest, replica: int) -> SemiSync:
-    """Return a way in torchft's words, for one replica."""
-    from planner.runtimes.torchtitan.semi_sync import SemiSync
-
-    way, timing = best.price.way, best.price.timing
-    return SemiSync(
-        method=way.sync.runners[request.runtime.name],
-        steps=way.steps,
-        fragments=timing.fragments,
-        delay=timing.delay,
-        quantize=bool(way.packed.how.runners[request.runtime.name]),
-        replicas=request.profile.replicas,
-        replica=replica,
-        exchange=sum(best.price.exchanges),
-    )

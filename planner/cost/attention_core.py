@@ -147,8 +147,12 @@ def split_softmax(rows: Num) -> Num:
     return result
 
 
-def mean_keys(seq: float, window: int | None, chunked: bool, document: float | None = None) -> Num:
-    """Keys that a query sees in the mean: causal, within a sliding window or a chunk, in its document. [-]
+def mean_keys(
+    seq: float, window: int | None, chunked: bool, document: float | None = None, causal: bool = True
+) -> Num:
+    """Keys that a query sees in the mean, within a sliding window or a chunk, in its document. [-]
+
+    All before it where it is ``causal``, else all.
 
     Examples
     --------
@@ -159,4 +163,6 @@ def mean_keys(seq: float, window: int | None, chunked: bool, document: float | N
     """
     seq = min(seq, float(document or seq))
     reach = min(seq, float(window or seq))
+    if not causal:
+        return reach
     return visible_keys(reach, reach, reach) if chunked else visible_keys(seq, seq, reach)

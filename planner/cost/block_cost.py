@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, fields
 
 import numpy as np
 from numpy.typing import NDArray
 
 from planner.cost import communication
+from planner.cost.attention_backward import attention_backward_bytes
 from planner.cost.attention_core import SCORES_KEPT
 from planner.cost.blocks import (
     block_operators,
@@ -19,11 +19,13 @@ from planner.cost.blocks import (
 )
 from planner.cost.communication import BlockExchanges, block_exchanges, edge_exchange
 from planner.cost.dispatched import routed_bytes
+from planner.cost.encoders import encoder_piece
 from planner.cost.exchange import Exchange
 from planner.cost.expert_host import host_floor_and_idle, local_experts
 from planner.cost.graphs import layer_graph_bytes
 from planner.cost.layer_floor import FORWARD_SHARE, floored_passes, layer_floor
-from planner.cost.operators import Operator, Pricer
+from planner.cost.operators import Operator, Pricer, largest, total
+from planner.cost.stages import ENCODER
 from planner.formulas.launches import launched_seconds
 from planner.numeric import Num, maximum, some, where
 from planner.runtimes._traits import Traits
@@ -108,10 +110,9 @@ class LayerDetail:
 
 @dataclass(frozen=True)
 class PricedLayer:
-    """A layer's operators and communication, before a recompute choice.
+    """A layer's operators and messages; ``attending`` are the bytes of attention's backward if counted.
 
-    ``spared`` need not run again; ``routed`` are the bytes of tokens that came from other ranks, ``floor``
-    the least time of both passes.
+    ``spared`` need not run again; ``routed`` are bytes of others' tokens, ``floor`` the least seconds.
     """
 
     operators: tuple[Operator, ...]
@@ -120,26 +121,11 @@ class PricedLayer:
     spared: Operator | None = None
     routed: Num = 0.0
     floor: Num = 0.0
-
-
-def total(operators: Iterable[Operator], field: str) -> Num:
-    """Sum of one field over operators."""
-    result: Num = 0.0
-    for operator in operators:
-        result = result + getattr(operator, field)
-    return result
-
-
-def largest(operators: Iterable[Operator], field: str) -> Num:
-    """Largest of one field over operators."""
-    result: Num = 0.0
-    for operator in operators:
-        result = maximum(result, getattr(operator, field))
-    return result
+    attending: Num = 0.0
 
 
 def priced_layer(pricer: Pricer, name: str) -> PricedLayer:
-    """Price the block called ``name``, or ``embedding``, ``head``, ``tied_head`` or ``prediction``."""
+    """Price the block called ``name``, or an end, or the encoder whole."""
     model = pricer.case.model
     if name in model.blocks:
         block = model.blocks[name]
@@ -148,7 +134,10 @@ def priced_layer(pricer: Pricer, name: str) -> PricedLayer:
         spared = spared_product(pricer, block, operators)
         exchanges = block_exchanges(pricer, block, operators)
         routed, floor = routed_bytes(pricer, block.ffn), layer_floor(pricer, block)
-        return PricedLayer(tuple(operators), exchanges, experts, spared, routed, floor)
+        last = routed, floor, attention_backward_bytes(pricer, block, operators)
+        return PricedLayer(tuple(operators), exchanges, experts, spared, *last)
+    if name == ENCODER and model.encoder is not None:
+        return PricedLayer(*encoder_piece(pricer, model.encoder))
     ends = {
         "embedding": embedding_operators,
         "head": head_operators,
@@ -240,9 +229,8 @@ def again(layer: PricedLayer, choice: RecomputeChoice, pricer: Pricer) -> Again:
 
 
 LAYER_LAUNCHES = 14.0
-"""Kernels that a pass of a layer with kept scores launches: two norms, four products and two batched ones,
-softmax, its dropout, a copy, an activation and two residual additions. [-]
-"""
+"""Kernels of a layer's pass with kept scores: two norms, four products and two batched ones, softmax, its
+dropout, a copy, an activation and two residual additions. [-]"""
 
 
 def forward_host_seconds(layer: PricedLayer, traits: Traits) -> Num:
@@ -283,9 +271,9 @@ def _pass_bytes(layer: PricedLayer, choice: RecomputeChoice, pricer: Pricer, fre
     """Bytes kept from forward to backward, and those that exist besides while backward runs. [byte]"""
     everything = total(layer.operators, "kept") + total(layer.operators, "saved")
     held = _left(layer, choice, pricer) if choice.whole_layer else everything - freed
-    return held + message_bytes_kept(layer, choice, pricer), everything - held + largest(
-        layer.operators, "result"
-    )
+    besides = everything - held + largest(layer.operators, "result")
+    besides = maximum(besides, layer.attending - held) if some(layer.attending) else besides
+    return held + message_bytes_kept(layer, choice, pricer), besides
 
 
 def layer_cost(layer: PricedLayer, choice: RecomputeChoice, pricer: Pricer) -> LayerCost:

@@ -136,6 +136,22 @@ class Case:
         """Rate of the host link, one direction; endless where nobody says, and then refused. [byte/s]"""
         return float(self.pool.accelerator.host_link or math.inf)
 
+    @property
+    def node_ranks(self) -> int:
+        """Ranks that share a node's memory, processors and disks. [-]"""
+        return min(self.pool.gpus_per_node, self.job.gpus)
+
+    @property
+    def hosts_gradients(self) -> bool:
+        """Whether gradients rest on the host, where they are stepped, and pass through the device alone."""
+        leave = self.offload.fetches or (self.offload.optimizer and self.engine.hosts_gradients)
+        return leave and self.sharding.shards_gradients
+
+    @property
+    def host_gradient_bytes(self) -> float:
+        """Bytes of a gradient that goes down to the host that steps it. [byte]"""
+        return self.gradient_bytes if self.offload.fetches else self.offload.down_bytes
+
     @cached_property
     def tiers(self) -> tuple[Tier, ...]:
         """The interconnect, at the rates that nccl-tests reach."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from planner.cost.case import Case, head_ranks
 from planner.cost.exchange import ACTIVATION_BYTES, Exchange
+from planner.cost.lengths_dealt import is_by_length, sent_share
 from planner.formulas.overlap import exposed_seconds
 from planner.inputs.model import Attention, LatentAttention
 from planner.numeric import Num, ceil, maximum, where
@@ -98,6 +99,12 @@ def context_exchange(pricer: Pricer, mixer: Attention | LatentAttention, attenti
     found = Exchange()
     for leg in legs(pricer.case, pricer.plan, pricer.tokens, mixer):
         found = found + leg_exchange(pricer.case, leg, attention)
+    if is_by_length(pricer.case):
+        share = sent_share(pricer.case, pricer.plan)
+        found = Exchange(
+            *(share * part for part in (found.forward, found.backward)),
+            *(share * part for part in (found.forward_sent, found.backward_sent)),
+        )
     return found
 
 

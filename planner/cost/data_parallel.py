@@ -3,123 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from planner.cost.case import Case, filled_expert_shards, kept_attention, piped
+from planner.cost import zeropp
+from planner.cost.case import Case, kept_attention, piped
 from planner.cost.memory import StageWeights
-from planner.cost.padding import expert_padding, head_elements, pads_rows, stage_padding
-from planner.cost.peaks import gathered_bytes
 from planner.cost.rounds import BACKWARD_SHARE, copies_at_once, exposed_by_rounds, gatherings, reductions
-from planner.formulas.collectives import pieces_seconds, ring_sent_bytes
+from planner.cost.shard_groups import ShardGroup, groups, pass_seconds
+from planner.cost.whole_matrices import exchanged_share
+from planner.formulas.collectives import ring_sent_bytes
 from planner.formulas.overlap import exposed_seconds, wait_seconds
-from planner.numeric import Num, maximum, minimum, some, where
+from planner.numeric import Num, maximum, minimum, where
 from planner.plan import Plan
 from planner.techniques.engines._family import GATHERED_BYTES
-
-
-@dataclass(frozen=True)
-class ShardGroup:
-    """Ranks that hold the same weights.
-
-    Parameters
-    ----------
-    params : Num
-        Weights that learn on each rank. [element]
-    gathered : Num
-        Bytes of all weights on each rank, gathered. [byte]
-    shards : Num
-        Ranks over which states are spread. [-]
-    replicas : Num
-        Copies of that, reduced among one another. [-]
-    stride : Num
-        Distance between neighbours of a shard group. [-]
-    messages : Num
-        Pieces in which they travel. [-]
-    kept : Num
-        Share of the weights that stays gathered from forward to backward. [-]
-    """
-
-    params: Num
-    gathered: Num
-    shards: Num
-    replicas: Num
-    stride: Num
-    messages: Num
-    kept: Num = 0.0
-
-    @property
-    def replicated(self) -> bool:
-        """Whether some plan of the batch reduces among replicas."""
-        return some(self.replicas > 1)
-
-
-def groups(case: Case, plan: Plan, held: StageWeights) -> list[ShardGroup]:
-    """Return the ranks that share the weights outside experts, dp · cp, and those that share experts."""
-    whole_bytes = _gathered(case, held.trained, held.stored)
-    units = messages(case, plan, whole_bytes)
-    replicas = plan.dp * plan.cp / plan.zero_shards
-    padding, kept = _padding(case, plan, held)
-    whole = whole_bytes + GATHERED_BYTES * padding
-    share = GATHERED_BYTES * kept / maximum(whole, 1.0)
-    dense = ShardGroup(held.trained + padding, whole, plan.zero_shards, replicas, plan.tp, units, share)
-    if not case.has_experts:
-        return [dense]
-    sharded = case.sharding.stage > 0
-    shards, replicas = (plan.expert_shards, replicas) if sharded else (1.0, plan.expert_dp)
-    filled = plan.expert_shards / filled_expert_shards(case, plan) if sharded else 1.0
-    if sharded and pads_rows(case) and not case.traits.experts.stacked:
-        filled = expert_padding(case, plan)
-    trained = held.expert_trained * filled
-    whole_bytes = filled * _gathered(case, held.expert_trained, held.expert_stored)
-    return [dense, ShardGroup(trained, whole_bytes, shards, replicas, plan.ep * plan.etp, units)]
-
-
-def _padding(case: Case, plan: Plan, held: StageWeights) -> tuple[Num, Num]:
-    """Elements that padding adds outside routed experts, and those that stay gathered. [element]"""
-    if not pads_rows(case):
-        return 0.0, 0.0
-    padding = stage_padding(case, plan, held.counts)
-    if not case.engine.keeps_head or case.sharding.keeps_gathered:
-        return padding, 0.0
-    return padding, where(plan.pp > 1, 0.0, head_elements(case, plan, held.counts))
-
-
-def _gathered(case: Case, trained: Num, stored: Num) -> Num:
-    """Bytes to gather: all weights where they are sharded, else those that the optimizer has stepped."""
-    if case.sharding.shards_parameters:
-        return gathered_bytes(case, trained, stored)
-    return GATHERED_BYTES * trained
-
-
-LAYER_PRODUCTS = 7.0
-"""Weights of products in a layer: four of attention, three of the feed-forward. [-]"""
-
-LAYER_PARAMETERS = 9.0
-"""Parameters of a layer: those of its products, and two norms. [-]"""
-
-
-def messages(case: Case, plan: Plan, gathered: Num) -> Num:
-    """Pieces in which sharded weights travel: layers, prefetch buckets, or what each owner has. [-]
-
-    References
-    ----------
-    .. [1] InternEvo, ``internlm/solver/optimizer/hybrid_zero_optim.py``, ``_partition_param_list`` and
-       ``broadcast_params``: whole parameters have owners, and each owner broadcasts its own.
-    .. [2] DeepSpeed, ``deepspeed/runtime/zero/partitioned_param_coordinator.py``, ``fetch_sub_module``: whole
-       parameters are prefetched until they fill a bucket, so that a large one is a piece of its own.
-    .. [3] nanotron 0e0a27ea, ``src/nanotron/optim/zero.py``, ``_all_gather_params``: the parts of every
-       parameter in one list, which NCCL gathers as a group of calls.
-    """
-    layers = case.model.num_layers / plan.pp
-    if not case.sharding.shards_parameters:
-        if not case.sharding.shards_optimizer or case.engine.states == "buffer":
-            return 1.0
-        every = LAYER_PARAMETERS * layers
-        return minimum(plan.zero_shards, every) if case.engine.states == "owners" else every
-    if case.traits.engine.prefetch_elements:
-        buckets = gathered / (GATHERED_BYTES * case.traits.engine.prefetch_elements)
-        return maximum(1.0, minimum(buckets, LAYER_PRODUCTS * layers))
-    return layers
+from planner.techniques.offload._family import fetch_seconds
 
 
 def shard_bytes(case: Case) -> float:
@@ -134,11 +31,18 @@ def shard_bytes(case: Case) -> float:
 
 def gradient_seconds(case: Case, group: ShardGroup) -> Num:
     """Seconds to reduce the gradients of a group once: over the shards, then over the replicas. [s]"""
-    inside = _pass_seconds(case, group, group.params * shard_bytes(case), group.shards, group.stride)
+    if zeropp.reduces_in_few_bits(case):
+        return zeropp.two_hop_seconds(case, group)
+    inside = pass_seconds(case, group, group.params * shard_bytes(case), group.shards, group.stride)
     if not group.replicated:
         return inside
-    part, stride = group.params * case.reduce_bytes / group.shards, group.stride * group.shards
-    return inside + 2 * _pass_seconds(case, group, part, group.replicas, stride)
+    part, stride = replica_bytes(case, group), group.stride * group.shards
+    return inside + 2 * pass_seconds(case, group, part, group.replicas, stride)
+
+
+def replica_bytes(case: Case, group: ShardGroup) -> Num:
+    """Bytes of a rank's own gradients that it reduces among replicas; tables count as matrices. [byte]"""
+    return group.params * case.reduce_bytes * exchanged_share(case) / group.shards
 
 
 def gradient_calls(case: Case, plan: Plan) -> Num:
@@ -151,22 +55,24 @@ def sharded_calls(case: Case, plan: Plan) -> Num:
     return 1.0 + kept_attention(case, plan) * (case.context.sharded_calls - 1.0)
 
 
+def gathered_seconds(case: Case, plan: Plan, group: ShardGroup) -> Num:
+    """Seconds to gather the weights of a group as often as `gathers` says. [s]"""
+    times = gathers(case, plan, group)
+    if zeropp.changes_gathers(case):
+        return zeropp.gather_seconds(case, group, times)
+    return times * weight_seconds(case, group)
+
+
 def weight_seconds(case: Case, group: ShardGroup) -> Num:
     """Seconds to gather the weights of a group once. [s]"""
-    return _pass_seconds(case, group, group.gathered, group.shards, group.stride)
+    return pass_seconds(case, group, group.gathered, group.shards, group.stride)
 
 
-def _pass_seconds(case: Case, group: ShardGroup, nbytes: Num, ranks: Num, stride: Num) -> Num:
-    """Seconds of one ring pass over a group, with the time that each byte takes beside the links. [s]
-
-    References
-    ----------
-    .. [1] DeepSpeed before 0.5.5, ``deepspeed/runtime/zero/partition_parameters.py``, ``_allgather_param``:
-       each parameter by itself, all work done, into a list of parts that torch.distributed copies
-       (``dp_rate_share``).
-    """
-    seconds = pieces_seconds(nbytes, ranks, stride, case.tiers, group.messages) / case.traits.data.rate_share
-    return seconds + case.traits.data.byte_seconds * ring_sent_bytes(nbytes, ranks)
+def fetched_seconds(case: Case, group: ShardGroup) -> Num:
+    """Seconds in which a rank's own part of a group's weights comes to the device once. [s]"""
+    part = group.params * case.weight_bytes / group.shards
+    read = case.pool.node.nvme_read if case.offload.weights == "disk" else None
+    return fetch_seconds(part, case.host_link, case.node_ranks, read)
 
 
 def exchange_seconds(case: Case, plan: Plan, group: ShardGroup) -> Num:
@@ -178,7 +84,7 @@ def exchange_seconds(case: Case, plan: Plan, group: ShardGroup) -> Num:
     """
     apart = plan.pp * plan.tp * plan.cp * plan.dp / case.schedule.weight_copies
     nbytes = exchanged_bytes(case, group)
-    return 2 * _pass_seconds(case, group, nbytes, case.schedule.weight_copies, apart)
+    return 2 * pass_seconds(case, group, nbytes, case.schedule.weight_copies, apart)
 
 
 def exchanged_bytes(case: Case, group: ShardGroup) -> Num:
@@ -233,6 +139,8 @@ class DataTraffic:
         Seconds to gather the weights, in a round where they are sharded, else in a step. [s]
     reduced, gathered : Num
         Bytes that one rank sends for either, as a ring. [byte]
+    fetch : Num
+        Of ``gather``, seconds in which weights come up from the host or from its disks. [s]
     exchange, exchanged : Num
         Seconds and bytes to reduce gradients among a schedule's copies, once in a step. [s, byte]
     """
@@ -243,6 +151,12 @@ class DataTraffic:
     gathered: Num
     exchange: Num = 0.0
     exchanged: Num = 0.0
+    fetch: Num = 0.0
+
+    @property
+    def fetched(self) -> DataTraffic:
+        """The same where weights are on the device already."""
+        return replace(self, gather=self.gather - self.fetch, fetch=0.0 * self.fetch)
 
 
 def traffic_of(case: Case, plan: Plan, held: StageWeights) -> DataTraffic:
@@ -253,10 +167,15 @@ def traffic_of(case: Case, plan: Plan, held: StageWeights) -> DataTraffic:
     for group in parts:
         reduce = reduce + gradient_calls(case, plan) * gradient_seconds(case, group)
         if case.sharding.shards_optimizer:
-            gather = gather + gathers(case, plan, group) * weight_seconds(case, group)
+            gather = gather + gathered_seconds(case, plan, group)
+    fetch: Num = 0.0
+    if case.offload.fetches:
+        for group in parts:
+            fetch = fetch + gathers(case, plan, group) * fetched_seconds(case, group)
+        gather = gather + fetch
     sent = _sent_once(case, plan, parts) if case.traits.data.hidden_traffic else (0.0, 0.0)
     if case.schedule.weight_copies == 1.0:
-        return DataTraffic(reduce, gather, *sent)
+        return DataTraffic(reduce, gather, *sent, fetch=fetch)
     for_reduce, for_gather = copies_at_once(case)
     exchange: Num = 0.0
     for group in parts:
@@ -386,10 +305,15 @@ def _sent_once(case: Case, plan: Plan, parts: Sequence[ShardGroup]) -> tuple[Num
     reduced: Num = 0.0
     gathered: Num = 0.0
     for group in parts:
-        part = group.params * case.reduce_bytes / group.shards
+        part = replica_bytes(case, group)
         once = ring_sent_bytes(group.params * shard_bytes(case), group.shards)
+        if zeropp.reduces_in_few_bits(case):
+            once = zeropp.two_hop_sent(case, group)
         reduced = reduced + gradient_calls(case, plan) * (once + 2 * ring_sent_bytes(part, group.replicas))
-        weights = ring_sent_bytes(group.gathered, group.shards)
-        gathered = gathered + weights * gathers(case, plan, group)
+        times = gathers(case, plan, group)
+        if zeropp.changes_gathers(case):
+            gathered = gathered + zeropp.gathered_sent(case, group, times)
+        else:
+            gathered = gathered + ring_sent_bytes(group.gathered, group.shards) * times
     for_reduce, for_gather = copies_at_once(case)
     return for_reduce * reduced, for_gather * gathered

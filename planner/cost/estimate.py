@@ -12,6 +12,7 @@ from planner.cost.communication import message_bytes
 from planner.cost.data_parallel import data_parallel_sent
 from planner.cost.fit import memory_band, oom_probability
 from planner.cost.flops import job_flops
+from planner.cost.host_rules import hosted_rules
 from planner.cost.kinds import band_of_kinds
 from planner.cost.layout import with_split
 from planner.cost.legal import all_rules
@@ -178,6 +179,8 @@ def estimate(plan: Plan, job: Job, runtime: Runtime, memory_limit: float | None 
     broken = violations(all_rules(plan, case))
     plan = with_split(plan, case)
     parts = PlanParts(plan, case)
+    if parts.hosted is not None:
+        broken = (*broken, *violations(hosted_rules(plan, case, max(parts.hosted.host))))
     played = parts.hosted is not None or parts.is_played
     result = _played_step(parts) if played else parts.step
     step = float(result.step)

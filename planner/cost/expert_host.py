@@ -18,12 +18,15 @@ def local_experts(pricer: Pricer, ffn: DenseFfn | Experts | None) -> Num:
     return ffn.experts / pricer.plan.ep if isinstance(ffn, Experts) else 0.0
 
 
-def expert_floor_seconds(pricer: Pricer, experts: Num) -> Num:
-    """Host time of a layer with so many local experts, both passes. [s]"""
+def expert_floor_seconds(pricer: Pricer, experts: Num, beside: float = 0.0) -> Num:
+    """Host time of a layer with so many local experts, both passes; ``beside`` is that of other parts. [s]
+
+    Launches of many experts are what the host does longest; of few, what the rest of the layer takes.
+    """
     traits = pricer.case.traits
     if traits.experts.static or traits.kernels.graphed == "passes":
         return 0.0
-    least = 0.0 if traits.kernels.graphed in AHEAD else traits.experts.layer_host_seconds
+    least = 0.0 if traits.kernels.graphed in AHEAD else traits.experts.layer_host_seconds + beside
     return expert_host_seconds(experts, traits.experts.host_seconds, least)
 
 

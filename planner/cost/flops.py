@@ -60,7 +60,27 @@ def job_flops(job: Job, trains_base: bool = True) -> float:
     work = job.workload
     tokens, known = float(work.tokens_per_step), work.packed
     documents = work.document_tokens if known is None else known.attended / known.filled
-    return step_flops(job.model, work.seq_len, tokens, documents, not trains_base)
+    language = step_flops(job.model, work.seq_len, tokens, documents, not trains_base)
+    return language + encoder_flops(job, trains_base)
+
+
+def encoder_flops(job: Job, trains_base: bool = True) -> float:
+    """Model FLOPs of the encoder in a step: forward alone where it is frozen or beside adapters. [FLOP]"""
+    encoder, work = job.model.encoder, job.workload
+    if encoder is None:
+        return 0.0
+    rows = float(work.global_batch * work.images * encoder.patches)
+    total = model_flops(rows, float(encoder.stem.inputs * encoder.stem.outputs), 0.0, 0.0)
+    for name in encoder.layers:
+        block = encoder.blocks[name]
+        mixer = block.attention
+        width = mixer.heads * sum(mixer.core_widths) if mixer else 0
+        keys = min(encoder.patches, (mixer.reach if mixer else None) or encoder.patches)
+        total += model_flops(rows, product_weights(block, encoder.hidden), float(width), float(keys))
+    for projector in encoder.projectors:
+        weights = float(sum(one.inputs * one.outputs for one in projector.linears))
+        total += model_flops(rows / encoder.merge, weights, 0.0, 0.0)
+    return float(total) / (3.0 if work.freeze_encoder or not trains_base else 1.0)
 
 
 def product_weights(block: Block, hidden: int) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from planner.cost.adapters import adapters_beside
 from planner.cost.case import Case
 from planner.cost.expert_host import expert_floor_seconds, local_experts
+from planner.cost.host_parts import beside_seconds, region_seconds
 from planner.cost.layer_floor import FORWARD_SHARE
 from planner.cost.operators import Pricer
 from planner.inputs.model import Block
@@ -65,7 +66,8 @@ def host_step_seconds(case: Case, plan: Plan) -> Num:
 def host_layer_seconds(pricer: Pricer, block: Block) -> Num:
     """Host time of a layer and micro-batch, both passes; a graph of its attention leaves half of it. [s]"""
     plan, traits = pricer.plan, pricer.case.traits
-    experts = expert_floor_seconds(pricer, local_experts(pricer, block.ffn))
+    beside = beside_seconds(pricer, block) + region_seconds(pricer, block)
+    experts = expert_floor_seconds(pricer, local_experts(pricer, block.ffn), beside)
     if traits.kernels.graphed == "passes":
         return experts
     if traits.kernels.graphed == "attention":
@@ -73,5 +75,6 @@ def host_layer_seconds(pricer: Pricer, block: Block) -> Num:
     context = where(plan.cp > 1, traits.host.context_seconds, 0.0)
     launched = traits.host.layer_seconds * (COMPILED_SHARE if traits.kernels.compiled else 1.0)
     launched = launched * (1.0 + ADAPTER_SHARE * sum(adapters_beside(pricer.case, name) for name in ADAPTED))
+    launched = launched + beside * (COMPILED_SHARE if traits.kernels.compiled else 1.0)
     filling = 1.0 + traits.host.deterministic * traits.host.filling_share
     return (maximum(experts, launched) + context) * filling

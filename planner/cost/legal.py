@@ -10,16 +10,14 @@ import math
 
 import numpy as np
 
-from planner.cost.activation_offload import LayerPasses, host_activation_bytes
 from planner.cost.case import Case, head_ranks
+from planner.cost.host_rules import host_activation_rules, host_checkpoint_rules, offload_rules
 from planner.plan import Plan
 from planner.rules import Mask, Rule, divides, nearest_divisors, structural_rules
 from planner.runtimes._family import Job, Runtime
 from planner.techniques.context import CONTEXT_METHODS
 from planner.techniques.context._family import read_method
-from planner.techniques.offload._family import host_state_bytes
 from planner.techniques.schedules import plain_schedule
-from planner.units import show
 
 
 def all_rules(plan: Plan, case: Case) -> list[Rule]:
@@ -33,7 +31,12 @@ def all_rules(plan: Plan, case: Case) -> list[Rule]:
 
 def technique_rules(plan: Plan, case: Case) -> list[Rule]:
     """Return the rules that hold whatever the runtime: of techniques, cluster and nodes."""
-    return [*pass_rules(plan, case), *offload_rules(plan, case), *host_activation_rules(plan, case)]
+    return [
+        *pass_rules(plan, case),
+        *offload_rules(plan, case),
+        *host_activation_rules(plan, case),
+        *host_checkpoint_rules(plan, case),
+    ]
 
 
 def degree_rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
@@ -52,8 +55,71 @@ def pass_rules(plan: Plan, case: Case) -> list[Rule]:
         *hosting_rules(plan, case),
         _pool_rule(case),
         nodes_rule(case.job),
+        *island_rules(plan, case.job),
         *recurrent_rules(plan, case.job),
         *shortcut_rules(case.job),
+        *encoder_rules(plan, case),
+    ]
+
+
+def encoder_rules(plan: Plan, case: Case) -> list[Rule]:
+    """Return the rules of a model with an encoder: whole images on a rank, and one first stage."""
+    encoder = case.model.encoder
+    if encoder is None:
+        return []
+    heads = math.gcd(*(block.attention.heads for block in encoder.blocks.values() if block.attention), 0)
+    return [
+        Rule(
+            "encoder-sees-whole-images",
+            np.equal(plan.cp, 1),
+            lambda: (f"cp {plan.cp:.0f} with an encoder", "cp 1: its images are not split", "cp 1"),
+        ),
+        Rule(
+            "encoder-heads-divide",
+            divides(plan.tp, float(heads)),
+            lambda: (
+                f"tp {plan.tp:.0f}",
+                f"a divisor of the {heads} heads of the encoder",
+                f"tp {nearest_divisors(plan.tp, heads)}",
+            ),
+        ),
+        Rule(
+            "encoder-on-one-stage",
+            case.schedule.routes == 1,
+            lambda: (
+                f"schedule {plan.schedule} with an encoder",
+                "a schedule of one direction: the encoder stands on one first stage",
+                "schedule 1f1b",
+            ),
+        ),
+    ]
+
+
+def island_rules(plan: Plan, job: Job) -> list[Rule]:
+    """Return the rules of islands: a job fills them, a stage lies in one or fills several."""
+    islands = job.hardware.pool.islands
+    if islands is None or job.gpus <= islands.gpus:
+        return []
+    stage = job.gpus / plan.pp
+    return [
+        Rule(
+            "islands-are-whole",
+            job.gpus % islands.gpus == 0,
+            lambda: (
+                f"{job.gpus} accelerators in islands of {islands.gpus}",
+                "whole islands",
+                f"{job.gpus // islands.gpus * islands.gpus}",
+            ),
+        ),
+        Rule(
+            "stages-keep-to-islands",
+            divides(stage, islands.gpus) | np.equal(np.mod(stage, islands.gpus), 0),
+            lambda: (
+                f"stages of {float(stage):.0f} ranks in islands of {islands.gpus}",
+                "stages that fill an island together, or islands that fill a stage",
+                f"pp {job.gpus // islands.gpus}",
+            ),
+        ),
     ]
 
 
@@ -170,67 +236,6 @@ def _precision_rule(case: Case) -> Rule:
     )
 
 
-HAS_LINK = "offload-has-link"
-"""Name of the rule that there is a way to the host."""
-
-
-def offload_rules(plan: Plan, case: Case) -> list[Rule]:
-    """Return the rules that the way to the host is known, and that its memory holds what goes there."""
-    link = Rule(
-        HAS_LINK,
-        not (case.offload.optimizer or case.offload.layers or case.schedule.hosts)
-        or math.isfinite(case.host_link),
-        lambda: (
-            f"schedule {plan.schedule}" if case.schedule.hosts else f"offload {plan.offload}",
-            "a host link whose rate is known",
-            "none",
-        ),
-    )
-    memory = case.pool.node.host_memory
-    if memory is None or not case.offload.optimizer or not case.method.trains_base:
-        return [link]
-    ranks = min(case.pool.gpus_per_node, case.job.gpus)
-    copies = plan.dp * plan.cp / plan.zero_shards * case.schedule.weight_copies
-    state = (case.optimizer_bytes + case.offload.down_bytes) * case.model.params
-    needed = host_state_bytes(state, copies, ranks, case.job.gpus)
-    held = HOST_SHARE * float(memory)
-    return [
-        link,
-        Rule(
-            "host-holds-states",
-            needed <= held,
-            lambda: (
-                f"{show(float(needed), 'byte')} of optimizer states in a node's memory",
-                f"at most {show(held, 'byte')}, {HOST_SHARE:.0%} of what it has",
-                "none",
-            ),
-        ),
-    ]
-
-
-def host_activation_rules(plan: Plan, case: Case, layers: LayerPasses | None = None) -> list[Rule]:
-    """Return the rule that a node's memory holds what the layers of its ranks keep there, if they do.
-
-    A search that has priced the ``layers`` of its stages says so.
-    """
-    memory = case.pool.node.host_memory
-    if memory is None or not case.offload.layers:
-        return []
-    ranks = min(case.pool.gpus_per_node, case.job.gpus)
-    needed, room = host_activation_bytes(case, plan, layers) * ranks, HOST_SHARE * float(memory)
-    return [
-        Rule(
-            "host-holds-activations",
-            needed <= room,
-            lambda: (
-                f"{show(float(needed), 'byte')} of activations in a node's memory",
-                f"at most {show(room, 'byte')}, {HOST_SHARE:.0%} of what it has",
-                "activations of fewer layers",
-            ),
-        )
-    ]
-
-
 MOST_COPIED_PASSES = 200_000
 """Passes of a step up to which copies to the host are played beside them: some seconds. [-]"""
 
@@ -260,10 +265,6 @@ def hosting_rules(plan: Plan, case: Case) -> list[Rule]:
             ),
         ),
     ]
-
-
-HOST_SHARE = 0.8
-"""Share of a node's memory that states may take: the rest is for data, caches and the system. [-]"""
 
 
 def _pool_rule(case: Case) -> Rule:

@@ -21,8 +21,9 @@ from planner.cost.peaks import (
     stepping_peak,
     undivided_bytes,
 )
-from planner.cost.stages import ENDS, Piece, Stages, whole_ends
-from planner.cost.whole_matrices import first_moments, padded_weights
+from planner.cost.secondary import secondary_bytes
+from planner.cost.stages import ENCODER, ENDS, Piece, Stages, whole_ends
+from planner.cost.whole_matrices import first_moments, matrix_bytes, padded_weights
 from planner.numeric import Num, ceil, maximum, minimum, where
 from planner.plan import Plan
 from planner.rules import Mask
@@ -136,7 +137,7 @@ def pass_bytes(case: Case, plan: Plan, costs: Mapping[Piece, LayerCost], stages:
     """Return what the passes of a step need on each stage."""
     if case.schedule.routes > 1:
         stages = whole_ends(stages)
-    layers = [cost for piece, cost in costs.items() if piece[0] not in ENDS]
+    layers = [cost for piece, cost in costs.items() if piece[0] not in (*ENDS, ENCODER)]
     rebuilt, held = layers[0].rebuilt, layers[0].held
     largest: Num = 0.0
     product: Num = 0.0
@@ -198,7 +199,8 @@ def stage_memory(
         held = held.mapped(lambda column: column * schedule.weight_copies)
     dense, experts = plan.zero_shards, filled_expert_shards(case, plan)
     padding = kept_padding(case, plan, held.counts)
-    moments = first_moments(case, plan, held.counts) / sharding.optimizer_shards(dense)
+    moments = first_moments(case, plan, held.counts) + matrix_bytes(case, plan, held)
+    moments = moments / sharding.optimizer_shards(dense)
     held = padded_weights(case, plan, held)
     trained = held.trained + padding * case.method.trains_base
     stored = held.stored + padding * case.weight_bytes
@@ -211,7 +213,8 @@ def stage_memory(
         versions = schedule.weight_versions(plan.pp, plan.vpp, plan.num_microbatches, stages.rank)
         weights = weights * versions
     kept_bytes = case.gradient_bytes + case.traits.optimizer.gradient_copy_bytes
-    gradients = gradients * kept_bytes + undivided_bytes(case, plan, passes)
+    gradients = gradients * (kept_bytes * (not case.hosts_gradients)) + undivided_bytes(case, plan, passes)
+    weights = weights * (not case.offload.fetches) + secondary_bytes(case, plan, trained)
     trained = held.trained + held.expert_trained
     gathered: Num = 0.0
     if case.engine.at_rest and sharding.shards_gradients:

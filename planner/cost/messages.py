@@ -12,7 +12,7 @@ import numpy as np
 from planner.cost.case import Case
 from planner.cost.communication import beside_message_seconds, exposed_message_share, message_bytes
 from planner.formulas.collectives import Tier
-from planner.formulas.messages import tier_seconds
+from planner.formulas.messages import shared_seconds
 from planner.numeric import Num, Truth, floor, maximum, minimum, where
 from planner.plan import Plan, prediction_stage
 
@@ -95,9 +95,9 @@ def rank_messages(
     """Return the messages that each rank takes in for a micro-batch, by tier: two for each chunk.
 
     As in a played step, the first chunk's forward and the last one's backward are counted as if they had the
-    message beside them. A second route passes the same neighbours in the other direction. What stays on a
-    rank, where a V turns, is no message. ``widths`` are those of what each chunk sends (`message_widths`), 1
-    where there are none.
+    message beside them, but over a link that ranks share, which one message of a pass can fill. A second
+    route passes the same neighbours in the other direction. What stays on a rank, where a V turns, is no
+    message. ``widths`` are those of what each chunk sends (`message_widths`), 1 where there are none.
     """
     pp, vpp = degrees
     if pp == 1:
@@ -107,9 +107,10 @@ def rank_messages(
     counts: tuple[dict[int, float], ...] = tuple({} for _ in range(pp))
     for chunk in range(chunks):
         mine = counts[placement(chunk, pp, vpp)]
-        for boundary in (max(chunk - 1, 0), min(chunk, chunks - 2)):
+        for wanted in (chunk - 1, chunk):
+            boundary = min(max(wanted, 0), chunks - 2)
             tier = crossed[boundary]
-            if tier is not None:
+            if tier is not None and (wanted == boundary or not tiers[tier].shared):
                 mine[tier] = mine.get(tier, 0.0) + (widths[boundary] if widths else 1.0)
     return counts
 
@@ -135,9 +136,13 @@ def pipeline_messages(
 
 
 def each_message_seconds(case: Case, plan: Plan, tokens: Num, tier: Tier) -> Num:
-    """Seconds that a message over a tier keeps the rank that it comes to. [s]"""
-    way = tier_seconds(message_bytes(case, plan, tokens), tier)
-    return way * exposed_message_share(case, plan) + beside_message_seconds(case, plan, tokens)
+    """Seconds that a message over a tier keeps the rank that it comes to. [s]
+
+    Of a link that all ranks of a stage share nothing is hidden: it may take longer than the passes.
+    """
+    way = shared_seconds(message_bytes(case, plan, tokens), tier, case.job.gpus / plan.pp)
+    share = 1.0 if tier.shared else exposed_message_share(case, plan)
+    return way * share + beside_message_seconds(case, plan, tokens)
 
 
 UNLIKE: Final = 0.05

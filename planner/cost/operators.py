@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -22,7 +23,7 @@ from planner.formulas.attention import attention_flops
 from planner.formulas.elementwise import Traffic
 from planner.formulas.gemm import GemmCurve, gemm_extrapolated, gemm_seconds
 from planner.inputs.model import Attention, LatentAttention
-from planner.numeric import Num, ceil, where
+from planner.numeric import Num, ceil, maximum, where
 from planner.plan import Plan
 from planner.runtimes._traits import Traits
 
@@ -252,7 +253,8 @@ class Pricer:
         share = shares / plan.cp
         rows = plan.micro_batch * local_heads
         head_dim = (qk_dim + value_dim) / 2
-        visible = mean_keys(seq, window, chunked, case.workload.attended_tokens)
+        causal = not isinstance(mixer, Attention) or mixer.causal
+        visible = mean_keys(seq, window, chunked, case.workload.attended_tokens, causal)
         flops = attention_flops(plan.micro_batch, local_heads, seq * share, visible, head_dim)
         core = self._core(case.traits.attention.kernel, rows, seq, share, visible, head_dim, shared)
         if case.context.kernel:
@@ -370,3 +372,19 @@ def accumulation_bytes(case: Case) -> float:
     Fused, the product reads and writes the buffer instead of its result; otherwise the result is read too.
     """
     return 2 * case.gradient_bytes + (-2.0 if case.traits.kernels.fused_weight_gradient else 2.0)
+
+
+def total(operators: Iterable[Operator], field: str) -> Num:
+    """Sum of one field over operators."""
+    result: Num = 0.0
+    for operator in operators:
+        result = result + getattr(operator, field)
+    return result
+
+
+def largest(operators: Iterable[Operator], field: str) -> Num:
+    """Largest of one field over operators."""
+    result: Num = 0.0
+    for operator in operators:
+        result = maximum(result, getattr(operator, field))
+    return result

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from planner.cost.case import Case
-from planner.cost.stages import Piece
+from planner.cost.stages import ENCODER, Piece
 from planner.inputs.model import Attention, Block, DenseFfn, Experts, LatentAttention, Mixer
 from planner.inputs.recurrent import RecurrentMixer
 from planner.numeric import Num, ceil
@@ -121,6 +121,9 @@ def piece_parameters(case: Case, plan: Plan, name: str) -> list[Parameters]:
     model = case.model
     if name in model.blocks:
         return block_parameters(model.blocks[name], model.hidden, _norms(case, 1), plan.tp)
+    if name == ENCODER and model.encoder is not None:
+        own = model.encoder
+        return [Parameters(float(own.hidden), own.params / own.hidden)]
     hidden, norms = float(model.hidden), 2 if name == "prediction" else 1
     table = Parameters(model.vocab / plan.tp, hidden)
     positions = model.embedding_params / hidden - model.vocab

@@ -15,7 +15,7 @@ from planner.cost.communication import beside_message_seconds, exposed_message_s
 from planner.cost.layout import split_of
 from planner.cost.messages import chunk_tiers, message_widths, pipeline_messages
 from planner.cost.stages import ENDS, Piece, end_pieces
-from planner.formulas.messages import tier_seconds
+from planner.formulas.messages import shared_seconds
 from planner.plan import Plan
 from planner.techniques.schedules._engine import Pipeline, Times, play
 from planner.techniques.schedules._family import PassTimes, Schedule
@@ -78,18 +78,24 @@ def message_seconds(plan: Plan, case: Case) -> Times:
 
     None at the end of a route, and where the next chunk is on the same rank.
     """
-    pp, vpp = int(plan.pp), int(plan.vpp)
+    pp = int(plan.pp)
     nbytes = message_bytes(case, plan, plan.micro_batch * case.workload.seq_len / plan.cp)
     stride, widths = case.job.gpus / pp, message_widths(case, split_of(plan, case))
-    seconds: list[float] = []
+    return tuple(
+        0.0 if tier is None else float(shared_seconds(width * nbytes, case.tiers[tier], stride))
+        for tier, width in zip(wire_tiers(plan, case), widths * case.schedule.routes, strict=True)
+    )
+
+
+def wire_tiers(plan: Plan, case: Case) -> tuple[int | None, ...]:
+    """Place of the tier of the message from each chunk of a route to the next; None where there is none."""
+    degrees, parts = (int(plan.pp), int(plan.vpp)), int(plan.pp * plan.vpp)
+    stride = case.job.gpus / int(plan.pp)
+    found: tuple[int | None, ...] = ()
     for route in range(case.schedule.routes):
-        chunks = range(route * pp * vpp, (route + 1) * pp * vpp)
-        crossed = chunk_tiers(case.schedule.placement, (pp, vpp), chunks, case.tiers, stride)
-        seconds += [
-            0.0 if tier is None else float(tier_seconds(width * nbytes, case.tiers[tier]))
-            for tier, width in zip(crossed, widths, strict=True)
-        ]
-    return tuple(seconds)
+        chunks = range(route * parts, (route + 1) * parts)
+        found += chunk_tiers(case.schedule.placement, degrees, chunks, case.tiers, stride)
+    return found
 
 
 def chunk_pipeline(
@@ -101,14 +107,18 @@ def chunk_pipeline(
 ) -> Pipeline:
     """Return the times of every chunk and message.
 
-    As in the closed form, a message is in the pass of the chunk that it comes to, for every chunk; where it
-    occupies nobody, it is a latency.
+    As in the closed form, a message is in the pass of the chunk that it comes to, for every chunk, and over a
+    link that ranks share for those alone to which one comes; where it occupies nobody, it is a latency.
     """
     occupies = case.traits.pipeline.p2p_occupies
     tokens = plan.micro_batch * case.workload.seq_len / plan.cp
     beside = float(beside_message_seconds(case, plan, tokens)) if plan.pp > 1 else 0.0
     share = float(exposed_message_share(case, plan))
-    shown = tuple(share * seconds + beside if seconds else 0.0 for seconds in wires)
+    alone = [tier is not None and bool(case.tiers[tier].shared) for tier in wire_tiers(plan, case)]
+    shown = tuple(
+        (1.0 if shared else share) * seconds + beside if seconds else 0.0
+        for shared, seconds in zip(alone, wires, strict=True)
+    )
     still = (0.0,) * len(shown)
     exposed, last = shown if occupies else still, max(len(chunks) - 2, 0)
     forward, data, weight = [], [], []
@@ -117,8 +127,11 @@ def chunk_pipeline(
         start, chunk = route * len(chunks), chunks[place]
         ahead = piece_sum(chunk, costs, "forward")
         behind = piece_sum(chunk, costs, "weight_gradient")
-        forward.append(ahead + exposed[start + max(place - 1, 0)])
-        data.append(piece_sum(chunk, costs, "seconds") - ahead - behind + exposed[start + min(place, last)])
+        before, after = start + max(place - 1, 0), start + min(place, last)
+        coming = 0.0 if place == 0 and alone[before] else exposed[before]
+        returning = 0.0 if place > last and alone[after] else exposed[after]
+        forward.append(ahead + coming)
+        data.append(piece_sum(chunk, costs, "seconds") - ahead - behind + returning)
         weight.append(behind)
     return Pipeline(
         ranks=case.schedule.chunk_ranks(int(plan.pp), int(plan.vpp)),

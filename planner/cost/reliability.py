@@ -11,15 +11,15 @@ from planner.cost.estimate import Estimate
 from planner.cost.slowed import STUCK, Slowed
 from planner.formulas.checkpoints import (
     best_interval_seconds,
+    disturbed_seconds,
     restart_share,
     stall_seconds,
     two_level_slowdown,
 )
-from planner.formulas.collectives import ring_sent_bytes
 from planner.formulas.failures import job_mtbf_seconds
 from planner.inputs.failures import FailureProfile
 from planner.techniques.recovery import Recovery
-from planner.techniques.recovery._family import ENVIRONMENT, QUEUE
+from planner.techniques.recovery._family import ENVIRONMENT, QUEUE, Held
 
 WRITES_BEHIND: Final = ("megatron-lm", "megatron-bridge", "torchtitan")
 """Runtimes that write a checkpoint while training goes on, once it is in host memory."""
@@ -27,6 +27,9 @@ WRITES_BEHIND: Final = ("megatron-lm", "megatron-bridge", "torchtitan")
 COPIES_BEHIND: Final = ("torchtitan",)
 """Those of them that also copy it to the host during the passes of the next step: ``async_with_pinned_mem``
 (torchtitan b5bcd76c, ``torchtitan/components/checkpointer/dcp.py``)."""
+
+SUREST: Final = 0.999
+"""Share of failures that a near copy cures at most: no log of failures rules out that two nodes fail. [-]"""
 
 
 @dataclass(frozen=True)
@@ -37,6 +40,7 @@ class Lost:
     restarting: float
     recomputing: float
     fewer_machines: float
+    relearning: float
     slower_mode: float
     planned_stops: float
 
@@ -74,12 +78,15 @@ class Reliable(Slowed):
         How the job goes on.
     storage : float
         At which all ranks together write and read checkpoints. [byte/s]
+    relearned : float, optional
+        Steps of learning that a near recovery costs; the most that the recovery says if not given. [-]
     """
 
     answer: Estimate
     failures: FailureProfile
     recovery: Recovery
     storage: float
+    relearned: float | None = None
 
     @cached_property
     def case(self) -> Case:
@@ -127,20 +134,37 @@ class Reliable(Slowed):
     def copies_near(self) -> bool:
         """Whether copies are made in other nodes' memory: where no other rank has the same state already."""
         level = self.recovery.level
-        return level == "memory" or (level == "peers" and not self.recovery.replicas and self.replicas < 2)
+        return level == "memory" or (level == "peers" and self.replicas < 2)
+
+    @cached_property
+    def held(self) -> Held:
+        """Who holds what without failures."""
+        answer, plan, case = self.answer, self.answer.plan, self.case
+        params, cut = answer.job.model.params, float(plan.tp * plan.pp)
+        return Held(
+            plan=plan,
+            model=answer.job.model,
+            gpus=self.gpus,
+            per_node=answer.job.hardware.pool.gpus_per_node,
+            replicas=self.replicas,
+            step=answer.step,
+            compute=answer.time.compute,
+            weight_bytes=params * case.weight_bytes / cut,
+            gradient_bytes=params * case.reduce_bytes / (cut * float(plan.zero_shards if plan.zero else 1)),
+            state_bytes=self.state_bytes / self.gpus,
+            spare_bytes=answer.capacity - answer.peak,
+        )
 
     @property
     def refused(self) -> str | None:
         """Why this recovery cannot be had, None where it can."""
         pool, names = self.answer.job.hardware.pool, self.recovery.runtimes
         if names and self.answer.runtime.name not in names:
-            return f"{self.recovery.name} is for {', '.join(names)}"
-        if self.recovery.replicas and self.replicas < 2:
-            return f"{self.recovery.name} needs replicas of the whole state: --zero-shards below dp x cp"
-        if self.recovery.level == "peers" and float(self.answer.plan.dp) < 2:
-            return f"{self.recovery.name} needs replicas, and dp is 1"
+            return f"it is for {', '.join(names)}"
+        for fault in self.recovery.faults(self.held):
+            return f"it {fault}"
         if self.recovery.level != "storage" and self.nodes < 2:
-            return f"{self.recovery.name} needs another node"
+            return "it needs another node"
         has = pool.node.host_memory
         if has is not None and self.host_bytes > float(has):
             return (
@@ -148,16 +172,10 @@ class Reliable(Slowed):
             )
         return None
 
-    @property
+    @cached_property
     def mode_step(self) -> float:
         """Seconds of a step without failures, as this recovery runs it. [s]"""
-        rate = self.recovery.exchange_rate
-        if rate is None:
-            return self.answer.step
-        plan = self.answer.plan
-        shards = plan.tp * plan.pp * (plan.zero_shards if plan.zero else 1)
-        held = self.answer.job.model.params * self.case.reduce_bytes / float(shards)
-        return self.answer.step + 2 * float(ring_sent_bytes(held, self.replicas)) / rate
+        return self.recovery.healthy(self.held)
 
     @property
     def _copied(self) -> float:
@@ -173,7 +191,8 @@ class Reliable(Slowed):
         flush = self.state_bytes / self.storage
         stall = self._copied if self.writes_behind else self._copied + flush
         lag = flush if self.writes_behind else 0.0
-        back = self.recovery.restart if self.recovery.level != "storage" else self.recovery.pause
+        near = self.recovery.cures(self.held) if self.recovery.level == "storage" else 0.0
+        back = near * self.recovery.pause + (1.0 - near) * self.recovery.restart
         return Level(stall, lag, back + flush)
 
     @cached_property
@@ -182,21 +201,31 @@ class Reliable(Slowed):
         if self.recovery.level == "storage":
             return None
         pool = self.answer.job.hardware.pool
-        sent = self.state_bytes / self.gpus / (pool.nic_bandwidth or self.storage / self.gpus)
+        sent = self.recovery.fetched(self.held) / (pool.nic_bandwidth or self.storage / self.gpus)
         stall, written = (self._copied, sent) if self.copies_near else (0.0, 0.0)
         return Level(stall, written, self.recovery.pause + sent)
 
     @property
     def fewer(self) -> float:
         """Seconds that a failure costs by the work of what is missing until it is back. [s]"""
-        if self.recovery.level != "peers":
-            return 0.0
-        return self.recovery.repair / (self.replicas if self.recovery.replicas else self.nodes)
+        return self.recovery.repair * self.recovery.missing(self.held)
+
+    @property
+    def learning_steps(self) -> tuple[float, float]:
+        """Steps of learning that a near recovery costs, least and most. [-]"""
+        return self.recovery.learning if self.relearned is None else (self.relearned, self.relearned)
+
+    @property
+    def relearning(self) -> float:
+        """Seconds that a near recovery costs by what has to be learned again, at most. [s]"""
+        return self.learning_steps[1] * self.mode_step
 
     @property
     def cured(self) -> float:
         """Share of failures that a near copy cures. [-]"""
-        return 0.0 if self.near is None else 1.0 - float(self.failures.beyond_node)
+        if self.near is None:
+            return 0.0
+        return min(SUREST, (1.0 - float(self.failures.beyond_node)) * self.recovery.cures(self.held))
 
     def _steps(self, level: Level, cured: float, inner: float = 1.0) -> int:
         """Return the steps between copies of one kind: the best, and none begins before the last is safe."""
@@ -220,7 +249,7 @@ class Reliable(Slowed):
     def _near(self) -> tuple[float, float, float]:
         if self.near is None or self.near_steps is None:
             return 1.0, 0.0, 0.0
-        back = self.near.back + self.near.written + self.fewer
+        back = self.near.back + self.near.written + self.fewer + self.relearning
         return self.near_steps * self.mode_step, self.near.stall, back
 
     @property
@@ -268,14 +297,17 @@ class Reliable(Slowed):
         mode, planned = self.mode_step / self.answer.step, self._planned
         near, far = self._near, self._far
         saving = (near[1] / near[0] + far[1] / far[0]) * mode * self.goodput
+        whole = float(disturbed_seconds(far[2], self.mtbf, self.cured))
         waits = [
             float(restart_share(near[2], self.mtbf / max(self.cured, 1e-12))) / planned,
-            float(restart_share(far[2], self.mtbf / (1.0 - self.cured))) / planned,
+            float(restart_share(whole, self.mtbf / (1.0 - self.cured))) / planned,
         ]
-        fewer = waits[0] * self.fewer / near[2] if near[2] else 0.0
+        fewer, learned = (
+            waits[0] * one / near[2] if near[2] else 0.0 for one in (self.fewer, self.relearning)
+        )
         lag_near = waits[0] * self.near.written / near[2] if self.near is not None and near[2] else 0.0
         lag_far = waits[1] * self.far.written / far[2]
-        restarting = sum(waits) - fewer - lag_near - lag_far
+        restarting = sum(waits) - fewer - learned - lag_near - lag_far
         slower, stops = (mode - 1.0) * self.goodput, 1.0 - 1.0 / planned
-        rest = 1.0 - self.goodput - saving - restarting - fewer - slower - stops
-        return Lost(saving, restarting, max(0.0, rest), fewer, slower, stops)
+        rest = 1.0 - self.goodput - saving - restarting - fewer - learned - slower - stops
+        return Lost(saving, restarting, max(0.0, rest), fewer, learned, slower, stops)

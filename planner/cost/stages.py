@@ -22,6 +22,9 @@ from planner.techniques.schedules import Schedule
 ENDS = ("embedding", "head", "tied_head", "prediction")
 """Parts beside the layers, each on one rank only."""
 
+ENCODER = "encoder"
+"""The encoder whole, on the first stage: no end, since all micro-batches in flight keep its activations."""
+
 Piece = tuple[str, bool]
 """A kind of layer, or an end, and whether the recompute choice applies to it."""
 
@@ -202,6 +205,8 @@ def end_pieces(
         (0, ("embedding", False), 1),
         (last, ("tied_head" if tied else "head", False), 1),
     ]
+    if model.encoder is not None:
+        ends.append((0, (ENCODER, False), 1))
     if model.prediction is None:
         return ends
     place, count = prediction_stage(split, True, apart), model.prediction.layers

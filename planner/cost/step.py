@@ -18,6 +18,7 @@ from planner.cost.allocator import retried_seconds, stalled_seconds
 from planner.cost.block_cost import LayerCost
 from planner.cost.case import Case
 from planner.cost.data_parallel import data_parallel_seconds
+from planner.cost.host_checkpoints import bytes_beside_checkpoints, checkpoint_seconds, hosts_checkpoints
 from planner.cost.host_time import host_step_seconds
 from planner.cost.memory import (
     StageMemory,
@@ -256,10 +257,16 @@ def price_step(
     end = end or step_end(case, plan, held, passes.mean)
     exchange = data_parallel_seconds(case, plan, end.traffic, passes.micro, passes.window)
     optimizer, offload = end.optimizer, end.offload
+    if case.offload.fetches:
+        bare = data_parallel_seconds(case, plan, end.traffic.fetched, passes.micro, passes.window)
+        exchange, offload = bare, offload + exchange - bare
     nbytes = passes.nbytes
     if case.offload.layers:
         nbytes = bytes_beside_host(case, plan, nbytes, passes.layers, stages.rank)
         offload = offload + exposed_copies_seconds(case, plan, passes.layers)
+    if hosts_checkpoints(case):
+        nbytes = bytes_beside_checkpoints(nbytes, passes.layers)
+        offload = offload + checkpoint_seconds(case, plan, passes.layers)
     memory = stage_memory(case, plan, nbytes, held, stages)
     total = device_bytes(case, memory)
     if case.traits.allocator.retry_seconds:

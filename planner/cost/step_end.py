@@ -11,9 +11,13 @@ from planner.cost.case import Case, filled_expert_shards
 from planner.cost.data_parallel import DataTraffic, exposed_traffic_seconds, traffic_of
 from planner.cost.memory import StageWeights
 from planner.cost.whole_matrices import padded_weights, whole_matrix_seconds
-from planner.numeric import Num, minimum
+from planner.numeric import Num, maximum, minimum
 from planner.plan import Plan
-from planner.techniques.offload._family import host_optimizer_seconds, offload_seconds
+from planner.techniques.offload._family import (
+    disk_step_seconds,
+    host_optimizer_seconds,
+    offload_seconds,
+)
 from planner.techniques.optimizers._family import step_traffic
 
 ENDLESS = 1e30
@@ -77,7 +81,7 @@ def step_end(case: Case, plan: Plan, held: StageWeights, mean: StageWeights) -> 
     """
     optimizer, offload = optimizer_seconds(case, plan, held.trained, held.expert_trained)
     least = sum(optimizer_seconds(case, plan, mean.trained, mean.expert_trained))
-    if case.optimizer.whole_matrices:
+    if case.optimizer.matrix is not None:
         optimizer = optimizer + whole_matrix_seconds(case, plan, held)
         least = least + whole_matrix_seconds(case, plan, mean, divisible=True)
     traffic = traffic_of(case, plan, padded_weights(case, plan, held))
@@ -92,6 +96,22 @@ def least_seconds(case: Case, plan: Plan, end: StepEnd) -> Num:
     return exposed_traffic_seconds(case, plan, end.least_traffic, ENDLESS) + end.least
 
 
+def disk_seconds(case: Case, shard: Num, ranks: Num) -> Num:
+    """Seconds in which a node's disks give and take what the host steps, beside its work. [s]
+
+    States with the fp32 gradients that they take go both ways, weights that rest there are written.
+    """
+    node, seconds = case.pool.node, 0.0 * shard
+    if not case.offload.disk or node.nvme_read is None or node.nvme_write is None:
+        return seconds
+    if case.offload.states == "disk":
+        nbytes = case.optimizer_bytes + case.engine.host_copy_bytes
+        seconds = disk_step_seconds(shard, nbytes, ranks, float(node.nvme_read), float(node.nvme_write))
+    if case.offload.weights == "disk":
+        seconds = seconds + shard * case.weight_bytes * ranks / float(node.nvme_write)
+    return seconds
+
+
 def optimizer_seconds(case: Case, plan: Plan, trained: Num, expert_trained: Num) -> tuple[Num, Num]:
     """Seconds of the optimizer step on the device, and those of an offloaded one. [s]"""
     shard = trained / case.sharding.optimizer_shards(plan.zero_shards)
@@ -99,9 +119,10 @@ def optimizer_seconds(case: Case, plan: Plan, trained: Num, expert_trained: Num)
         shard = shard + expert_trained / case.sharding.optimizer_shards(filled_expert_shards(case, plan))
     shard = shard * case.schedule.weight_copies
     if case.offload.optimizer:
-        link = offload_seconds(shard, case.offload.down_bytes, case.offload.up_bytes, case.host_link)
+        link = offload_seconds(shard, case.host_gradient_bytes, case.offload.up_bytes, case.host_link)
         ranks = minimum(float(case.pool.gpus_per_node), plan.tp * plan.pp * plan.cp * plan.dp)
-        return 0.0 * shard, link + host_optimizer_seconds(shard, ranks)
+        stepped = host_optimizer_seconds(shard, ranks, case.engine.host_adam_seconds)
+        return 0.0 * shard, link + maximum(stepped, disk_seconds(case, shard, ranks))
     traffic = step_traffic(case.optimizer_bytes, case.gradient_bytes, case.weight_bytes, case.own_master)
     traffic = traffic * case.traits.optimizer.traffic
     return shard * traffic / case.kernels.stream_for("optimizer").bandwidth, 0.0 * shard

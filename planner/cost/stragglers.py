@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 
 from planner.cost.estimate import Estimate
-from planner.formulas.stragglers import coding_load
+from planner.formulas.stragglers import coding_load, sequential_coding_load
 from planner.numeric import Column
 
 POINTS: Final = 4000
@@ -18,6 +18,12 @@ POINTS: Final = 4000
 
 MOST_LEFT: Final = 8
 """Workers that are not waited for, at most. [-]"""
+
+BURST: Final = 1.0
+"""Steps for which a worker is slow, for sequential codes: times are drawn anew at each. [-]"""
+
+ROUNDS: Final = 4.0
+"""Steps of which a worker is slow in one at most, as sequential codes are made for. [-]"""
 
 WORTH: Final = 0.01
 """Share of the time that redundancy must gain. [-]"""
@@ -75,12 +81,15 @@ class StragglerRemedy:
         Seconds for the samples of a whole step. [s]
     exact : bool
         Whether the gradient is that of the whole batch.
+    alone : bool
+        Whether one training can have it; a sequential code ends gradients later, and is for several at once.
     """
 
     name: str
     left: int
     time: float
     exact: bool
+    alone: bool = True
 
 
 @dataclass(frozen=True)
@@ -135,10 +144,13 @@ class Straggling:
             computing = self.answer.time.compute / self.answer.step
             found.append(StragglerRemedy("backup workers", left, alone * self.replicas / waited, False))
             found.append(StragglerRemedy("gradient coding", left, alone * (1 + (more - 1) * computing), True))
+            load = float(sequential_coding_load(self.replicas, left, BURST, ROUNDS)) * self.replicas
+            time = alone * (1 + (load - 1) * computing)
+            found.append(StragglerRemedy("sequential coding", left, time, True, False))
         return tuple(sorted(found, key=lambda one: one.time))
 
     @property
     def best(self) -> StragglerRemedy | None:
-        """The remedy that pays; None where waiting for all is best."""
-        lead = next(iter(self.remedies), None)
+        """The remedy that pays and that one training can have; None where waiting for all is best."""
+        lead = next((one for one in self.remedies if one.alone), None)
         return lead if lead is not None and lead.time < self.step * (1 - WORTH) else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
 from typing import Final
@@ -9,6 +10,7 @@ from typing import Final
 import numpy as np
 
 from planner.cost.case import Case
+from planner.cost.lengths_dealt import dealt_excess, is_by_length
 from planner.cost.operators import Pricer
 from planner.formulas.unequal import expected_largest
 from planner.inputs.lengths import packed
@@ -20,6 +22,10 @@ DRAWN: Final = 2048
 
 MOST_ADDED: Final = 256
 """Sequences up to which their costs are added up one by one; beyond it the sum is as good as normal. [-]"""
+
+
+Excess = Callable[[str, int, int, int], float]
+"""Function of (source, length packed to, sequences of a rank, ranks): the busiest rank's over the mean."""
 
 
 def attention_seconds(case: Case, plan: Plan) -> Num:
@@ -77,13 +83,13 @@ def excess(source: str, seq_len: int, added: int, ranks: int) -> float:
     return max(0.0, float(expected_largest(draws, float(ranks))) - float(draws.mean()))
 
 
-def excesses(case: Case, added: Num, ranks: Num) -> Num:
-    """Return `excess` for one plan or for many. [-]"""
+def excesses(case: Case, added: Num, ranks: Num, of: Excess = excess) -> Num:
+    """Return `excess`, or that of another way to deal sequences out, for one plan or for many. [-]"""
     work = case.workload
     pairs = np.broadcast_arrays(np.asarray(added, float), np.asarray(ranks, float))
     stacked: Column = np.stack([part.ravel() for part in pairs])
     kinds, places = np.unique(stacked, axis=1, return_inverse=True)
-    known = np.array([excess(work.seq_lens or "", work.seq_len, int(k), int(n)) for k, n in kinds.T])
+    known = np.array([of(work.seq_lens or "", work.seq_len, int(k), int(n)) for k, n in kinds.T])
     found = known[places.ravel()].reshape(pairs[0].shape)
     return float(found) if found.ndim == 0 else found
 
@@ -104,6 +110,8 @@ def waiting_seconds(case: Case, plan: Plan) -> Num:
     if case.workload.seq_lens is None:
         return 0.0
     count, size, ranks = plan.num_microbatches, plan.micro_batch, plan.dp
+    if is_by_length(case):
+        return attention_seconds(case, plan) * count * excesses(case, size * count, ranks, dealt_excess)
     every = waits_each_pass(case, plan)
     apart = count * excesses(case, size, ranks)
     summed = count * excesses(case, size * count, ranks)

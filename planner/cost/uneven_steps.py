@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from planner.cost.case import Case, case_of
 from planner.cost.estimate import Estimate
+from planner.cost.lengths_dealt import document_ranks, is_by_length
 from planner.cost.unequal import attention_seconds, waiting_seconds, waits_each_pass
-from planner.formulas.unequal import sequence_ranks
 from planner.inputs.lengths import PackedLengths
 from planner.inputs.model import LatentAttention
 from planner.numeric import ceil
@@ -143,17 +143,9 @@ class UnevenSteps:
         return float(work.max_tokens_per_rank or ceil(work.seq_len / self.answer.plan.cp))
 
     def ranks_of(self, lengths: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Ranks of documents: a power of two, as many as hold them, at most all that share data. [-]
-
-        References
-        ----------
-        .. [1] NVIDIA, Megatron-LM, ``megatron/core/pipeline_parallel/hybrid_cp_schedule.py``:
-           ``gpus_needed`` is ``max(1, 2 ** ceil(log2(seq_len / max_seq_len_per_rank)))``.
-        """
-        plan = self.answer.plan
-        needed = np.asarray(sequence_ranks(lengths, self.capacity, float(self.answer.job.model.num_layers)))
-        found: NDArray[np.float64] = np.minimum(2.0 ** np.ceil(np.log2(needed)), plan.cp * plan.dp)
-        return found
+        """Ranks of documents where context parallelism follows the length. [-]"""
+        plan, layers = self.answer.plan, float(self.answer.job.model.num_layers)
+        return document_ranks(lengths, self.capacity, layers, float(plan.cp * plan.dp))
 
     @cached_property
     def classes(self) -> tuple[LengthClass, ...]:
@@ -179,6 +171,8 @@ class UnevenSteps:
         .. [1] H. Ge et al., "ByteScale," arXiv:2502.21231, 2025, sec. 5: P2P only inside the ranks of a
            document, equal FLOPs on all ranks.
         """
+        if is_by_length(self.case):
+            return self.answer.step
         plan, lengths = self.answer.plan, self.packed.lengths.astype(float)
         ranks = self.ranks_of(lengths)
         tokens = lengths / lengths.sum()

@@ -1,4 +1,4 @@
-"""What a step takes whose optimizer needs whole matrices: Muon's gathers and its arithmetic."""
+"""What a step takes whose optimizer works on matrices: arithmetic, gathers, and what is kept for them."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING
 from planner.cost.case import Case, filled_expert_shards
 from planner.cost.stages import Piece
 from planner.formulas.collectives import ring_seconds, ring_sent_bytes
-from planner.formulas.newton_schulz import STEPS, newton_schulz_flops
+from planner.formulas.newton_schulz import STEPS
 from planner.inputs.model import Attention, Block, DenseFfn, Experts, LatentAttention, ModelSpec
 from planner.inputs.recurrent import RecurrentMixer
 from planner.numeric import Num, maximum, minimum
 from planner.plan import Plan
 from planner.remembered import remembered
+from planner.techniques.optimizers import MatrixStep
 
 if TYPE_CHECKING:
     from planner.cost.memory import StageWeights
@@ -33,8 +34,9 @@ class Matrices:
 
     Parameters
     ----------
-    rate : float
-        Arithmetic for each element in the mean. [FLOP]
+    rate, kept, exchanged : float
+        Arithmetic, what is kept beside moments, and what replicas reduce, for each element in the mean.
+        [FLOP], [element], [element]
     flops, elements : float
         Of the one that has most of either. [FLOP], [element]
     """
@@ -42,6 +44,8 @@ class Matrices:
     rate: float
     flops: float
     elements: float
+    kept: float = 0.0
+    exchanged: float = 1.0
 
 
 def first_moments(case: Case, plan: Plan, counts: Mapping[Piece, Num]) -> Num:
@@ -125,17 +129,25 @@ def _ffn_matrices(ffn: DenseFfn | Experts, width: float) -> Iterator[tuple[float
 
 
 @remembered(most=64)
-def model_matrices(model: ModelSpec, expert: bool) -> Matrices:
+def model_matrices(model: ModelSpec, step: MatrixStep, expert: bool) -> Matrices:
     """Return the matrices of all layers, outside or inside routed experts."""
-    flops = elements = most_flops = most_elements = 0.0
+    flops = elements = most_flops = most_elements = kept = sent = 0.0
     for name in model.layers:
         for rows, columns, count, inside in block_matrices(model.blocks[name], model.hidden):
             if inside != expert:
                 continue
-            each = float(newton_schulz_flops(rows, columns))
+            each = float(step.flops(rows, columns))
+            kept = kept + count * float(step.kept(rows, columns))
+            sent = sent + count * float((step.exchanged or _all_elements)(rows, columns))
             flops, elements = flops + count * each, elements + count * rows * columns
             most_flops, most_elements = max(most_flops, each), max(most_elements, rows * columns)
-    return Matrices(flops / elements if elements else 0.0, most_flops, most_elements)
+    if not elements:
+        return Matrices(0.0, most_flops, most_elements)
+    return Matrices(flops / elements, most_flops, most_elements, kept / elements, sent / elements)
+
+
+def _all_elements(m: Num, n: Num) -> Num:
+    return m * n
 
 
 def end_elements(case: Case, plan: Plan, counts: Mapping[Piece, Num]) -> Num:
@@ -149,7 +161,10 @@ def end_elements(case: Case, plan: Plan, counts: Mapping[Piece, Num]) -> Num:
 
 def shared_matrices(case: Case, plan: Plan, held: StageWeights) -> list[SharedMatrices]:
     """Return the matrices of a stage outside routed experts, and those inside; adapters are thin ones."""
-    sharding, dense = case.sharding, model_matrices(case.model, False)
+    step = case.optimizer.matrix
+    if step is None:
+        return []
+    sharding, dense = case.sharding, model_matrices(case.model, step, False)
     if not case.method.trains_base:
         dense = Matrices(4.0 * STEPS * case.workload.lora_rank, 0.0, 0.0)
     local = maximum(held.trained - end_elements(case, plan, held.counts), 0.0 * held.trained)
@@ -157,7 +172,7 @@ def shared_matrices(case: Case, plan: Plan, held: StageWeights) -> list[SharedMa
     found = [SharedMatrices(local, plan.tp, plan.tp, shards, dense)]
     if case.has_experts:
         shards = sharding.optimizer_shards(filled_expert_shards(case, plan))
-        kind = model_matrices(case.model, True) if case.method.trains_base else dense
+        kind = model_matrices(case.model, step, True) if case.method.trains_base else dense
         found.append(SharedMatrices(held.expert_trained, plan.etp, plan.ep * plan.etp, shards, kind))
     return found
 
@@ -215,6 +230,45 @@ def _gathers(case: Case) -> bool:
     return case.optimizer.whole_matrices and case.sharding.shards_optimizer and not is_owned(case)
 
 
+def step_seconds(case: Case, plan: Plan, one: SharedMatrices) -> Num:
+    """Seconds of the arithmetic, with the gather of its results where replicas deal it out. [s]
+
+    What needs no whole matrices is shared by ranks that share states, and by tensor-parallel ones.
+
+    References
+    ----------
+    .. [1] H.-J. M. Shi et al., arXiv:2309.06497, 2023, sec. 4: search directions are gathered once a step.
+    """
+    step = case.optimizer.matrix
+    if step is None:
+        return 0.0
+    rate = step.rate_share * case.kernels.gemm["bf16"].rate
+    if step.whole:
+        return one.flops / rate
+    work = one.local * one.kind.rate / one.shards
+    if not step.dealt:
+        return work / rate
+    copies = plan.dp * plan.cp / one.shards
+    results = ring_seconds(TENSOR_BYTES * one.local / one.shards, copies, one.stride * one.shards, case.tiers)
+    return work / copies / rate + results
+
+
+def matrix_bytes(case: Case, plan: Plan, held: StageWeights) -> Num:
+    """Bytes kept beside moments for the matrices of a stage, in fp32, all shards together. [byte]"""
+    kept: Num = 0.0
+    for one in shared_matrices(case, plan, held):
+        kept = kept + TENSOR_BYTES * one.kind.kept * one.local
+    return kept
+
+
+def exchanged_share(case: Case) -> float:
+    """Share of a matrix's gradient that replicas reduce: of Dion both factors of its update. [-]"""
+    step = case.optimizer.matrix
+    if step is None or step.exchanged is None or not case.method.trains_base:
+        return 1.0
+    return model_matrices(case.model, step, False).exchanged
+
+
 def whole_matrix_seconds(case: Case, plan: Plan, held: StageWeights, divisible: bool = False) -> Num:
     """Seconds to gather momentum and orthogonalise it, which nothing hides. [s]
 
@@ -228,9 +282,10 @@ def whole_matrix_seconds(case: Case, plan: Plan, held: StageWeights, divisible: 
     seconds: Num = 0.0
     for one in shared_matrices(case, plan, held):
         one = replace(one, kind=Matrices(one.kind.rate, 0.0, 0.0)) if divisible else one
-        seconds = seconds + one.flops / case.kernels.gemm["bf16"].rate
-        nbytes = TENSOR_BYTES * one.owned
-        seconds = seconds + ring_seconds(nbytes, one.width, 1.0, case.tensor_tiers)
+        seconds = seconds + step_seconds(case, plan, one)
+        if case.optimizer.whole_matrices:
+            nbytes = TENSOR_BYTES * one.owned
+            seconds = seconds + ring_seconds(nbytes, one.width, 1.0, case.tensor_tiers)
         if _gathers(case):
             nbytes = GATHERED_BYTES * one.local
             seconds = seconds + ring_seconds(nbytes, one.shards, one.stride, case.tiers)

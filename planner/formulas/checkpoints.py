@@ -137,12 +137,48 @@ def stall_seconds(nbytes: Num, bandwidth: Num, unchanged: Num) -> Num:
     return np.maximum(0.0, nbytes / bandwidth - unchanged)
 
 
+def disturbed_seconds(restart: Num, mtbf: Num, cured: Num) -> Num:
+    r"""Time of a restart that failures of every kind make begin again, as one that its own kind alone does.
+
+    .. math:: R' = M_2 \ln\left(1 + (1 - q) \left(e^{R / M} - 1\right)\right), \quad M_2 = \frac{M}{1 - q}
+
+    Expected are :math:`M (e^{R / M} - 1)` until a restart is through, which `failure_slowdown` writes as
+    :math:`M_2 (e^{R' / M_2} - 1)`.
+
+    Parameters
+    ----------
+    restart, mtbf : Num
+        Time :math:`R` of a restart that nothing disturbs, and between failures of any kind :math:`M`. [s]
+    cured : Num
+        Share :math:`q` of failures of the other kind, less than 1. [-]
+
+    Returns
+    -------
+    Num
+        At least the restart's own time. [s]
+
+    References
+    ----------
+    .. [1] J. T. Daly, "A higher order estimate of the optimum checkpoint interval for restart dumps," Future
+       Generation Computer Systems 22(3), 2006, doi:10.1016/j.future.2004.11.016: a restart that fails begins
+       again.
+
+    Examples
+    --------
+    >>> float(disturbed_seconds(600.0, 3600.0, 0.0)), round(float(disturbed_seconds(600.0, 3600.0, 0.9)), 1)
+    (600.0, 647.0)
+    """
+    own = 1.0 - cured
+    return mtbf / own * np.log1p(own * np.expm1(restart / mtbf))
+
+
 def two_level_slowdown(near: tuple[Num, Num, Num], far: tuple[Num, Num, Num], mtbf: Num, cured: Num) -> Num:
     r"""Expected time of a job over that of its training, with copies near by and checkpoints in storage.
 
     .. math::
         s_1 = \frac{M_1 e^{R_1/M_1} \left(e^{(\tau_1 + \delta_1)/M_1} - 1\right)}{\tau_1}, \quad
-        s = \frac{M_2 e^{R_2/M_2} \left(e^{(s_1 \tau_2 + \delta_2)/M_2} - 1\right)}{\tau_2}, \quad
+        s = \frac{M_2 e^{R/M_2} \left(e^{(s_1 \tau_2 + \delta_2)/M_2} - 1\right)}{\tau_2}, \quad
+        R = M_2 \ln\left(1 + (1 - q) \left(e^{R_2/M} - 1\right)\right), \quad
         M_1 = \frac{M}{q}, \quad M_2 = \frac{M}{1 - q}
 
     Parameters
@@ -164,17 +200,18 @@ def two_level_slowdown(near: tuple[Num, Num, Num], far: tuple[Num, Num, Num], mt
     ----------
     .. [1] J. T. Daly, "A higher order estimate of the optimum checkpoint interval for restart dumps," Future
        Generation Computer Systems 22(3), 2006, its complete model, doi:10.1016/j.future.2004.11.016, once
-       inside itself: failures of the two kinds are independent, and the time between checkpoints in storage
-       is that with the near failures in it.
+       inside itself: failures of the two kinds are independent, the time between checkpoints in storage is
+       that with the near failures in it, and a near failure makes a restart from storage begin again.
 
     Examples
     --------
     >>> round(float(two_level_slowdown((60.0, 1.0, 60.0), (1800.0, 60.0, 900.0), 7200.0, 0.9)), 4)
-    1.0893
+    1.0901
     """
     least = 1e-12
-    inner = failure_slowdown(*near, mtbf / np.maximum(cured, least))
-    return inner * failure_slowdown(inner * far[0], far[1], far[2], mtbf / np.maximum(1.0 - cured, least))
+    inner, rest = failure_slowdown(*near, mtbf / np.maximum(cured, least)), np.maximum(1.0 - cured, least)
+    restart = disturbed_seconds(far[2], mtbf, 1.0 - rest)
+    return inner * failure_slowdown(inner * far[0], far[1], restart, mtbf / rest)
 
 
 def break_even_seconds(transition: Num, fewer_step: Num, step: Num) -> Num:

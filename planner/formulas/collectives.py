@@ -44,6 +44,8 @@ class Tier:
         Numbers of domains of the tier below, rising, for which `crowd_rates` are known. [-]
     crowd_rates : tuple of float
         Rate that one collective among them reaches at most, whatever its members' links carry. [byte/s]
+    shared : float
+        Rate that all ranks of a domain of the tier below share, 0 where each has links of its own. [byte/s]
     """
 
     name: str
@@ -56,10 +58,12 @@ class Tier:
     gpus: float = 0.0
     crowd: tuple[float, ...] = ()
     crowd_rates: tuple[float, ...] = ()
+    shared: float = 0.0
 
     def scaled(self, share: float) -> Tier:
         """Return the tier at a share of its rates."""
-        return replace(self, bandwidth=self.bandwidth * share, pair_bandwidth=self.pair_bandwidth * share)
+        rates = {name: share * getattr(self, name) for name in ("bandwidth", "pair_bandwidth", "shared")}
+        return replace(self, **rates)
 
     def spread(self, stride: Num, ranks: Num) -> Spread:
         """Return how groups of ``ranks`` members, ``stride`` ranks from the next, lie in the domains.

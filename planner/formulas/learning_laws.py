@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from planner.numeric import Num
+from planner.numeric import Num, maximum
 
 
 def power_law(size: Num, scale: Num, exponent: Num) -> Num:
@@ -124,6 +124,35 @@ def large_batch_tokens(batch_share: Num) -> Num:
     (1.2, 1.0)
     """
     return 1.0 + 0.2 * batch_share
+
+
+def inner_steps_perplexity(steps: Num) -> Num:
+    r"""Perplexity of DiLoCo by its inner steps, over that at 50: a line in their logarithm.
+
+    .. math:: 1 + 0.029 \max(0, \ln(H / 50)) / \ln 20
+
+    Parameters
+    ----------
+    steps : Num
+        Inner steps :math:`H`. [-]
+
+    Returns
+    -------
+    Num
+        At least 1. [-]
+
+    References
+    ----------
+    .. [1] A. Douillard et al., "DiLoCo," arXiv:2311.08105, fig. 4: 2.9% from 50 to 1,000 at 150 M; the line
+       between them is drawn here.
+
+    Examples
+    --------
+    >>> float(inner_steps_perplexity(1000.0)), float(inner_steps_perplexity(30.0))
+    (1.029, 1.0)
+    """
+    ratio: Num = 1.0 + 0.029 * np.log(maximum(steps, 50.0) / 50.0) / np.log(20.0)
+    return ratio
 
 
 def half_life_steps(decay: Num) -> Num:

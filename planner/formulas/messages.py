@@ -46,6 +46,41 @@ def tier_seconds(nbytes: Num, tier: Tier) -> Num:
     return tier.latency + nbytes / _link_rate(tier)
 
 
+def shared_seconds(nbytes: Num, tier: Tier, senders: Num) -> Num:
+    r"""Seconds of messages that several accelerators send at once over a tier, to one receiver each.
+
+    .. math:: t = \alpha + S \max(1 / B, s / W)
+
+    Parameters
+    ----------
+    nbytes : Num
+        Size of each message :math:`S`. [byte]
+    tier : Tier
+        Of latency :math:`\alpha`, rate :math:`B` for one pair and :math:`W` for all, where they share it.
+    senders : Num
+        Accelerators :math:`s` that send. [-]
+
+    Returns
+    -------
+    Num
+        Elapsed time. [s]
+
+    References
+    ----------
+    .. [1] R. W. Hockney, "The communication challenge for MPP," Parallel Computing 20(3), 1994, eq. 2,
+       doi:10.1016/S0167-8191(06)80021-9; what a link carries is divided among those that use it.
+
+    Examples
+    --------
+    >>> link = Tier("link", float("inf"), 1e9, 1.0, 8e9, shared=16e9)
+    >>> [float(shared_seconds(16e9, link, senders)) for senders in (1.0, 4.0)]
+    [3.0, 5.0]
+    """
+    if not tier.shared:
+        return tier_seconds(nbytes, tier)
+    return tier.latency + nbytes * maximum(1.0 / tier.pair_bandwidth, senders / tier.shared)
+
+
 def point_to_point_seconds(nbytes: Num, stride: Num, tiers: Sequence[Tier]) -> Num:
     """Seconds of a message to the rank ``stride`` away.
 

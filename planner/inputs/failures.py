@@ -12,7 +12,7 @@ from planner.errors import InputError, Problem
 from planner.inputs.bounded import table_lines
 from planner.inputs.build import build
 from planner.inputs.load import data_folder, find_file
-from planner.inputs.record import Record, Seconds, Share, Sourced
+from planner.inputs.record import Positive, Record, Seconds, Share, Sourced
 from planner.inputs.yaml_file import read_yaml
 from planner.units import HOUR
 
@@ -34,7 +34,8 @@ class FailureProfile(Record):
 
     ``device_mtbf`` is the mean time between the failures that one accelerator, its share of the node and of
     the network cause; ``beyond_node`` the share of failures that take more than one node at once, so that no
-    copy on another node is sure to be left; ``planned_every`` the time between planned stops of a job.
+    copy on another node is sure to be left; ``planned_every`` the time between planned stops of a job;
+    ``causes`` the failures that were counted, by what failed; ``doubt`` how the rate may be wrong, in words.
     """
 
     name: str
@@ -43,6 +44,8 @@ class FailureProfile(Record):
     device_mtbf: Annotated[Seconds, AfterValidator(_positive)]
     beyond_node: Annotated[Share, AfterValidator(_below_one)]
     planned_every: Annotated[Seconds, AfterValidator(_positive)] | None = None
+    causes: dict[str, Positive] = Field(default_factory=dict)
+    doubt: str = ""
     sources: dict[str, str] = Field(default_factory=dict)
 
 

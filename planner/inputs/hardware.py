@@ -12,6 +12,7 @@ from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 from planner.errors import InputError, Problem
 from planner.formulas.collectives import Tier
 from planner.inputs.bounds import Capability, Delay, Efficiency, Power, Rate, Reached, Size
+from planner.inputs.links import WHOLE, Islands, ScaleUp
 from planner.inputs.record import Flag, FlopRate, Positive, Price, Record, Share, Sourced
 from planner.units import GB, GIB
 
@@ -25,9 +26,6 @@ LABELLED: Final = GIB / GB
 """What a device may show over its label, which may count 10^9 bytes for 2^30. [-]"""
 HELD: Final = 0.6
 """Share of a dense peak that products reach at least, where nobody has measured it. [-]"""
-WHOLE: Final = 1.0 + 1e-6
-"""All of a rate, but for rounding. [-]"""
-
 MIN_NODES: Final = 2
 """Nodes that a network joins at least. [-]"""
 
@@ -100,53 +98,11 @@ class Accelerator(Record):
         return load_kernels(self)
 
 
-class ScaleUp(Record):
-    """The fast links that join a domain of accelerators.
-
-    The efficiencies are the shares of the link rate that large collectives reach, over the whole domain
-    and between two members; ``ramp`` is the slow start of their ring passes, where it was measured.
-    """
-
-    name: str
-    aliases: tuple[str, ...] = ()
-    link: str
-    topology: Literal["switch", "mesh", "torus", "host"] = "switch"
-    domain: Positive
-    bandwidth: Rate
-    pair_bandwidth: Rate
-    efficiency: Efficiency
-    pair_efficiency: Efficiency | None = None
-    latency: Delay
-    ramp: Delay | None = None
-    note: str = ""
-
-    @field_validator("pair_bandwidth")
-    @classmethod
-    def _within_all_links(cls, value: Sourced, info: ValidationInfo) -> Sourced:
-        links = info.data.get("bandwidth")
-        if links is not None and value > WHOLE * links:
-            raise ValueError(f"at most the bandwidth of all links of an accelerator, {links.text}")
-        return value
-
-    @property
-    def tier(self) -> Tier:
-        """The links at the rates that collectives reach."""
-        pair_share = self.efficiency if self.pair_efficiency is None else self.pair_efficiency
-        return Tier(
-            name=self.link,
-            domain=float(self.domain),
-            bandwidth=float(self.bandwidth * self.efficiency),
-            latency=float(self.latency),
-            pair_bandwidth=float(self.pair_bandwidth * pair_share),
-            host_staged=self.topology == "host",
-            ramp=0.0 if self.ramp is None else float(self.ramp),
-        )
-
-
 class Node(Record):
-    """What one launcher starts: accelerators, fast links, host memory and network ports.
+    """What one launcher starts: accelerators, fast links, host memory, disks, network ports.
 
-    ``package`` joins the dies of one module, where those are devices of their own.
+    ``package`` joins the dies of one module, where those are devices. ``nvme`` is the size of all local disks
+    together, ``nvme_read`` and ``nvme_write`` their rates, which all accelerators share.
     """
 
     name: str
@@ -155,6 +111,9 @@ class Node(Record):
     scaleup: ScaleUp
     package: ScaleUp | None = None
     host_memory: Size | None = None
+    nvme: Size | None = None
+    nvme_read: Rate | None = None
+    nvme_write: Rate | None = None
     nics: Positive | None = None
     nic_rate: Rate | None = None
     note: str = ""
@@ -208,7 +167,8 @@ class Pool(Record):
 
     Without a network, or without ports, there is nothing beyond the scale-up domain. The three shares are
     what a site reaches of the rates that its parts promise: kernels, fast links and network; unmeasured,
-    they are 1. ``calibration`` tells the runs that they were fitted to.
+    they are 1. ``calibration`` tells the runs that they were fitted to. ``islands`` are parts of the pool
+    that slower links join, where the network does not reach all of it.
     """
 
     accelerator: Accelerator
@@ -223,6 +183,7 @@ class Pool(Record):
     scaleup_share: Reached | None = None
     network_share: Reached | None = None
     calibration: Calibration | None = None
+    islands: Islands | None = None
 
     @field_validator("compute_share", "scaleup_share", "network_share")
     @classmethod
@@ -233,6 +194,14 @@ class Pool(Record):
         if value * usual > WHOLE:
             most = math.floor(1000 / usual) / 1000
             raise ValueError(f"at most {most:g}, since the parts reach {usual:.3g} of {of} already")
+        return value
+
+    @field_validator("islands")
+    @classmethod
+    def _of_whole_nodes(cls, value: Islands | None, info: ValidationInfo) -> Islands | None:
+        node = info.data.get("node")
+        if value is not None and node is not None and value.gpus % node.accelerators:
+            raise ValueError(f"islands of whole nodes: a multiple of {node.accelerators} gpus")
         return value
 
     @property
@@ -293,8 +262,10 @@ class Pool(Record):
             crowd = tuple(map(float, self.network.crowd))
             most = tuple(float(known) * reach for known in self.network.crowd.values())
             latency = float(self.network.latency)
-            tier = Tier(self.network.kind, math.inf, rate, latency, rate, crowd=crowd, crowd_rates=most)
-            tiers.append(tier)
+            far, islands = math.inf, self.islands
+            domain = far if islands is None else float(islands.gpus)
+            tiers.append(Tier(self.network.kind, domain, rate, latency, rate, crowd=crowd, crowd_rates=most))
+            tiers += [] if islands is None else [islands.tier(rate)]
         return tuple(tiers)
 
     @property
@@ -323,7 +294,7 @@ class Pool(Record):
             "accelerators": per_node,
             "scaleup": node.scaleup.model_copy(update={"domain": domain}),
         }
-        for name in ("nic_rate", "host_memory"):
+        for name in ("nic_rate", "host_memory", "nvme", "nvme_read", "nvme_write"):
             whole: Sourced | None = getattr(node, name)
             if whole is not None:
                 text = f"{share:g} of {whole.text}"

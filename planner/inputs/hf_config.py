@@ -9,7 +9,7 @@ from typing import Any
 
 from planner.errors import InputError, Problem, nearest
 from planner.inputs.build import build
-from planner.inputs.hf_families import ENCODERS, FAMILIES, REFUSED, WRAPPERS, Family
+from planner.inputs.hf_families import FAMILIES, REFUSED, WRAPPERS, Family
 from planner.inputs.hf_fields import Config
 from planner.inputs.hf_mixers import (
     LINEAR,
@@ -23,6 +23,7 @@ from planner.inputs.hf_mixers import (
     prediction_block,
 )
 from planner.inputs.hf_numerics import numerics
+from planner.inputs.hf_vision import encoder_of, vision_notes
 from planner.inputs.layers import MAX_LAYERS
 from planner.inputs.model import ModelSpec
 from planner.inputs.yaml_file import read_json
@@ -87,6 +88,7 @@ def model_from_config(raw: Mapping[str, Any], where: str, name: str) -> Imported
     mixers = [block["mixer"] for block in record["blocks"].values() if "mixer" in block]
     turned = any(mixer.get("rotary", mixer["kind"] in ("attention", "latent")) for mixer in mixers)
     record["numerics"] = numerics(config, kind, turned, sparse)
+    record |= encoder_of(raw, text, config)
     if config.problems:
         raise InputError(config.problems)
     record["note"] = "; ".join(config.notes)
@@ -110,8 +112,7 @@ def _language_model(raw: Mapping[str, Any], where: str) -> tuple[Mapping[str, An
     text = raw.get("text_config")
     if text is not None and not isinstance(text, Mapping):
         raise InputError(Problem(f"{where}: text_config", type(text).__name__, "an object"))
-    if any(isinstance(raw.get(key), Mapping) for key in ("vision_config", "audio_config")):
-        notes.append(ENCODERS)
+    notes += vision_notes(raw, text or raw)
     if raw.get("quantization_config") or (text or {}).get("quantization_config"):
         notes.append("quantization_config is not read: precision belongs to the workload")
     if _remote(raw, text or {}):

@@ -343,8 +343,3 @@ REFUSED: Final[Mapping[str, str]] = {
     "is_encoder_decoder": "an encoder",
 }
 """Keys that, where they are set, mean what the model record cannot express, each with what that is."""
-
-ENCODERS: Final = (
-    "the language model alone: vision and audio encoders are left out, and no price has their memory and time"
-)
-"""What is told of a model with encoders."""

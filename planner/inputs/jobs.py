@@ -41,7 +41,8 @@ class TrainingJob(Record):
 
     ``gpus`` are the numbers of accelerators that it may have; not given they are parts of a node and then
     whole nodes, doubled. ``step_times`` are seconds of a step on each of them, where they were measured.
-    ``asked`` is what it would ask of a queue; not given the largest. ``arrives`` and ``deadline``
+    ``asked`` is what it would ask of a queue; not given the largest. ``has`` is what it has now, where nodes
+    are lost or come. ``arrives`` and ``deadline``
     count from now.
     """
 
@@ -55,6 +56,7 @@ class TrainingJob(Record):
     deadline: Time | None = None
     gpus: tuple[Positive, ...] = ()
     asked: Positive | None = None
+    has: Positive | None = None
     step_times: dict[Positive, Time] = Field(default_factory=dict)
 
 
@@ -87,9 +89,12 @@ def load_jobs(path: Path) -> JobsFile:
     problems += [
         Problem(f"{path}: jobs.{job.name}.gpus", str(count), f"at most the cluster's {found.gpus}")
         for job in found.jobs
-        for count in {*job.gpus, *job.step_times, *([job.asked] if job.asked else [])}
+        for count in {*job.gpus, *job.step_times, job.asked or 1, job.has or 1}
         if count > found.gpus
     ]
+    held = sum(job.has or 0 for job in found.jobs)
+    if held > found.gpus:
+        problems.append(Problem(f"{path}: jobs.has", f"{held} in all", f"at most the cluster's {found.gpus}"))
     if problems:
         raise InputError(problems)
     return found

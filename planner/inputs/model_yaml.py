@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from textwrap import wrap
 from typing import Any
 
+from planner.inputs.encoder import Encoder
 from planner.inputs.layers import layers_text
 from planner.inputs.model import ModelSpec
 
@@ -33,15 +34,9 @@ def model_yaml(model: ModelSpec) -> str:
         lines.append(f"aliases: [{', '.join(map(_text, model.aliases))}]")
     lines += [line for key in ("source", "note") if fields.get(key) for line in _prose(key, fields[key])]
     lines += [f"{key}: {_flow(fields[key])}" for key in _SHAPE if key in fields]
-    lines.append("blocks:")
-    for name, block in model.blocks.items():
-        kinds = {"mixer": block.mixer, "ffn": block.ffn}
-        parts = block.model_dump(exclude_defaults=True)
-        lines.append(f"  {name}:")
-        there = [(part, record) for part, record in kinds.items() if record]
-        lines += [f"    {part}: {_flow({'kind': record.kind} | parts[part])}" for part, record in there]
-        lines += [f"    norms: {parts['norms']}"] if "norms" in parts else []
-    lines.append(f"layers: {layers_text(model.layers)}")
+    lines += _layers(model)
+    if model.encoder is not None:
+        lines += _encoder(model.encoder)
     if "prediction" in fields:
         lines.append(f"prediction: {_flow(fields['prediction'])}")
     if "numerics" in fields:
@@ -49,6 +44,28 @@ def model_yaml(model: ModelSpec) -> str:
     if "published" in fields:
         lines += ["published:", *(f"  {key}: {_flow(value)}" for key, value in fields["published"].items())]
     return "\n".join(lines) + "\n"
+
+
+def _layers(model: ModelSpec | Encoder) -> list[str]:
+    """Return the blocks of a model or an encoder, and their order."""
+    lines = ["blocks:"]
+    for name, block in model.blocks.items():
+        kinds = {"mixer": block.mixer, "ffn": block.ffn}
+        parts = block.model_dump(exclude_defaults=True)
+        lines.append(f"  {name}:")
+        there = [(part, record) for part, record in kinds.items() if record]
+        lines += [f"    {part}: {_flow({'kind': record.kind} | parts[part])}" for part, record in there]
+        lines += [f"    norms: {parts['norms']}"] if "norms" in parts else []
+    return [*lines, f"layers: {layers_text(model.layers)}"]
+
+
+def _encoder(encoder: Encoder) -> list[str]:
+    """Return an encoder, its blocks as those of a model."""
+    fields = encoder.model_dump(exclude_defaults=True, exclude={"blocks", "layers"})
+    said = [f"{key}: {_flow(value)}" for key, value in fields.items() if key != "projectors"]
+    lines = [*said, *_layers(encoder), "projectors:"]
+    lines += [f"  - {_flow(projector)}" for projector in fields["projectors"]]
+    return ["encoder:", *(f"  {line}" for line in lines)]
 
 
 def _prose(key: str, text: str) -> list[str]:

@@ -93,6 +93,8 @@ class WorkloadFields(Record):
     document_tokens: PositiveInt | None = None
     seq_lens: Annotated[str, AfterValidator(_lengths)] | None = None
     max_tokens_per_rank: PositiveInt | None = None
+    images: PositiveInt = default("images")
+    freeze_encoder: bool = default("freeze_encoder")
     imbalance: Annotated[float, Field(ge=1.0)] = default("imbalance")
     tokens: PositiveFloat | None = None
 
@@ -106,6 +108,8 @@ class Workload(WorkloadFields):
     attends to itself alone; None where attention sees the whole sequence. [element]
     ``seq_lens`` is a source of unequal lengths that are packed to ``seq_len`` (`planner.inputs.lengths`), of
     which a rank takes at most ``max_tokens_per_rank`` where context parallelism follows the length.
+    ``images`` is how many a sequence holds where the model has an encoder, which ``freeze_encoder`` leaves as
+    it is. [-]
     """
 
     if not TYPE_CHECKING:

@@ -14,13 +14,21 @@ from planner.errors import InputError, Problem, UnsupportedPlan, nearest
 from planner.inputs.workload import Workload
 from planner.launchers._card import CARD, MEASURED, PLAN, Card, card_text, measured_row
 from planner.launchers._family import Launcher, LauncherSettings
-from planner.launchers._saving import Saving, with_saving
+from planner.launchers._islands import (
+    NEEDS,
+    is_over_islands,
+    island_notes,
+    island_variables,
+    refuse_launcher,
+)
+from planner.launchers._saving import with_saving
 from planner.launchers._shell import job_name
 from planner.plan import Plan
 from planner.rules import Violation, violations
 from planner.runtimes import runtimes
 from planner.runtimes._family import Command, Job, Runtime
 from planner.runtimes._rocm import on_vendor
+from planner.runtimes._saving import Saving
 from planner.runtimes._settings import Changes, assumed, changed, heard, unheard
 
 
@@ -95,8 +103,9 @@ def launch_files(
         If the launcher cannot start so many accelerators.
     """
     runtime = wanted.runtime
+    refuse_launcher(wanted.launcher.name, job)
     plan, command = priced_command(plan, job, wanted, order)
-    command = with_saving(command, runtime.name, saving)
+    command = with_saving(command, runtime, saving)
     if smoke and command.smoke is None:
         raise UnsupportedPlan(f"{runtime.name} has no smoke run: {command.no_smoke}")
     title = f"{job_name(job.model.name)} on {job.gpus} GPUs, {plan.slug}\n{wanted.title}"
@@ -146,7 +155,12 @@ def started(plan: Plan, job: Job, wanted: Target, order: str | None = None) -> C
         *packed_note(job.workload),
     )
     variables = on_vendor(command.environment, job.hardware.pool.accelerator)
-    return replace(command, environment=variables, notes=(*command.notes, *told))
+    return replace(
+        command,
+        environment={**variables, **island_variables(job)},
+        needs=(*command.needs, *(NEEDS if is_over_islands(job) else ())),
+        notes=(*command.notes, *told, *island_notes(job)),
+    )
 
 
 def _command(plan: Plan, job: Job, wanted: Target, order: str | None, changes: dict[str, Any]) -> Command:
@@ -217,6 +231,11 @@ def refusal(runtime: Runtime, faults: Iterable[Violation]) -> str:
 
 
 def _refuse(plan: Plan, job: Job, runtime: Runtime) -> None:
+    if job.model.encoder is not None:
+        raise UnsupportedPlan(
+            f"no files start {job.model.name}: those of {runtime.name} train language models, without the "
+            "encoder that was priced; nearest: a model YAML without `encoder`"
+        )
     faults = violations(all_rules(plan, case_of(plan, job, runtime)))
     if faults:
         raise UnsupportedPlan(refusal(runtime, faults))

@@ -68,6 +68,7 @@ def pod_script(command: Command) -> str:
         + ("HERE=$(mktemp -d)\n" if files else "")
         + file_block(files)
         + environment_block(command)
+        + ('export PET_MAX_RESTARTS="${RESTARTS}"\n' if command.restarts else "")
         + training_block(command)
         + start_block(command, 'torchrun "${training[@]}"')
     )

@@ -118,6 +118,14 @@ def _mapping(name: str, values: Iterable[tuple[str, object]]) -> str:
     return f"{name} = {{\n" + "".join(f"    {key!r}: {value!r},\n" for key, value in values) + "}\n"
 
 
+RUN = '    run = RunConfig(name=JOB, storage_path=os.environ["STORAGE_PATH"])\n'
+AGAIN = """\
+    again = FailureConfig(max_failures=int(os.environ["RESTARTS"]))
+    run = RunConfig(name=JOB, storage_path=os.environ["STORAGE_PATH"], failure_config=again)
+"""
+"""The same with starts after a failure."""
+
+
 def _literal(name: str, value: object) -> str:
     return f"{name} = {value!r}\n"
 
@@ -160,10 +168,11 @@ def files(command: Command, plan: Plan, job: Job, settings: LauncherSettings) ->
     text = (
         comment(f"{settings.title}\n{start}\n{WHERE}")
         + "import os\nimport re\nimport runpy\nimport shutil\nimport sys\nimport tempfile\n\nimport ray\n"
-        + "from ray.train import RunConfig, ScalingConfig\nfrom ray.train.torch import TorchTrainer\n\n"
+        + f"from ray.train import {'FailureConfig, ' * command.restarts}RunConfig, ScalingConfig\n"
+        + "from ray.train.torch import TorchTrainer\n\n"
         + _constants(command, job, settings)
         + "\n\n"
-        + BODY
+        + (BODY.replace(RUN, AGAIN) if command.restarts else BODY)
     )
     return {NAME: text, **(command.files or {})}
 

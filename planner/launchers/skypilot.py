@@ -86,10 +86,16 @@ def task(command: Command, job: Job, settings: LauncherSettings) -> dict[str, ob
         raise UnsupportedPlan(
             f"launcher skypilot: no name known for {accelerator}; names are known for {known}"
         )
+    resources: dict[str, object] = {
+        "accelerators": f"{ACCELERATORS[accelerator]}:{ranks}",
+        "network_tier": "best",
+    }
+    if command.restarts:  # of `sky jobs launch`, which looks after the task
+        resources["job_recovery"] = {"max_restarts_on_errors": int(command.defaults["RESTARTS"])}
     return {
         "name": settings.name,
         "num_nodes": nodes,
-        "resources": {"accelerators": f"{ACCELERATORS[accelerator]}:{ranks}", "network_tier": "best"},
+        "resources": resources,
         optional("BUCKET", "file_mounts"): {
             Quoted("{{MOUNT}}"): {"source": placeholder("BUCKET"), "mode": "MOUNT_CACHED"}
         },

@@ -88,6 +88,18 @@ node='exec torchrun --node-rank "${SLURM_NODEID}" "$@"'
 """
 
 
+FAILED = """\
+if ((status != 0)); then
+  if ((${SLURM_RESTART_COUNT:-0} < RESTARTS)); then
+    echo "The run failed; the job queues again and goes on from its last checkpoint."
+    scontrol requeue "${SLURM_JOB_ID}"
+  fi
+  exit "${status}"
+fi
+"""
+"""After a failure that is not the job's end: a lost node requeues the job by itself."""
+
+
 def _directives(command: Command, job: Job, settings: LauncherSettings) -> str:
     nodes, ranks = node_shape(job)
     pool = job.hardware.pool
@@ -137,10 +149,18 @@ def files(command: Command, plan: Plan, job: Job, settings: LauncherSettings) ->
         + training_block(command)
         + _container(command)
         + NODE
-        + start_block(command, START, "${HERE}/", ends=False)
+        + _started(command)
         + (AGAIN if saves else "")
     )
     return {NAME: text, **(command.files or {})}
+
+
+def _started(command: Command) -> str:
+    """Return what starts the run, and queues the job again after a failure where the command asks so."""
+    text = start_block(command, START, "${HERE}/", ends=False)
+    if not command.restarts:
+        return text
+    return f"status=0\n{text.removesuffix(chr(10))} || status=$?\n{FAILED}"
 
 
 def _container(command: Command) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from planner.launchers._family import Launcher, LauncherSettings, node_shape
+from planner.launchers._islands import is_over_islands
 from planner.launchers._runs import start_block, training_block, variable_block
 from planner.launchers._shell import (
     argument_lines,
@@ -29,10 +30,22 @@ def files(command: Command, plan: Plan, job: Job, settings: LauncherSettings) ->
     nodes, ranks = node_shape(job)
     where = "" if nodes == 1 else f" on each of the {nodes} nodes"
     start = f"Start it{where}, {whence(command, settings.runtime)}: bash {NAME}"
-    meeting = ("--rdzv-backend", "c10d", "--rdzv-id", settings.name) if nodes > 1 else ("--standalone",)
+    far = is_over_islands(job)
+    meeting = (
+        ()
+        if far
+        else ("--rdzv-backend", "c10d", "--rdzv-id", settings.name)
+        if nodes > 1
+        else ("--standalone",)
+    )
     launch = argument_lines(("--nnodes", str(nodes), "--nproc-per-node", str(ranks), *meeting))
-    if nodes > 1:
+    if far:
+        launch += '  --node-rank "${NODE_RANK}"\n  --master-addr "${MASTER_ADDR}"\n'
+        launch += f'  --master-port "${{MASTER_PORT:-{settings.port}}}"\n'
+    elif nodes > 1:
         launch += f'  --rdzv-endpoint "${{MASTER_ADDR}}:${{MASTER_PORT:-{settings.port}}}"\n'
+    if command.restarts:
+        launch += '  --max-restarts "${RESTARTS}"\n'
     environment, training = environment_block(command), training_block(command)
     started = start_block(command, 'torchrun "${launch[@]}" "${training[@]}"', "${HERE}/")
     text = (

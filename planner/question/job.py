@@ -28,7 +28,8 @@ DEFAULT_RUNTIME: Final[str] = default("runtime")
 
 WORKLOAD: Final = (
     "seq_len", "precision", "optimizer", "method", "lora_rank", "lora_targets", "document_tokens",
-    "seq_lens", "max_tokens_per_rank", "imbalance", "tokens", "state_dtype", "master_dtype", "gradient_dtype",
+    "seq_lens", "max_tokens_per_rank", "images", "freeze_encoder", "imbalance", "tokens",
+    "state_dtype", "master_dtype", "gradient_dtype",
 )  # fmt: skip
 """Fields of a job that are those of its workload, but for the batch."""
 
@@ -151,6 +152,10 @@ def _workload(
         if given[name] is not None and (given["method"] or "full") == "full":
             lora = " or ".join(reading.door.said("method", name) for name in ("lora", "qlora"))
             reading.fault(name, f"no adapters with {reading.door.said('method', 'full')}", lora)
+    seeing = model is not None and model.encoder is not None
+    for name in () if seeing or model is None else ("images", "freeze_encoder"):
+        if given[name]:
+            reading.fault(name, "a model without an encoder", "a model with one, such as qwen2.5-vl-7b")
     plain = _plain_workload(model)
     if given["seq_lens"] is not None and given["seq_len"] is None and not reading.problems:
         defaults["seq_len"] = given["seq_len"] = longest(given["seq_lens"])
@@ -166,16 +171,20 @@ def _workload(
         reading.fault("global_batch", taken, most, str(max(1, MOST_TOKENS // seq_len)))
     if reading.problems:
         return None
-    silent = {
-        "tokens",
-        "state_dtype",
-        "master_dtype",
-        "gradient_dtype",
-        "lora_targets",
-        "document_tokens",
-        "seq_lens",
-        "max_tokens_per_rank",
-    } | ({"lora_rank"} if (given["method"] or "full") == "full" else set())
+    silent = (
+        {
+            "tokens",
+            "state_dtype",
+            "master_dtype",
+            "gradient_dtype",
+            "lora_targets",
+            "document_tokens",
+            "seq_lens",
+            "max_tokens_per_rank",
+        }
+        | (set() if seeing else {"images", "freeze_encoder"})
+        | ({"lora_rank"} if (given["method"] or "full") == "full" else set())
+    )
     defaults |= {
         name: getattr(plain, name) for name, value in given.items() if value is None and name not in silent
     }

@@ -14,6 +14,7 @@ from planner.cost.price import Unpriced
 from planner.cost.settings import settings_of
 from planner.fields import AXES
 from planner.plan import Plan
+from planner.report.settings_line import left_out_settings
 from planner.report.unequal import lengths_record
 from planner.runtimes._family import Job
 from planner.search.optimise import SearchResult
@@ -88,9 +89,9 @@ def estimate_document(answer: Estimate | Unpriced, defaults: Mapping[str, Any]) 
     figures = (
         _no_figures(answer) if isinstance(answer, Unpriced) else _figures(answer) | lengths_record(answer)
     )
-    if isinstance(answer, Estimate) and answer.left_out:
-        head |= {"not_run": [dict(zip(LEFT_OUT_KEYS, one, strict=True)) for one in answer.left_out]}
-    document: Document = plain(head | figures)
+    left_out = left_out_settings(answer) if isinstance(answer, Estimate) else []
+    told = [dict(zip(LEFT_OUT_KEYS, one, strict=True)) for one in left_out]
+    document: Document = plain(head | figures | ({"not_run": told} if told else {}))
     return document
 
 

@@ -10,10 +10,12 @@ import numpy as np
 
 from planner.cost.activation_offload import bytes_beside_host
 from planner.cost.estimate import StageBytes
+from planner.cost.host_checkpoints import host_checkpoint_bytes
+from planner.cost.host_rules import disk_states, host_states
 from planner.report.as_json import Document
+from planner.report.deepspeed_estimate import deepspeed_estimate
 from planner.report.page import Page, Table
 from planner.report.waterfall import Anatomy
-from planner.techniques.offload._family import host_state_bytes
 from planner.units import GIB
 
 
@@ -24,7 +26,7 @@ class Beside:
     Parameters
     ----------
     what, place : str
-        What it is, and where: ``device``, or ``host`` for all of a node.
+        What it is, and where: ``device``, or ``host`` or ``disk`` for all of a node.
     nbytes : float
         No more than this. [byte]
     capacity : float, optional
@@ -58,8 +60,18 @@ class BesideStep:
             what = f"evaluation, micro-batch {most:,}, the largest"
             yield Beside(what, "device", self.evaluation_of(most / trained), answer.capacity)
         yield Beside("a checkpoint, shards copied at once", "host", self.checkpoint, host)
-        if self.states:
-            yield Beside("offloaded optimizer states", "host", self.states, host)
+        if (own := deepspeed_estimate(self.anatomy.case, answer.plan)) is not None:
+            for nbytes, place, capacity in zip(own, ("device", "host"), (answer.capacity, host), strict=True):
+                yield Beside("states, by DeepSpeed's own estimator", place, nbytes, capacity)
+        plan, case = answer.plan, self.anatomy.case
+        disk = None if pool.node.nvme is None else float(pool.node.nvme)
+        for place, parts, capacity in (
+            ("host", host_states(plan, case), host),
+            ("disk", disk_states(plan, case), disk),
+        ):
+            if parts:
+                what = f"offloaded {', '.join(parts)}"
+                yield Beside(what, place, float(sum(parts.values())), capacity)
         if self.activations:
             yield Beside("offloaded activations", "host", self.activations, host)
 
@@ -114,7 +126,7 @@ class BesideStep:
         if anatomy.parts.hosted is not None:
             return self.node_ranks * max(anatomy.parts.hosted.host)
         if not anatomy.case.offload.layers:
-            return 0.0
+            return self.node_ranks * float(host_checkpoint_bytes(anatomy.case, anatomy.answer.plan))
         case, plan, stages = anatomy.case, anatomy.answer.plan, anatomy.parts.stages
         kept = bytes_beside_host(case, plan, whole, anatomy.parts.passes.layers, stages.rank).activations
         return self.node_ranks * float(np.max(whole.activations - kept))
@@ -127,13 +139,9 @@ class BesideStep:
 
     @cached_property
     def states(self) -> float:
-        """Optimizer states, and the gradients that they take, in the memory of a node. [byte]"""
-        case, plan = self.anatomy.case, self.anatomy.answer.plan
-        if not case.offload.optimizer:
-            return 0.0
-        whole = (case.optimizer_bytes + case.offload.down_bytes) * float(case.model.params)
-        copies = plan.dp * plan.cp / plan.zero_shards * case.schedule.weight_copies
-        return float(host_state_bytes(whole, copies, self.node_ranks, case.job.gpus))
+        """States, weights and gradients that rest in the memory of a node, and buffers there. [byte]"""
+        parts = host_states(self.anatomy.answer.plan, self.anatomy.case)
+        return float(sum(parts.values()))
 
 
 def beside_page(anatomy: Anatomy) -> Page:
@@ -142,7 +150,7 @@ def beside_page(anatomy: Anatomy) -> Page:
     rows = [
         {
             "beside the step": use.what,
-            "where": "device" if use.place == "device" else "host of a node",
+            "where": "device" if use.place == "device" else f"{use.place} of a node",
             "GiB, at most": f"{use.nbytes / GIB:,.1f}",
             "of": "-" if use.capacity is None else f"{use.capacity / GIB:,.1f}",
         }

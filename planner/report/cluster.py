@@ -11,7 +11,7 @@ from planner.report.as_json import Document, plain, plan_record
 from planner.report.layout import layout
 from planner.report.page import Page, Table, significant
 from planner.search.cluster_jobs import Curve
-from planner.search.shares import LayerRun, Objective, cost
+from planner.search.shares import LayerRun, Objective, cost, unfairness
 from planner.units import HOUR, percent
 
 CLUSTER: Final = "planner/cluster-shares/1"
@@ -30,10 +30,11 @@ class SharedCluster:
     runs : tuple of LayerRun
         The plan.
     baselines : dict
-        Runs of a queue and of equal shares.
-    moves : int
-        Moves of jobs on part of a node. [-]
-    objective : {"completion", "makespan"}
+        Runs of a queue, of equal shares and of shares that change.
+    fragments : tuple of int
+        Moves of jobs on part of a node, shares that cross a scale-up domain although they would fit into one,
+        and the accelerators of a domain. [-]
+    objective : {"completion", "makespan", "fairness"}
         What was minimised.
     """
 
@@ -41,18 +42,25 @@ class SharedCluster:
     curves: Sequence[Curve]
     runs: tuple[LayerRun, ...]
     baselines: dict[str, tuple[LayerRun, ...]]
-    moves: int
+    fragments: tuple[int, int, int]
     objective: Objective
 
 
 def figures(runs: Sequence[LayerRun], gpus: int) -> dict[str, float]:
-    """Return last end, weighted mean time to completion, deadlines missed and share of the cluster in use."""
+    """Return last end, weighted mean time to completion, deadlines missed, share in use and unfairness."""
     weight = sum(run.task.weight for run in runs)
     last = max(run.end for run in runs)
     mean = sum(run.task.weight * (run.end - run.task.arrives) for run in runs) / weight
-    busy = sum(run.gpus * (run.end - run.start) for run in runs) / (last * gpus)
+    busy = sum(run.used for run in runs) / (last * gpus)
     missed = float(sum(run.late > 0 for run in runs))
-    return {"makespan_s": last, "mean_completion_s": mean, "missed_deadlines": missed, "in_use": busy}
+    fair = unfairness(runs, gpus)
+    return {
+        "makespan_s": last,
+        "mean_completion_s": mean,
+        "missed_deadlines": missed,
+        "in_use": busy,
+        "unfairness": fair,
+    }
 
 
 def cluster_page(told: SharedCluster) -> Page:
@@ -67,12 +75,21 @@ def cluster_page(told: SharedCluster) -> Page:
     table = Table(tuple(_baseline(name, figures(runs, told.file.gpus)) for name, runs in
                         [("this plan", told.runs), *told.baselines.items()]))  # fmt: skip
     lines = [f"In use: {percent(own['in_use'])} of accelerators and time."]
-    if told.moves:
+    moves, crossed, domain = told.fragments
+    if crossed:
         lines.append(
-            f"{told.moves} moves of jobs on part of a node keep nodes whole for others, each a restart."
+            f"{crossed} shares cross a scale-up domain of {domain} although they would fit: slower than told."
         )
-    lines.append("A job keeps its share; equal shares are cut anew whenever one comes or ends.")
+    if moves:
+        lines.append(f"{moves} moves of jobs on part of a node keep nodes whole for others, each a restart.")
+    lines.append(f"{_kept(told)} Unfair: the most time of a job over that on its own equal share.")
     return [head, Table(rows), table, " ".join(lines)]
+
+
+def _kept(told: SharedCluster) -> str:
+    if any(run.changes for run in told.runs):
+        return "Shares change while jobs run; the table has the largest of each."
+    return "A job keeps its share; others change them when one comes or ends (--changing takes that)."
 
 
 def _row(run: LayerRun, told: SharedCluster) -> dict[str, str]:
@@ -99,6 +116,7 @@ def _baseline(name: str, known: dict[str, float]) -> dict[str, str]:
         "all done h": significant(known["makespan_s"] / HOUR, 3),
         "weighted mean h": significant(known["mean_completion_s"] / HOUR, 3),
         "missed": f"{known['missed_deadlines']:.0f}",
+        "unfair": significant(known["unfairness"], 3),
     }
 
 
@@ -108,14 +126,15 @@ def cluster_document(told: SharedCluster) -> Document:
         {
             "schema": CLUSTER,
             "objective": told.objective,
-            "cost": cost(told.runs, told.objective),
+            "cost": cost(told.runs, told.objective, told.file.gpus),
             "runs": [run_record(run, told) for run in told.runs],
             "figures": figures(told.runs, told.file.gpus),
             "baselines": {
-                name: figures(runs, told.file.gpus) | {"cost": cost(runs, told.objective)}
+                name: figures(runs, told.file.gpus) | {"cost": cost(runs, told.objective, told.file.gpus)}
                 for name, runs in told.baselines.items()
             },
-            "moves": told.moves,
+            "moves": told.fragments[0],
+            "crossings": told.fragments[1],
             "curves": {
                 curve.task.name: [{"gpus": count, "time_s": time} for count, time in curve.task.options]
                 for curve in told.curves
@@ -134,5 +153,6 @@ def run_record(run: LayerRun, told: SharedCluster) -> dict[str, Any]:
         "start_s": run.start,
         "end_s": run.end,
         "late_s": run.late,
+        "spells": [{"start_s": one.start, "end_s": one.end, "gpus": one.gpus} for one in run.spells],
         "plan": None if plan is None else plan_record(plan.plan),
     }

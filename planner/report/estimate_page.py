@@ -13,6 +13,7 @@ from planner.cost.price import Unpriced
 from planner.inputs.bands import chip_of, core_of, error_bands
 from planner.plan import Plan
 from planner.report.as_json import SENT_KEYS, TIME_KEYS
+from planner.report.host_line import unproven_host
 from planner.report.hosting import hosting_lines
 from planner.report.layout import layout
 from planner.report.page import Page, Table, counted, listed, significant, split_words
@@ -280,11 +281,12 @@ def unproven(answer: Estimate) -> list[str]:
     """Say what of a plan no measured run stands behind, whatever its band."""
     kinds = unmeasured_kinds(answer.plan, answer.job, answer.runtime)
     if not kinds:
-        return unproven_settings(answer)
+        return [*unproven_host(answer), *unproven_settings(answer)]
     chip = chip_of(answer.job.hardware.pool.accelerator.name)
     what = "a mixture of experts" if answer.job.model.expert_kinds else "a dense model"
     there = f"no measured run of {core_of(answer.runtime.name)} with {what} on {chip} has"
     return [
+        *unproven_host(answer),
         *unproven_settings(answer),
         f"Unproven: {there} {' or '.join(kinds)}.",
     ]

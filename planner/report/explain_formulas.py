@@ -11,16 +11,17 @@ import numpy as np
 from planner.cost.attention_core import mean_keys
 from planner.cost.case import head_ranks
 from planner.cost.communication import message_bytes
-from planner.cost.data_parallel import exchanged_bytes, groups, shard_bytes
+from planner.cost.data_parallel import exchanged_bytes, shard_bytes
 from planner.cost.estimate import Estimate
 from planner.cost.exchange import ACTIVATION_BYTES
 from planner.cost.fit import oom_probability
 from planner.cost.flops import product_weights
+from planner.cost.shard_groups import groups
 from planner.formulas.attention import AttentionCurve, attention_forward_seconds
 from planner.formulas.collectives import Tier, all_to_all_seconds, ring_seconds
 from planner.formulas.dispatch import dispatch_seconds
 from planner.formulas.gemm import GemmCurve, gemm_compute_seconds, gemm_memory_seconds, gemm_seconds
-from planner.formulas.messages import tier_seconds
+from planner.formulas.messages import shared_seconds, tier_seconds
 from planner.formulas.model_flops import model_flops
 from planner.formulas.overlap import exposed_seconds
 from planner.formulas.pipeline import Pipe
@@ -205,7 +206,11 @@ def _messages(anatomy: Anatomy) -> Iterator[Use]:
     for place, count in anatomy.parts.ranks[anatomy.parts.slowest].messages.items():
         tier = case.tiers[place]
         what = f"one message between stages over {tier.name}; {count:.0f} for each micro-batch"
-        yield Use("pp_comm", what, tier_seconds, {"nbytes": nbytes, "tier": tier})
+        if tier.shared:
+            inputs = {"nbytes": nbytes, "tier": tier, "senders": case.job.gpus / plan.pp}
+            yield Use("pp_comm", what, shared_seconds, inputs)
+        else:
+            yield Use("pp_comm", what, tier_seconds, {"nbytes": nbytes, "tier": tier})
 
 
 def _bubble(anatomy: Anatomy) -> Iterator[Use]:

@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from planner.errors import InputError, Problem
 from planner.report.html import Cell, Figure, HtmlBlock, HtmlPage, footer, number, plot, table
 from planner.report.html_figures import figure
 from planner.report.page import significant
 from planner.units import percent
+
+LINK = "Gb/s of the narrowest link"
 
 HEADINGS = (
     "method", "inner steps", "s/step", "trains", "Gb/s mean", "peak", "compute to one loss", "days", "USD",
@@ -27,7 +31,7 @@ def sites_report(document: Mapping[str, Any], source: str, version: str) -> Html
     """
     try:
         ways, others = document["ways"], document["not_ranked"]
-        model, curves = document["model"]["name"], document["curves"]
+        model = document["model"]["name"]
         blocks = [
             HtmlBlock("tiles", rows=tuple(_tiles(document))),
             table(
@@ -36,8 +40,15 @@ def sites_report(document: Mapping[str, Any], source: str, version: str) -> Html
             plot(
                 "sites",
                 "By the rate of the narrowest link",
-                curves_figure(curves, ways),
-                "Ways in full colour are ranked; their time is that to one loss where its cost is known.",
+                curves_figure(document),
+                "Ways in full colour are ranked; their time is that to one loss where its cost is known. A "
+                "dot is where one stops being ahead of data parallelism, the line the narrowest link.",
+            ),
+            plot(
+                "utilisation",
+                "Utilisation by the rate of the narrowest link",
+                utilisation_figure(document),
+                "Share of the time in which accelerators train.",
             ),
             table("Not ranked: no runner is known", HEADINGS, [_row(one) for one in others]),
         ]
@@ -84,21 +95,73 @@ def _row(one: Mapping[str, Any]) -> list[Cell]:
     ]
 
 
-def curves_figure(curves: Mapping[str, Any], ways: list[Mapping[str, Any]]) -> Figure:
-    """Return the time of each method by the rate of the narrowest link, both on scales of powers."""
-    ranked = {one["sync"]: one["compute_to_same_loss"] or 1.0 for one in ways}
-    data = [
+def curves_figure(document: Mapping[str, Any]) -> Figure:
+    """Return the time of each method by the rate of the narrowest link, both on scales of powers.
+
+    A dot on a ranked one marks its crossover with exact data parallelism, where it has one.
+    """
+    curves = document["curves"]
+    ranked = {one["sync"]: one["compute_to_same_loss"] or 1.0 for one in document["ways"]}
+    times = {name: [ranked.get(name, 1.0) * step for step in steps]
+             for name, steps in curves["step_time_s"].items()}  # fmt: skip
+    data = [_line(name, curves, values, "s", name in ranked) for name, values in times.items()]
+    marks = [
+        (one["sync"], rate, _at(rate, curves["narrowest_gbit_per_s"], times[one["sync"]]))
+        for one in document["ways"]
+        if (rate := one["crossover_gbit_per_s"]) and one["sync"] in times
+    ]
+    data.append(
         {
             "type": "scatter",
-            "mode": "lines",
-            "name": name,
-            "x": curves["narrowest_gbit_per_s"],
-            "y": [ranked.get(name, 1.0) * seconds for seconds in steps],
-            "opacity": 1.0 if name in ranked else 0.3,
-            "line": {"dash": "solid" if name in ranked else "dot"},
-            "hovertemplate": name + ": %{x:.3g} Gb/s %{y:.3g} s<extra></extra>",
+            "mode": "markers",
+            "name": "crossover with ddp",
+            "x": [rate for _, rate, _ in marks],
+            "y": [seconds for _, _, seconds in marks],
+            "text": [name for name, _, _ in marks],
+            "marker": {"color": "#888888", "size": 9},
+            "hovertemplate": "%{text} is ahead of ddp below %{x:.3g} Gb/s<extra></extra>",
         }
-        for name, steps in curves["step_time_s"].items()
-    ]
+    )
     logs = {"type": "log"}
-    return figure(data, "Gb/s of the narrowest link", "seconds a step, to one loss", xaxis=logs, yaxis=logs)
+    lines = _narrowest(document)
+    return figure(data, LINK, "seconds a step, to one loss", xaxis=logs, yaxis=logs, shapes=lines)
+
+
+def utilisation_figure(document: Mapping[str, Any]) -> Figure:
+    """Return the share of the time in which accelerators train, by the rate of the narrowest link."""
+    curves = document["curves"]
+    ways = {one["sync"]: one for one in (*document["ways"], *document["not_ranked"])}
+    ranked = {one["sync"] for one in document["ways"]}
+    data = [
+        _line(name, curves, [100.0 * trained / step for step in steps], "%", name in ranked)
+        for name, steps in curves["step_time_s"].items()
+        if (trained := ways[name]["utilisation"] * ways[name]["step_time_s"])
+    ]
+    lines, shares = _narrowest(document), {"range": [0, 101]}
+    return figure(data, LINK, "utilisation [%]", xaxis={"type": "log"}, yaxis=shares, shapes=lines)
+
+
+def _line(name: str, curves: Mapping[str, Any], values: list[float], unit: str, ranked: bool) -> Figure:
+    """Return a method's line, dotted and pale where it is not ranked."""
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "name": name,
+        "x": curves["narrowest_gbit_per_s"],
+        "y": values,
+        "opacity": 1.0 if ranked else 0.3,
+        "line": {"dash": "solid" if ranked else "dot"},
+        "hovertemplate": f"{name}: %{{x:.3g}} Gb/s %{{y:.3g}} {unit}<extra></extra>",
+    }
+
+
+def _narrowest(document: Mapping[str, Any]) -> list[Figure]:
+    """Return an upright line at the rate that the narrowest link has."""
+    rate = document["narrowest_gbit_per_s"]
+    line = {"color": "#888888", "width": 1, "dash": "dash"}
+    return [{"type": "line", "x0": rate, "x1": rate, "y0": 0, "y1": 1, "yref": "paper", "line": line}]
+
+
+def _at(rate: float, rates: list[float], values: list[float]) -> float:
+    """Return the value at a rate, straight between its neighbours on scales of powers."""
+    return float(np.exp(np.interp(np.log(rate), np.log(rates), np.log(values))))

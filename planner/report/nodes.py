@@ -36,8 +36,9 @@ def nodes_page(told: Changed) -> Page:
     if fewer:
         lines.append(
             f"Waiting is better where the nodes are back within {significant(told.break_even / 60, 3)} min "
-            "(two changes against standing still)."
+            f"(two changes against standing still){_decided(told)}."
         )
+        lines += in_place_lines(told)
     elif told.worthwhile is None:
         lines.append("It is no faster: stay as you are.")
     else:
@@ -54,6 +55,26 @@ def nodes_page(told: Changed) -> Page:
     return page if told.resume.move is None else [*page, moves_table(told.resume.move)]
 
 
+def _decided(told: Changed) -> str:
+    """Say what that means for the time that is known."""
+    if told.waits is None or told.repair is None:
+        return ""
+    return f": wait {significant(told.repair / 60, 3)} min for them" if told.waits else ": go on"
+
+
+def in_place_lines(told: Changed) -> list[str]:
+    """Say what the old plan takes without the lost nodes, where a service keeps it going."""
+    place = told.place
+    if place is None:
+        return []
+    cut = "-".join(map(str, place.cut))
+    moved = f", with layers cut anew {cut} {significant(place.recut, 3)} s" if len(place.cut) > 1 else ""
+    return [
+        f"In place, no start anew: {significant(place.rerouted, 3)} s a step where other replicas take the "
+        f"micro-batches{moved} (ElasWave, arXiv:2510.00606; no runner is known to have it)."
+    ]
+
+
 def nodes_document(told: Changed) -> Document:
     """Return the plan that goes on as JSON."""
     document: Document = plain(
@@ -66,9 +87,18 @@ def nodes_document(told: Changed) -> Document:
             "waiting_better_below_s": told.break_even
             if told.new.job.gpus < told.resume.old.job.gpus
             else None,
-            "pays_above_s": told.worthwhile if told.new.job.gpus > told.resume.old.job.gpus else None,
+            "pays_above_s": told.worthwhile if told.new.job.gpus >= told.resume.old.job.gpus else None,
+            "waits": told.waits,
+            "in_place": _place_record(told),
             "resume": resume_document(told.resume),
             "fastest": estimate_document(told.best, {}),
         }
     )
     return document
+
+
+def _place_record(told: Changed) -> dict[str, object] | None:
+    place = told.place
+    if place is None:
+        return None
+    return {"rerouted_s": place.rerouted, "recut_s": place.recut, "layers": list(place.cut)}

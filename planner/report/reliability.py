@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any, Final
 
 from planner.cost.reliability import Reliable
@@ -59,6 +59,7 @@ def _row(rank: str, one: Reliable, several: tuple[bool, bool]) -> dict[str, str]
         "goodput": percent(one.goodput),
         "save": significant(one.far_steps * one.mode_step / 60, 3) + " min",
         **({"days": significant(one.days_to_train, 3)} if one.days_to_train is not None else {}),
+        **({"k$": f"{one.usd_to_train / 1e3:,.0f}"} if one.usd_to_train is not None else {}),
     }
 
 
@@ -67,7 +68,8 @@ def basis_lines(one: Reliable) -> list[str]:
     rate, near = one.failures, one.near
     source = "; ".join(sorted(set(rate.sources.values()))) or rate.note
     lines = [
-        f"A failure each {significant(one.mtbf / HOUR, 3)} h ({rate.name}: {source}).",
+        f"A failure each {significant(one.mtbf / HOUR, 3)} h ({rate.name}: {source}"
+        f"{'; ' * bool(rate.doubt)}{rate.doubt}).",
         f"A checkpoint has {significant(one.state_bytes / GB, 3)} GB; training waits "
         f"{significant(one.far.stall, 2)} s for its copy (planning it is not counted), storage at "
         f"{significant(one.storage / GB, 3)} GB/s takes {significant(one.state_bytes / one.storage, 3)} s.",
@@ -79,17 +81,33 @@ def basis_lines(one: Reliable) -> list[str]:
         )
         + f" ({one.recovery.cite}).",
     ]
-    if one.recovery.level != "storage":
-        lines.append(f"{one.recovery.name} needs a service beside {one.answer.runtime.title}.")
+    if not one.recovery.runner:
+        lines.append(f"No runner is known to have {one.recovery.name}: a price, and no files.")
+    elif one.recovery.beside:
+        lines.append(f"{one.recovery.name} needs {one.recovery.beside}.")
     if one.host_bytes:
         lines.append(f"Copies take {significant(one.host_bytes / GIB, 3)} GiB of each node's memory.")
     if one.mode_step > one.answer.step:
         lines.append(
-            f"Without failures {one.recovery.name} takes {significant(one.mode_step, 3)} s a step: gradients "
-            f"between replicas at {significant((one.recovery.exchange_rate or 0.0) / GB, 2)} GB/s a rank, an "
-            "estimate."
+            f"Without failures {one.recovery.name} takes {significant(one.mode_step, 3)} s a step: "
+            f"{one.recovery.mode_note}."
         )
-    return lines
+    return [*lines, *learning_lines(one)]
+
+
+def learning_lines(one: Reliable) -> list[str]:
+    """Say what a recovery costs in learning, which is no arithmetic: goodput at the least and at the most."""
+    least, most = one.recovery.learning
+    if most == 0:
+        return []
+    if one.relearned is not None:
+        return [f"Each recovery is taken to cost {one.relearned:g} steps of learning, as you say."]
+    shares = [percent(replace(one, relearned=steps).goodput) for steps in (least, most)]
+    return [
+        f"Results change: each recovery costs {least:g} to {most:g} steps of learning, an estimate that no "
+        f"paper prints; goodput {shares[0]} at {least:g}, {shares[1]} at {most:g}, which is ranked. Other "
+        f"steps: --recovery {one.recovery.name}:20steps."
+    ]
 
 
 def reliable_record(one: Reliable) -> dict[str, Any]:
@@ -113,6 +131,7 @@ def reliable_record(one: Reliable) -> dict[str, Any]:
         "healthy_step_time_s": one.mode_step,
         "expected_step_time_s": one.step,
         "goodput": one.goodput,
+        "learning_steps": list(one.learning_steps),
         "lost": asdict(one.lost),
         "mfu": one.answer.mfu * one.goodput,
         "failures_to_train": one.failures_to_train,
@@ -130,7 +149,7 @@ def goodput_search_document(found: Reckoned) -> Document:
                 reliable_record(one) | {"estimate": estimate_document(one.answer, {})} for one in found.plans
             ],
             "left_out": found.refused,
-            "elapsed_s": found.result.elapsed,
+            "elapsed_s": 0.0 if found.result is None else found.result.elapsed,
         }
     )
     return document

@@ -29,13 +29,17 @@ def unproven_settings(answer: Estimate) -> list[str]:
     return [f"Unproven: no measured run has {', '.join(found)}."] if found else []
 
 
-def left_out_lines(answer: Estimate) -> list[str]:
-    """Say which settings were asked for that the plan does not run, and why."""
+def left_out_settings(answer: Estimate) -> list[tuple[str, str, str]]:
+    """Return name, value and reason of settings that were asked for and that the plan does not run."""
     job, runtime = answer.job, answer.runtime
     traits = plain_traits(runtime, job.hardware.pool.accelerator.name, job.workload.precision)
     usual = settings_left_out(answer.plan, job, replace(runtime, traits=traits))
+    return [one for one in answer.left_out if one not in usual]
+
+
+def left_out_lines(answer: Estimate) -> list[str]:
+    """Say which settings were asked for that the plan does not run, and why."""
     return [
         f"Not run: {name} {value}, since {reason}; priced and written without."
-        for name, value, reason in answer.left_out
-        if (name, value, reason) not in usual
+        for name, value, reason in left_out_settings(answer)
     ]

@@ -7,15 +7,20 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from planner.calibrate.releases import title_of
+from planner.cost.sites.routes import chain_order
 from planner.formulas.failures import job_mtbf_seconds
+from planner.formulas.learning_laws import inner_steps_perplexity
 from planner.inputs.sites import Site
 from planner.report.as_json import Document, estimate_document, plain
 from planner.report.layout import layout
 from planner.report.page import Page, Table, counted, listed, significant
 from planner.report.plan_columns import money
 from planner.report.search_page import nothing_fits
-from planner.search.sites.rank import Ranked, SitesResult, batch_cost
+from planner.report.sites_learning import batch_lines, best_batch, costs, twice
+from planner.search.sites.rank import twice_the_replicas
 from planner.search.sites.request import SitesRequest
+from planner.search.sites.ways import Ranked, SitesResult
+from planner.techniques.sync import AXES
 from planner.techniques.sync._family import best_batch_tokens
 from planner.units import DAY, percent
 
@@ -23,6 +28,8 @@ SITES: Final = "planner/sites/1"
 BITS: Final = 8.0
 GIGA: Final = 1e9
 
+NAMED: Final = 4
+"""Methods without a runner that a page names. [-]"""
 SHOWN: Final = 6
 """Ways of one kind that a page shows. [-]"""
 
@@ -43,18 +50,19 @@ def sites_page(
 ) -> Page:
     """Return a search over sites for people."""
     if not result.ranked:
-        return [_head(request), *_nothing(result), *_others(result), *_taken(defaults)]
+        return [_head(request), *_nothing(result), *_others(result, verbose), *_taken(defaults)]
     page: Page = [_head(request), ways_table(result.ranked, request)]
     if len({one.price.way.sync.name for one in result.ranked}) == 1 and len(result.by_steps) > 1:
         page.append(ways_table(_some(result.by_steps, verbose), request, "by inner steps"))
     lead = result.ranked[0]
     lines = [
-        _inside(lead),
+        _inside(lead, request),
         _links(lead),
-        *_costs(result, verbose),
+        *costs(result, verbose),
         *_crossovers(result.ranked if verbose else result.ranked[:1]),
-        *_batch_lines(result, request, lead),
-        *(_best_batch(request) if verbose else ()),
+        *batch_lines(result, request, lead),
+        *(best_batch(request) if verbose else ()),
+        *(twice(result, request, lead) if verbose else ()),
         *_unfit(result),
         *_failures(request),
     ]
@@ -127,20 +135,41 @@ def _head(request: SitesRequest) -> str:
     )
 
 
-def _inside(lead: Ranked) -> str:
-    """Say the plan at each site, and who waits for whom."""
+def _inside(lead: Ranked, request: SitesRequest) -> str:
+    """Say what crosses sites, the plan at each or of all, and who waits for whom."""
+    head = f"Across sites: {AXES[lead.sync.axis]}."
+    if lead.steps:
+        return f"{head} {_one_job(lead, request)}"
     layouts = {name: f"{layout(one.plan)}, {significant(one.step, 3)} s" for name, one in lead.plans.items()}
     if len(set(layouts.values())) == 1:
-        said = f"Inside each site: {next(iter(layouts.values()))} a step alone."
+        said = f"{head} Inside each site: {next(iter(layouts.values()))} a step alone."
     else:
-        said = "Inside: " + "; ".join(f"{name} {text}" for name, text in layouts.items()) + "."
+        said = f"{head} Inside: " + "; ".join(f"{name} {text}" for name, text in layouts.items()) + "."
         slowest = max(lead.plans, key=lambda name: lead.plans[name].step)
         said += f" All wait for {slowest}." if lead.sync.waits else ""
     kept = lead.price.device_bytes / 2**30
     host = lead.price.host_bytes / 2**30
-    extra = [f"{kept:.1f} GiB of an accelerator"] if kept else []
+    freed = f" {lead.sync.name} frees {-kept:.1f} GiB of an accelerator." if kept < 0 else ""
+    extra = [f"{kept:.1f} GiB of an accelerator"] if kept > 0 else []
     extra += [f"{host:.1f} GiB of host memory for each"] if host else []
-    return said + (f" {lead.sync.name} keeps {' and '.join(extra)} beside that." if extra else "")
+    return said + freed + (f" {lead.sync.name} keeps {' and '.join(extra)} beside that." if extra else "")
+
+
+def _one_job(lead: Ranked, request: SitesRequest) -> str:
+    """Say the plan of one job over the sites, and which stages lie at which."""
+    known = next(iter(lead.plans.values()))
+    said = f"One job over all: {layout(known.plan)}"
+    if known.plan.pp > 1:
+        each = int(known.plan.pp) // len(request.profile.sites)
+        spans = (
+            f"{place * each} to {place * each + each - 1} at {name}" if each > 1 else f"{place} at {name}"
+            for place, name in enumerate(chain_order(request.profile))
+        )
+        said += f"; stages {', '.join(spans)}"
+        split = known.plan.stage_layers
+        said += f"; layers {', '.join(map(str, split))}" if split is not None and len(set(split)) > 1 else ""
+    fast = significant(lead.price.compute, 3)
+    return f"{said}. A step inside one site would take {fast} s."
 
 
 def _links(lead: Ranked) -> str:
@@ -152,19 +181,8 @@ def _links(lead: Ranked) -> str:
         for pair in price.peak
     ]
     seconds = " and ".join(significant(time, 3) for time in price.exchanges)
-    return f"An exchange takes {seconds} s alone: {'; '.join(told)}."
-
-
-def _costs(result: SitesResult, verbose: bool) -> list[str]:
-    """Say what each way costs in learning, with its source; of the first alone where little is told."""
-    told: dict[str, str] = {}
-    for one in (*result.ranked, *result.others) if verbose else result.ranked[:1]:
-        if not one.sync.exact:
-            told.setdefault(one.sync.name, f"{one.sync.name}: {one.sync.costs}.")
-        packed = one.price.way.packed.how
-        if packed.name != "none":
-            told.setdefault(packed.name, f"{packed.name}: {packed.penalty}.")
-    return [f"Cost in learning: {' '.join(told.values())}"] if told else []
+    what = "The messages of a micro-batch take" if lead.sync.axis == "stages" else "An exchange takes"
+    return f"{what} {seconds} s alone: {'; '.join(told)}."
 
 
 def _crossovers(ways: tuple[Ranked, ...]) -> list[str]:
@@ -179,27 +197,6 @@ def _ahead(crossover: float) -> str:
     if crossover == 0.0:
         return "never"
     return "always" if math.isinf(crossover) else f"below {significant(gbits(crossover), 3)} Gb/s"
-
-
-def _batch_lines(result: SitesResult, request: SitesRequest, lead: Ranked) -> list[str]:
-    """Say how the batch compares with the critical one, and how many replicas that bears."""
-    critical, here = result.critical_tokens, lead.step_tokens
-    most = int(critical // (here / request.profile.replicas))
-    seen = "" if 85e6 <= request.model.params <= 1.2e9 else "; seen from 85 M to 1.2 B"
-    return [
-        f"Critical batch: {significant(critical / 1e6, 3)} M tokens, {counted(most, 'such replica')}; more "
-        f"stop paying: {significant(here / 1e6, 3)} M cost {percent(batch_cost(here, critical) - 1, 0)} more "
-        f"tokens (arXiv:2410.21676{seen})."
-    ]
-
-
-def _best_batch(request: SitesRequest) -> list[str]:
-    """Say at which batch DiLoCo learned best."""
-    best = best_batch_tokens(float(request.model.params), request.profile.replicas)
-    return [
-        f"DiLoCo learned best at {significant(best / 1e6, 3)} M tokens over all replicas, on 20 tokens a "
-        "parameter (arXiv:2503.09799, sec. 4.3; seen to 2.4 B)."
-    ]
 
 
 def _unfit(result: SitesResult) -> list[str]:
@@ -223,8 +220,10 @@ def _others(result: SitesResult, verbose: bool = False) -> Page:
     if verbose:
         rows = tuple(_row("-", one, "not ranked") | {"why": "; ".join(one.refused)} for one in result.others)
         return [Table(rows)]
-    told = ", ".join(one.sync.name for one in result.others)
-    return [f"Not ranked, no runner known to train so here: {told}. Name one with --sync, or see -v."]
+    names = [one.sync.name for one in result.others]
+    more = len(names) - NAMED
+    told = ", ".join(names) if more < 2 else f"{', '.join(names[:NAMED])} and {more} more"
+    return [f"Not ranked, no runner known: {told}. See -v."]
 
 
 def _failures(request: SitesRequest) -> list[str]:
@@ -246,6 +245,7 @@ def way_document(one: Ranked) -> Document:
     document: Document = plain(
         {
             "sync": one.sync.name,
+            "across": one.sync.axis,
             "inner_steps": price.way.steps if one.sync.inner else None,
             "fragments": timing.fragments,
             "delay_steps": timing.delay,
@@ -276,6 +276,9 @@ def way_document(one: Ranked) -> Document:
                 "source": one.sync.penalty.source,
                 "compress": price.way.packed.how.penalty,
             },
+            "perplexity_of_inner_steps": (
+                float(inner_steps_perplexity(float(price.way.steps))) if one.sync.inner else None
+            ),
             "compute_to_same_loss": one.compute,
             "days_to_train": one.days,
             "cost_usd_to_train": one.usd,
@@ -330,6 +333,11 @@ def sites_document(result: SitesResult, request: SitesRequest, defaults: Mapping
             },
             "narrowest_gbit_per_s": gbits(result.narrowest),
             "critical_batch_tokens": result.critical_tokens,
+            "time_with_twice_the_replicas": (
+                twice_the_replicas(result.ranked[0], request, result.critical_tokens)
+                if result.ranked
+                else None
+            ),
             "diloco_batch_tokens": best_batch_tokens(float(request.model.params), request.profile.replicas),
             "searched": result.searched,
             "unfit": list(result.unfit),

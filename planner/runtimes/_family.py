@@ -127,6 +127,8 @@ class Command:
     notes : tuple of str
         What a user should know before starting, for the run card: what the plan does not decide, and
         whether checkpoints can be read under another plan.
+    restarts : bool
+        Whether a launcher that can starts the job again after a failure, ``RESTARTS`` times at most.
     """
 
     program: tuple[str, ...]
@@ -143,6 +145,7 @@ class Command:
     module: bool = False
     files: Mapping[str, str] | None = None
     notes: tuple[str, ...] = ()
+    restarts: bool = False
 
     @property
     def real(self) -> tuple[str, ...]:
@@ -237,6 +240,9 @@ class Runtime:
         The release whose traits it has; empty for the newest.
     idle : tuple of Idle
         Traits that some plans do not run as they are set.
+    saves : callable, optional
+        Adds to a command what makes it save and go on after a failure as asked; None where its files say the
+        interval alone.
     """
 
     name: str
@@ -269,6 +275,7 @@ class Runtime:
     one_dtype: bool = False
     release: str = ""
     idle: tuple[Idle, ...] = ()
+    saves: Callable[[Command, Any], Command] | None = None
 
     def with_traits(self, **values: Any) -> Runtime:
         """Return it with other values of some traits, by flat name."""

@@ -15,7 +15,7 @@ from planner.rules import Mask
 from planner.runtimes._settings import Changes, Value
 
 
-class Task(Protocol):
+class TrainingTask(Protocol):
     """What is trained: of a job, all that decides which traits a plan runs."""
 
     @property
@@ -53,7 +53,7 @@ class Idle:
 
     trait: str
     instead: Value
-    when: Callable[[Plan, Task], bool]
+    when: Callable[[Plan, TrainingTask], bool]
     reason: str
     moot: Callable[[Plan], Mask] = never
     only: Value | None = None
@@ -63,7 +63,9 @@ class Idle:
         return value != self.instead and self.only in (None, value)
 
 
-def left_out(idle: Iterable[Idle], plan: Plan, job: Task, values: Callable[[str], Value]) -> list[Idle]:
+def left_out(
+    idle: Iterable[Idle], plan: Plan, job: TrainingTask, values: Callable[[str], Value]
+) -> list[Idle]:
     """Return the traits that a plan, or each of a batch, runs with another value than they have."""
     return [
         one
@@ -72,7 +74,7 @@ def left_out(idle: Iterable[Idle], plan: Plan, job: Task, values: Callable[[str]
     ]
 
 
-def in_effect(idle: Iterable[Idle], plan: Plan, job: Task, changes: Changes) -> Changes:
+def in_effect(idle: Iterable[Idle], plan: Plan, job: TrainingTask, changes: Changes) -> Changes:
     """Return the changed traits that a scalar plan runs: no expert's switch without experts, and the like."""
     known = [one for one in idle if one.trait in changes and one.concerns(changes[one.trait])]
     names = {one.trait for one in known if one.when(plan, job) or np.all(one.moot(plan))}

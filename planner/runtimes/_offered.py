@@ -44,6 +44,32 @@ def technique_rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
     ]
 
 
+def whole_offload_rules(plan: Plan, work: Workload) -> list[Rule]:
+    """Return the rules on weights that rest on the host under PyTorch's FSDP: all trained, no pipeline."""
+    off = plan.offload == "none"
+    return [
+        Rule(
+            "host-weights-have-shards",
+            (np.greater(plan.zero_shards, 1) & (plan.zero > 0)) | off,
+            lambda: (
+                f"offload {plan.offload} with zero {plan.zero} over {plan.zero_shards:g} shards",
+                "two shards or more, zero 2 or 3: FSDP moves them",
+                "zero 3",
+            ),
+        ),
+        Rule(
+            "host-weights-unpiped",
+            np.equal(plan.pp, 1) | off,
+            lambda: (f"offload {plan.offload} with pp {plan.pp:g}", "pp 1", "pp 1"),
+        ),
+        Rule(
+            "host-weights-method",
+            off or work.method == "full",
+            lambda: (f"offload {plan.offload} with {work.method}", "full training", "offload none"),
+        ),
+    ]
+
+
 def method_rule(method: str, known: tuple[str, ...]) -> Rule:
     """Return the rule that the runtime trains this way; where it does not, another may."""
     return Rule(

@@ -22,9 +22,11 @@ NO_CHANGES: Final[Changes] = MappingProxyType({})
 
 CHOICES: Final = frozenset(
     {
-        "attention", "compiled", "dropout", "fused_activation", "fused_norm", "fused_rope",
-        "fused_weight_gradient", "gradient_dtype", "mlp_tiles", "parameter_dtype", "reduce_dtype",
-        "selective", "vocab_parallel_loss", "fp8_activation_input", "fp8_attention", "cached_transposes",
+        "attention", "compiled", "context_by_length", "dropout", "fused_activation", "fused_norm",
+        "fused_rope", "fused_weight_gradient", "gradient_dtype", "host_checkpoints", "mlp_tiles",
+        "parameter_dtype",
+        "quantised_gathers", "quantised_reductions", "reduce_dtype", "secondary_shards", "selective",
+        "vocab_parallel_loss", "fp8_activation_input", "fp8_attention", "cached_transposes",
     }
 )  # fmt: skip
 """Traits that say which code runs; the others are what is known of its speed and memory."""

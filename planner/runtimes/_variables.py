@@ -10,6 +10,7 @@ VARIABLES: Final = {
     "TOKENIZER_PATH": "the name or folder of the tokenizer",
     "OUTPUT_DIR": "a folder for checkpoints and logs",
     "CHECKPOINT": "the folder of the weights to start from",
+    "NVME_PATH": "a folder on the node's own disks",
     "ACCOUNT": "the account that the cluster charges",
     "PARTITION": "the partition or queue to run in",
     "IMAGE": "the container image to run in",
@@ -24,7 +25,10 @@ VARIABLES: Final = {
     "EVAL_INTERVAL": "steps from one evaluation to the next",
     "EVAL_STEPS": "batches of an evaluation; 0 for none",
     "SAVE_INTERVAL": "steps from one checkpoint to the next",
-    "TORCHFT_LIGHTHOUSE": "the address of torchft's lighthouse, the same at all sites",
+    "RESTARTS": "times that the job starts again by itself after a failure",
+    "LOCAL_DIR": "a folder in each node's memory for copies of checkpoints",
+    "TORCHFT_LIGHTHOUSE": "the address of torchft's lighthouse, the same for all replicas",
+    "NODE_RANK": "the number of this node, from 0, counted island after island",
     "TIMEOUT_MINUTES": "minutes after which a collective counts as stuck",
     "MINUTES": "minutes after which to save and stop",
     "TENSORBOARD_DIR": "a folder for TensorBoard",
@@ -46,7 +50,15 @@ VARIABLES: Final = {
 }
 """The variables that launch files take from the environment, with what each means."""
 
-PATHS: Final = ("DATA_PATH", "TOKENIZER_PATH", "OUTPUT_DIR", "CHECKPOINT", "DATA_CACHE", "TENSORBOARD_DIR")
+PATHS: Final = (
+    "DATA_PATH",
+    "TOKENIZER_PATH",
+    "OUTPUT_DIR",
+    "CHECKPOINT",
+    "DATA_CACHE",
+    "TENSORBOARD_DIR",
+    "NVME_PATH",
+)
 """Variables that name files or folders; DATA_PATH may hold several."""
 
 WHOLE: Final = re.compile(r"\$\{(" + "|".join([*VARIABLES, "HERE"]) + r")\}")

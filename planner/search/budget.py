@@ -19,7 +19,7 @@ SMALLEST: Final = 0.15
 """Size, over that which the peak would train, from which sizes are searched: at a fiftieth of the peak the
 best of Chinchilla's law is a seventh as large. [-]"""
 
-LARGEST: Final = 1.5
+LARGEST: Final = 2.0
 """Size, over that which the peak would train, up to which sizes are searched. [-]"""
 
 

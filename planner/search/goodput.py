@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
 from planner.cost.estimate import Estimate
 from planner.cost.reliability import Reliable
@@ -16,26 +16,36 @@ from planner.techniques.recovery import Recovery
 TRIED: Final = 12
 """Plans of each count of accelerators whose failures are reckoned, at least. [-]"""
 
-GROUPS: Final = (2, 4, 8)
-"""Replica groups that are tried for recoveries that leave one of them out. [-]"""
-
 
 @dataclass(frozen=True)
 class Conditions:
-    """What is known of failures: the profile, the recoveries to choose from, and the storage. [byte/s]"""
+    """What is known of failures.
+
+    Parameters
+    ----------
+    failures : FailureProfile
+        How often machines fail.
+    recoveries : tuple of Recovery
+        Those to choose from.
+    storage : float
+        At which all ranks together write and read checkpoints. [byte/s]
+    relearned : float, optional
+        Steps of learning that a recovery costs, where its user says so. [-]
+    """
 
     failures: FailureProfile
     recoveries: tuple[Recovery, ...]
     storage: float
+    relearned: float | None = None
 
 
 @dataclass(frozen=True)
 class Reckoned:
-    """Plans by expected time, why recoveries were left out, and the search of the plans without failures."""
+    """Plans by expected time, why recoveries were left out, and the search without failures, if any."""
 
     plans: tuple[Reliable, ...]
     refused: dict[str, str]
-    result: SearchResult
+    result: SearchResult | None
 
 
 def ranked_by_goodput(
@@ -43,8 +53,8 @@ def ranked_by_goodput(
 ) -> Reckoned:
     """Return the plans of a request by the expected seconds of a step, failures included.
 
-    The fastest plans of each count of accelerators, and where a recovery needs replicas of the whole state
-    the fastest with so few shards, are reckoned with every recovery.
+    The fastest plans of each count of accelerators, and the fastest of the layouts that a recovery asks for,
+    are reckoned with every recovery.
     """
     first: SearchResult | None = None
     answers: list[Estimate] = []
@@ -53,12 +63,14 @@ def ranked_by_goodput(
         result = search(one, progress)
         first = result if first is None or (not first.plans and result.plans) else first
         answers += result.plans
-        for grouped in _grouped(one, known.recoveries):
-            answers += search(grouped, progress).plans
+        for other in _asked_for(one, known.recoveries):
+            answers += search(other, progress).plans
     refused: dict[str, str] = {}
     found: list[Reliable] = []
     for answer in answers:
-        tried = [Reliable(answer, known.failures, one, known.storage) for one in known.recoveries]
+        tried = [
+            Reliable(answer, known.failures, one, known.storage, known.relearned) for one in known.recoveries
+        ]
         refused |= {one.recovery.name: one.refused for one in tried if one.refused is not None}
         found += [one for one in tried if one.refused is None and one.gets_on]
     if first is None:
@@ -70,6 +82,16 @@ def ranked_by_goodput(
     )
 
 
+def reckoned(answer: Estimate, known: Conditions) -> Reckoned:
+    """Return one plan with every recovery that it can have, by the expected seconds of a step."""
+    tried = [
+        Reliable(answer, known.failures, one, known.storage, known.relearned) for one in known.recoveries
+    ]
+    found = [one for one in tried if one.refused is None and one.gets_on]
+    refused = {one.recovery.name: one.refused for one in tried if one.refused is not None}
+    return Reckoned(tuple(sorted(found, key=lambda one: one.step)), refused, None)
+
+
 def _best_of_each(ranked: Sequence[Reliable], top: int) -> tuple[Reliable, ...]:
     """Return the best plan of each recovery, so that strategies can be compared, and the next plans."""
     lead = {one.recovery.name: one for one in reversed(ranked)}
@@ -78,14 +100,20 @@ def _best_of_each(ranked: Sequence[Reliable], top: int) -> tuple[Reliable, ...]:
     return tuple(sorted((first + others)[: max(top, len(first))], key=lambda one: one.step))
 
 
-def _grouped(request: SearchRequest, recoveries: Sequence[Recovery]) -> Iterator[SearchRequest]:
-    """Yield searches of plans with several replicas of the whole state, where a recovery asks for them."""
-    wanted = {name for one in recoveries if one.replicas for name in one.runtimes}
-    able = tuple(one for one in request.runtimes if one.name in wanted and one.hybrid_sharding)
+def _asked_for(request: SearchRequest, recoveries: Sequence[Recovery]) -> Iterator[SearchRequest]:
+    """Yield searches of the layouts that recoveries ask for, as far as the request leaves them open."""
     (count,) = request.gpu_counts
-    if not able or {"zero_shards", "zero"} & set(request.fixed):
-        return
-    for groups in GROUPS:
-        if count % groups == 0 and count // groups > 1:
-            fixed = {**request.fixed, "zero_shards": count // groups}
-            yield replace(request, runtimes=able, fixed=fixed, top=2, uniform=True)
+    per_node = min(cluster.pool.gpus_per_node for cluster in request.clusters)
+    seen: list[dict[str, Any]] = []
+    for one in recoveries:
+        able = tuple(name for name in request.runtimes if not one.runtimes or name.name in one.runtimes)
+        for layout in one.layouts(count, per_node, request.model):
+            shards = "zero_shards" in layout
+            fitting = tuple(name for name in able if name.hybrid_sharding) if shards else able
+            clash = any(request.fixed.get(name, value) != value for name, value in layout.items())
+            clash = clash or (shards and "zero" in request.fixed)
+            if not fitting or clash or layout in seen:
+                continue
+            seen.append(layout)
+            fixed = {**request.fixed, **layout}
+            yield replace(request, runtimes=fitting, fixed=fixed, top=2, uniform=True)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from planner.cost.activation_offload import LayerPasses, exposed_copies_seconds
 from planner.cost.case import Case, case_of
-from planner.cost.legal import HAS_LINK, offload_rules
+from planner.cost.host_rules import HAS_LINK, offload_rules
 from planner.cost.step import PassPrice, StepPrice
 from planner.numeric import Column
 from planner.plan import Plan

@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from planner.cost.case import case_of
-from planner.cost.legal import offload_rules, pass_rules
+from planner.cost.host_rules import host_checkpoint_rules, offload_rules
+from planner.cost.legal import pass_rules
 from planner.numeric import Column
 from planner.plan import DEGREES, Plan
 from planner.rules import Rule
@@ -268,7 +269,10 @@ class Legality:
         rows, masks = replace(plan_rows(self.space, legal.rows), **vars(legal.names)), []
         for one, mask in zip(self.choices.states(), legal.masks, strict=True):
             plan = replace(rows, zero=one.zero, offload=one.offload)
-            rules = self.runtime.setting_rules(plan, self.job, self.runtime.as_run(plan, self.job))
+            rules = [
+                *host_checkpoint_rules(plan, case_of(plan, self.job, self.runtime)),
+                *self.runtime.setting_rules(plan, self.job, self.runtime.as_run(plan, self.job)),
+            ]
             masks.append(obeying(rules, mask, 1, removed))
         legal_masks = np.array(masks)
         left = once_alone(rows, legal_masks, self.choices.states(), self.choices.offload[0])

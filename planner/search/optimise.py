@@ -12,10 +12,10 @@ from typing import Final
 
 from planner.cost.estimate import Estimate
 from planner.cost.fit import safe_share
-from planner.cost.kinds import unmeasured_kinds
 from planner.runtimes._family import Job, Runtime
 from planner.search.assign.improve import solver_record
 from planner.search.baselines import baselines
+from planner.search.beyond import requests_beyond
 from planner.search.candidates import ScanReport
 from planner.search.guard import Guard
 from planner.search.idle import Fewer, does_as_well, on_fewer
@@ -34,7 +34,7 @@ from planner.search.request import (
 )
 from planner.search.scan import Scan
 from planner.search.settings import scanned_runtimes, with_best_settings
-from planner.search.ties import with_careful_lead
+from planner.search.ties import best_of_measured_kinds, with_careful_lead
 from planner.shown import Shown
 from planner.units import percent
 
@@ -120,6 +120,8 @@ def search(request: SearchRequest, progress: Progress | None = None) -> SearchRe
     if not result.valid and (smaller := on_fewer(request)) is not None:
         other = search_counts(smaller, progress)
         result = other if other.plans else result
+    beyond = (search_counts(one, progress, advise=False) for one in requests_beyond(request))
+    result = result if result.plans else next((other for other in beyond if other.plans), result)
     if result.plans and len(request.gpu_counts) == 1 and request.objective == "time":
         result = replace(result, fewer=does_as_well(request, result.plans[0]))
     return replace(result, elapsed=time.perf_counter() - started)
@@ -151,17 +153,12 @@ def search_counts(
     plans = [*with_settings(request, asked, plans, guard, within), *fastest]
     plans = [plan for plan in plans if plan.step <= within]
     shown = guard.different(plans, request.top, partial(objective_key, request.objective))
-    best = shown.plans[0] if shown.plans else None
+    best = next(iter(shown.plans), None)
     if request.objective != "memory":
-        shown = with_careful_lead(
-            shown, lambda plan: objective_value(request.objective, plan, guard.seconds(plan))
-        )
+        shown = with_careful_lead(shown, partial(_value, request, guard))
     ranked = list(shown.plans)
-    lead = _lead_job(ranked, asked)
-    known = tuple(baselines(request, *lead))
-    removed: Counter[str] = Counter()
-    for report in reports:
-        removed.update(report.removed)
+    known = tuple(baselines(request, *_lead_job(ranked, asked)))
+    removed = sum((report.removed for report in reports), Counter[str]())
     return SearchResult(
         plans=shown.plans,
         variants=shown.variants,
@@ -178,22 +175,18 @@ def search_counts(
         optimality=_optimality(ranked, best, refined, request, scans, guard, within),
         played=tuple(guard.far(plan) for plan in [*ranked, *(plan for _, plan in known)]),
         left_out=tuple(why_left_out(plan, request) for _, plan in known),
-        measured=_of_measured_kinds(request, ranked, plans, guard),
+        measured=best_of_measured_kinds(
+            ranked,
+            [plan for plan in plans if why_left_out(plan, request) is None],
+            guard,
+            partial(objective_key, request.objective),
+        ),
     )
 
 
-def _of_measured_kinds(
-    request: SearchRequest, ranked: Sequence[Estimate], plans: Sequence[Estimate], guard: Guard
-) -> Estimate | None:
-    """Return the best of ``plans`` that measured runs stand behind; None where the first ranked is one."""
-    if not ranked or not _unmeasured(ranked[0]):
-        return None
-    known = [plan for plan in plans if not _unmeasured(plan) and why_left_out(plan, request) is None]
-    return next(iter(guard.ranked(known, 1, partial(objective_key, request.objective))), None)
-
-
-def _unmeasured(answer: Estimate) -> tuple[str, ...]:
-    return unmeasured_kinds(answer.plan, answer.job, answer.runtime)
+def _value(request: SearchRequest, guard: Guard, plan: Estimate) -> float:
+    """Return the objective of a plan, played."""
+    return objective_value(request.objective, plan, guard.seconds(plan))
 
 
 def scan_each(

@@ -164,7 +164,8 @@ def plan_phases(
     if failed is not None:
         return Courses(None, None, failed)
     phases = zip(tokens, found, strict=True)
-    own = Course(tuple(TrainingPhase(count, result.plans[0]) for count, result in phases), storage)
+    best = ((count, min(result.plans, key=lambda plan: plan.step)) for count, result in phases)
+    own = Course(tuple(TrainingPhase(count, plan) for count, plan in best), storage)
     known = {answer.plan: answer for result in found for answer in result.plans}
     jobs = [(result.plans[0], request) for result, request in zip(found, requests, strict=True)]
     courses = (_everywhere(answer, jobs, tokens, storage) for answer in known.values())

@@ -9,6 +9,7 @@ import numpy as np
 
 from planner.cost.block_cost import LayerCost
 from planner.cost.case import Case
+from planner.cost.host_checkpoints import hosts_checkpoints
 from planner.cost.memory import pass_bytes, stage_memory, stage_weights
 from planner.cost.stages import Piece, Stages
 from planner.cost.step import device_bytes
@@ -61,7 +62,7 @@ def least_bytes(case: Case, plan: Plan, costs: Mapping[Piece, LayerCost], totals
     passes = replace(passes, loss=0.0 * passes.loss)
     if case.model.tied_embeddings:
         passes = replace(passes, gathered_head=passes.gathered_embedding)
-    if case.offload.layers:
+    if case.offload.layers or hosts_checkpoints(case):
         passes = replace(passes, activations=0.0 * passes.activations)
     memory = stage_memory(case, plan, passes, stage_weights(case, costs, mean), mean)
     lasting = case.engine.keeps_all(case.sharding)
@@ -81,5 +82,5 @@ def is_splittable(case: Case) -> bool:
     schedule = case.schedule
     once = schedule.routes == 1 and schedule.weight_copies == 1.0 and schedule.flushes
     lasting = case.engine.keeps_all(case.sharding)
-    moved = case.offload.layers or schedule.hosts or case.keeps_chunks
+    moved = case.offload.layers or hosts_checkpoints(case) or schedule.hosts or case.keeps_chunks
     return bool(once and lasting and not moved)

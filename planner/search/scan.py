@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from planner.cost.case import Case, case_of
-from planner.cost.legal import host_activation_rules
+from planner.cost.host_rules import host_activation_rules
 from planner.cost.memory import stage_weights
 from planner.cost.step import PassPrice, StepPrice, mean_weights, price_passes, price_step
 from planner.cost.step_end import StepEnd, step_end

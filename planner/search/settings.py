@@ -67,8 +67,9 @@ def scanned_runtimes(job: Job, runtime: Runtime, settings: Iterable[Setting]) ->
     for setting in known:
         if not setting.scanned:
             runtime = _with_last(job, runtime, setting)
-    binding = [setting for setting in known if setting.scanned]
-    if not binding or not job.model.expert_kinds:
+    experts = bool(job.model.expert_kinds)
+    binding = [setting for setting in known if setting.scanned and (experts or setting.everywhere)]
+    if not binding:
         return [runtime]
     first, *others = binding
     found = [runtime]

@@ -29,7 +29,7 @@ MOST_TRIED: Final = 10_000
 FEW: Final = 8
 """Jobs up to which two of them change at once. [-]"""
 
-Objective = Literal["completion", "makespan"]
+Objective = Literal["completion", "makespan", "fairness"]
 
 
 @dataclass(frozen=True)
@@ -61,14 +61,30 @@ class Task:
 
 
 @dataclass(frozen=True)
+class Spell:
+    """A time with one share: begin and end, and accelerators. [s], [-]"""
+
+    start: float
+    end: float
+    gpus: int
+
+
+@dataclass(frozen=True)
 class LayerRun:
-    """A job with its share and its times. [s]"""
+    """A job with its share, the largest where it changes, its times [s], and the spells of each share."""
 
     task: Task
     gpus: int
     start: float
     end: float
     changes: int = 0
+    spells: tuple[Spell, ...] = ()
+
+    @property
+    def used(self) -> float:
+        """Accelerators times seconds. [s]"""
+        spells = self.spells or (Spell(self.start, self.end, self.gpus),)
+        return sum(one.gpus * (one.end - one.start) for one in spells)
 
     @property
     def late(self) -> float:
@@ -76,12 +92,32 @@ class LayerRun:
         return 0.0 if self.task.deadline is None else max(0.0, self.end - self.task.deadline)
 
 
-def cost(runs: Iterable[LayerRun], objective: Objective) -> float:
-    """Return what is minimised: weighted time to completion, or the last end; lateness counts most. [s]"""
+def alone_seconds(task: Task, gpus: int, jobs: int) -> float:
+    """Return the time of a job on its own equal share of a cluster, in turns where it may not have so few.
+
+    References
+    ----------
+    .. [1] Finish-time fairness, as Shockwave (arXiv:2210.00093) measures it: a job's time over this one.
+    """
+    share = gpus / jobs
+    fitting = [seconds for count, seconds in task.options if count <= share]
+    return min(fitting) if fitting else min(count * seconds for count, seconds in task.options) / share
+
+
+def unfairness(runs: Sequence[LayerRun], gpus: int) -> float:
+    """Return the largest time of a job over that on its own equal share; a fair cluster has 1 at most. [-]"""
+    alone = [alone_seconds(run.task, gpus, len(runs)) for run in runs]
+    return max((run.end - run.task.arrives) / time for run, time in zip(runs, alone, strict=True))
+
+
+def cost(runs: Iterable[LayerRun], objective: Objective, gpus: int = 1) -> float:
+    """Return what is minimised: weighted time to completion, last end or unfairness; lateness most. [s]"""
     known = list(runs)
     late = LATE * sum(run.task.weight * run.late for run in known)
     if objective == "makespan":
         return late + max(run.end for run in known)
+    if objective == "fairness":
+        return late + unfairness(known, gpus)
     return late + sum(run.task.weight * (run.end - run.task.arrives) for run in known)
 
 
@@ -115,54 +151,32 @@ def queue(tasks: Sequence[Task], gpus: int) -> tuple[LayerRun, ...]:
     return played(tasks, [(job, tasks[job].asked % len(tasks[job].options)) for job in order], gpus)
 
 
+def equal_places(tasks: Sequence[Task], here: Sequence[int], gpus: int) -> dict[int, int | None]:
+    """Return the place in its options that each job present gets where all have equal shares.
+
+    A share is rounded down to what the job may have; where there is none so small the job waits.
+    """
+    free, places = gpus, dict[int, int | None]()
+    for number, job in enumerate(here):
+        most = free // (len(here) - number)
+        options = tasks[job].options
+        fitting = [place for place, (count, _) in enumerate(options) if count <= most]
+        new = max(fitting, key=lambda place: options[place][0]) if fitting else None
+        if new is None and number == len(here) - 1 and free == gpus:
+            new = min(range(len(options)), key=lambda place: options[place][0])
+        places[job] = new
+        free -= options[new][0] if new is not None else 0
+    return places
+
+
 def equal_shares(tasks: Sequence[Task], gpus: int, restart: float) -> tuple[LayerRun, ...]:
     """Return the runs where all jobs present have equal shares, cut anew when one comes or ends.
 
-    A share is rounded down to what the job may have; where there is none so small the job waits. A change of
-    its share costs a job a restart.
+    A change of its share costs a job a restart.
     """
-    left = [1.0] * len(tasks)
-    share: list[int | None] = [None] * len(tasks)
-    changes, starts, ends = [0] * len(tasks), [0.0] * len(tasks), [0.0] * len(tasks)
-    clock, open_jobs = 0.0, set(range(len(tasks)))
-    while open_jobs:
-        here = sorted(
-            (job for job in open_jobs if tasks[job].arrives <= clock), key=lambda job: tasks[job].arrives
-        )
-        coming = [tasks[job].arrives for job in open_jobs if tasks[job].arrives > clock]
-        free, owed = gpus, {}
-        for number, job in enumerate(here):
-            most = free // (len(here) - number)
-            fitting = [place for place, (count, _) in enumerate(tasks[job].options) if count <= most]
-            new = max(fitting, key=lambda place: tasks[job].options[place][0]) if fitting else None
-            if new is None and number == len(here) - 1 and free == gpus:
-                new = min(range(len(tasks[job].options)), key=lambda place: tasks[job].options[place][0])
-            owed[job] = restart if new is not None and share[job] not in (None, new) else 0.0
-            changes[job] += owed[job] > 0
-            if new is not None and left[job] == 1.0 and share[job] is None:
-                starts[job] = clock
-            share[job] = new
-            free -= tasks[job].options[new][0] if new is not None else 0
-        times = {job: owed[job] + left[job] * tasks[job].options[place][1] for job in here
-                 if (place := share[job]) is not None}  # fmt: skip
-        step = min([*times.values(), *(time - clock for time in coming)])
-        clock += step
-        for job, need in times.items():
-            place = share[job] or 0
-            left[job] -= max(0.0, step - owed[job]) / tasks[job].options[place][1]
-            if need <= step * (1 + 1e-12):
-                ends[job] = clock
-                open_jobs.remove(job)
-    return tuple(
-        LayerRun(
-            task,
-            max(count for count, _ in task.options if count <= gpus),
-            starts[job],
-            ends[job],
-            changes[job],
-        )
-        for job, task in enumerate(tasks)
-    )
+    from planner.search.moving_shares import equally, played_moving
+
+    return played_moving(tasks, gpus, restart, equally)
 
 
 def planned(tasks: Sequence[Task], gpus: int, objective: Objective = "completion") -> tuple[LayerRun, ...]:
@@ -176,7 +190,7 @@ def planned(tasks: Sequence[Task], gpus: int, objective: Objective = "completion
         short = sorted(range(len(tasks)), key=lambda job: min(time for _, time in tasks[job].options))
         orders.append([(job, 0) for job in short])
     found = [_improved(tasks, order, gpus, objective) for order in orders]
-    return min(found, key=lambda runs: cost(runs, objective))
+    return min(found, key=lambda runs: cost(runs, objective, gpus))
 
 
 def _program(tasks: Sequence[Task], gpus: int, objective: Objective, horizon: float) -> list[Choice]:
@@ -208,7 +222,8 @@ def _program(tasks: Sequence[Task], gpus: int, objective: Objective, horizon: fl
                     goal.append(LATE * task.weight * run.late / slot * one)
                     ends.append(run.end / slot * one)
                 else:
-                    goal.append(cost([run], objective) / slot * one)
+                    share = 1.0 if objective == "completion" else alone_seconds(task, gpus, len(tasks)) / slot
+                    goal.append(cost([run], "completion") / slot / share * one)
                 for time in range(begin, begin + length):
                     use[time].append(count * one)
         if not own:
@@ -230,7 +245,7 @@ def _improved(
     """Return the runs after exchanges: another place of a job in the order, other shares, while one helps."""
 
     def worth(runs: tuple[LayerRun, ...]) -> tuple[float, float]:
-        return cost(runs, objective), sum(run.end for run in runs)
+        return cost(runs, objective, gpus), sum(run.end for run in runs)
 
     best, tried, improves = played(tasks, order, gpus), 0, True
     while improves and tried < MOST_TRIED:
@@ -257,60 +272,6 @@ def _exchanges(tasks: Sequence[Task], order: list[Choice]) -> Iterator[list[Choi
         for places in product(range(len(tasks[one].options)), range(len(tasks[two].options))):
             changed = dict(zip((first, second), zip((one, two), places, strict=True), strict=True))
             yield [changed.get(place, choice) for place, choice in enumerate(order)]
-
-
-def small_moves(runs: Iterable[LayerRun], gpus: int, per_node: int) -> int:
-    """Return how often a job of less than a node must move so that others find whole nodes. [-]
-
-    Shares of part of a node go where they leave least free; of whole nodes, to any. Parts that halve a node
-    always fit together once they are packed.
-    """
-    free = [per_node] * (gpus // per_node)
-    places: dict[int, tuple[int, int]] = {}
-    known, moves = list(runs), 0
-    events = sorted(
-        [(run.end, 0, number) for number, run in enumerate(known)]
-        + [(run.start, 1, number) for number, run in enumerate(known)]
-    )
-    for _, starts, number in events:
-        run = known[number]
-        if run.gpus >= per_node:
-            whole = -(-run.gpus // per_node)
-            if not starts:
-                for node in [node for node, left in enumerate(free) if left == -1 - number]:
-                    free[node] = per_node
-                continue
-            if sum(left == per_node for left in free) < whole:
-                moves += _packed(free, places, per_node)
-            for node in [node for node, left in enumerate(free) if left == per_node][:whole]:
-                free[node] = -1 - number
-        elif starts:
-            if not any(left >= run.gpus for left in free):
-                moves += _packed(free, places, per_node)
-            node = min((left, node) for node, left in enumerate(free) if left >= run.gpus)[1]
-            free[node] -= run.gpus
-            places[number] = (node, run.gpus)
-        else:
-            node, count = places.pop(number)
-            free[node] += count
-    return moves
-
-
-def _packed(free: list[int], places: dict[int, tuple[int, int]], per_node: int) -> int:
-    """Pack the parts of nodes together, largest first, and return how many of them moved."""
-    moved = 0
-    for number in sorted(places, key=lambda one: -places[one][1]):
-        node, count = places[number]
-        used = [
-            (left, other) for other, left in enumerate(free) if count <= left < per_node and other != node
-        ]
-        better = min(used, default=None)
-        if better is not None and better[0] < free[node] + count:
-            free[node] += count
-            free[better[1]] -= count
-            places[number] = (better[1], count)
-            moved += 1
-    return moved
 
 
 def useful(tasks: Sequence[Task], gpus: int) -> tuple[Task, ...]:

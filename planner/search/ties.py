@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from planner.cost.estimate import Estimate
 from planner.cost.kinds import unmeasured_kinds
-from planner.search.guard import Ranking
+from planner.search.guard import Guard, Key, Ranking
 from planner.search.meshes import choice_of
 
 TIE: Final = 0.01
@@ -31,8 +31,7 @@ def caution(answer: Estimate) -> tuple[bool, int, int]:
     plan = answer.plan
     axes = sum(float(getattr(plan, name)) > 1.0 for name in DEGREES)
     axes += (plan.recompute != "none") + (plan.offload != "none") + (plan.stage_layers is not None)
-    kinds = unmeasured_kinds(plan, answer.job, answer.runtime)
-    return answer.oom_probability > RISKY, len(kinds), axes
+    return answer.oom_probability > RISKY, len(_unmeasured(answer)), axes
 
 
 def with_careful_lead(ranking: Ranking, value: Value) -> Ranking:
@@ -61,3 +60,17 @@ def with_careful_lead(ranking: Ranking, value: Value) -> Ranking:
     if lead is not own:
         others = (own, *(other for other in others if other is not lead))
     return Ranking((lead, *plans), (others, *variants))
+
+
+def best_of_measured_kinds(
+    ranked: Sequence[Estimate], plans: Sequence[Estimate], guard: Guard, key: Key
+) -> Estimate | None:
+    """Return the best of ``plans`` that measured runs stand behind; None where the first ranked is one."""
+    if not ranked or not _unmeasured(ranked[0]):
+        return None
+    known = [plan for plan in plans if not _unmeasured(plan)]
+    return next(iter(guard.ranked(known, 1, key)), None)
+
+
+def _unmeasured(answer: Estimate) -> tuple[str, ...]:
+    return unmeasured_kinds(answer.plan, answer.job, answer.runtime)

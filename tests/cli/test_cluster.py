@@ -38,8 +38,8 @@ def test_twenty_jobs_share_a_cluster_better_than_a_queue_and_equal_shares(tmp_pa
     assert done.code == 0, done.err
     told = done.json
     assert len(told["runs"]) == 20
-    for other in told["baselines"].values():
-        assert told["cost"] < other["cost"]
+    for name in ("queue", "equal shares"):
+        assert told["cost"] < told["baselines"][name]["cost"]
     for run in told["runs"]:
         times = {one["gpus"]: one["time_s"] for one in told["curves"][run["job"]]}
         assert run["end_s"] - run["start_s"] == pytest.approx(times[run["gpus"]])
@@ -49,6 +49,23 @@ def test_twenty_jobs_share_a_cluster_better_than_a_queue_and_equal_shares(tmp_pa
     for _, change in sorted(events):
         used += change
         assert 0 <= used <= 64
+
+
+def test_shares_that_change_are_taken_where_they_are_better(tmp_path: Path) -> None:
+    ask = ("cluster", twenty(tmp_path / "jobs.yaml"), "-q", "--format", "json", "--objective")
+    changed = planner(*ask, "makespan", "--changing").json
+    assert changed["cost"] <= changed["baselines"]["changing shares"]["cost"] * (1 + 1e-9)
+    assert 0 < changed["figures"]["in_use"] <= 1
+    events = [(spell["start_s"], spell["gpus"]) for run in changed["runs"] for spell in run["spells"]]
+    events += [(spell["end_s"], -spell["gpus"]) for run in changed["runs"] for spell in run["spells"]]
+    used = 0
+    for _, change in sorted(events):
+        used += change
+        assert 0 <= used <= 64
+    fair = planner(*ask, "fairness", "--changing")
+    assert fair.code == 0, fair.err
+    figures = fair.json["baselines"]["changing shares"]
+    assert fair.json["figures"]["unfairness"] <= figures["unfairness"] * (1 + 1e-9)
 
 
 def test_a_job_takes_the_time_of_its_own_best_plan(tmp_path: Path) -> None:
@@ -96,3 +113,39 @@ def test_a_job_that_fits_on_no_share_exits_1(tmp_path: Path) -> None:
     done = planner("cluster", str(path), "-q")
     assert done.code == 1
     assert "no share" in done.err
+
+
+def test_lost_nodes_change_the_shares_of_all_jobs_at_once(tmp_path: Path) -> None:
+    """Unicron's program (arXiv:2401.00134): a row for each job that may be hit."""
+    path = tmp_path / "jobs.yaml"
+    times = "{8: 8s, 16: 4.4s, 24: 3.2s, 32: 2.6s}"
+    rows = [
+        f"  - {{name: {name}, model: llama3-8b, tokens: 10B, weight: {weight}, has: {has}, "
+        f"step_times: {times}}}\n"
+        for name, weight, has in (("a", 2, 24), ("b", 1, 24), ("c", 1, 16))
+    ]
+    path.write_text("hardware: dgx-h100\ngpus: 64\nrestart: 5min\njobs:\n" + "".join(rows))
+    told = planner("cluster", str(path), "--lose", "1", "-q", "--format", "json").json
+    assert told["gpus"] == 56
+    assert told["shares"] == {"a": 24, "b": 24, "c": 16}
+    assert {case["hit"] for case in told["cases"]} == {"a", "b", "c"}
+    for case in told["cases"]:
+        assert sum(case["shares"].values()) <= 56
+        assert case["rate"] >= case["alone_rate"] * (1 - 1e-3)
+    (hit,) = (case for case in told["cases"] if case["hit"] == "a")
+    assert hit["shares"]["a"] >= hit["alone"]["a"]
+    page = planner("cluster", str(path), "--nodes-return", "1", "-q").out
+    assert "nodes come" in page
+    assert max(map(len, page.splitlines())) <= 80
+    assert planner("cluster", str(path), "--lose", "4", "-q").code == 1
+    for ask, words in (
+        (("--lose", "8"), "--lose: found 8"),
+        (("--lose", "1", "--nodes-return", "1"), "--nodes-return"),
+        (("--failures", "llama3"), "--failures"),
+        (("--lose", "1", "--failures", "llama9"), "--failures"),
+    ):
+        done = planner("cluster", str(path), *ask, "-q")
+        assert (done.code, done.out) == (2, ""), ask
+        assert words in done.err
+    path.write_text(path.read_text().replace("has: 24", "has: 32"))
+    assert "jobs.has" in planner("cluster", str(path), "--lose", "1").err

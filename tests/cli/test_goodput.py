@@ -85,3 +85,24 @@ def test_slow_ranks_are_priced_and_redundancy_is_usually_none(
         done = planner("goodput", plan, "--stragglers", text)
         assert done.code == 2
         assert words in done.err
+
+
+def test_the_recoveries_of_a_saved_plan_are_ranked(plan: str) -> None:
+    ask = ("goodput", plan, "--failures", "meta-a100", "--storage", "10GB/s")
+    told = planner(*ask, "--format", "json").json
+    assert told["schema"] == "planner/search-goodput/1"
+    steps = [one["expected_step_time_s"] for one in told["plans"]]
+    assert steps == sorted(steps)
+    assert {one["recovery"] for one in told["plans"]} == {"elastic", "in-memory", "in-process", "restart"}
+    assert "torchft" in told["left_out"]
+    page = planner(*ask, "--recovery", "restart:5min")
+    assert page.code == 0
+    assert max(map(len, page.out.splitlines())) <= 80
+    assert "less sure of other counts" in " ".join(page.out.split())
+    alone = planner(*ask, "--recovery", "checkfree")
+    assert alone.code == 1
+    assert "pp is 1" in alone.err
+    done = planner("goodput", plan, "--failures", "llama4", "--interval", "1h")
+    assert (done.code, done.out) == (2, "")
+    for words in ("--failures", "--interval: found with --failures", "--storage: found nothing"):
+        assert words in done.err

@@ -78,3 +78,27 @@ def test_faults_are_told(plans: Path) -> None:
         assert words in done.err
     assert planner("goodput", plan, "--lose", "9", "--storage", "1GB/s").code == 2
     assert planner("resume", plan, plan, "--storage", "fast").code == 2
+
+
+def test_degrees_are_kept_on_fewer_accelerators_where_the_batch_does_not_divide(tmp_path: Path) -> None:
+    """A batch of 128 over seven nodes: what loads under Megatron-LM's buckets are four of them."""
+    path = tmp_path / "plan.yaml"
+    job = ("llama3-8b", "--hardware", "dgx-h100", "--gpus", "64", "--global-batch", "128")
+    assert planner("estimate", *job, "--tp", "8", "--pp", "2", "-q", "--save", str(path)).code == 0
+    ask = ("goodput", str(path), "--storage", "40GB/s", "-q", "--lose", "1")
+    done = planner(*ask, "--repair", "10min", "--format", "json")
+    assert done.code == 0, done.err
+    told = done.json
+    assert told["gpus"] == 32
+    assert (told["resume"]["new"]["plan"]["tp"], told["resume"]["new"]["plan"]["pp"]) == (8, 2)
+    assert told["waits"] is True
+    assert told["in_place"]["rerouted_s"] == pytest.approx(told["resume"]["old"]["step_time_s"] * 4 / 3)
+    assert told["in_place"]["recut_s"] < told["in_place"]["rerouted_s"]
+    later = planner(*ask, "--repair", "10h").out
+    assert "go on" in later
+    assert "arXiv:2510.00606" in later
+    free = planner(*ask, "--fully-reshardable", "--format", "json").json
+    assert free["resume"]["new"]["step_time_s"] <= told["resume"]["new"]["step_time_s"]
+    alone = planner("goodput", str(path), "--repair", "1h")
+    assert alone.code == 2
+    assert "--repair: found no --lose" in alone.err

@@ -70,3 +70,40 @@ def test_clusters_and_counts_that_are_compared_are_named() -> None:
     ask = (*JOB[:2], "--hardware", "dgx-h100", "--hardware", "dgx-a100-80gb", "--gpus", "16", "--tp", "2")
     page = planner(*ask, "--uniform", "-q", "--objective", "goodput", "--storage", "10GB/s")
     assert "dgx-h100 16:" in " ".join(page.out.split())
+
+
+def test_checkfree_is_priced_where_it_is_named_with_what_it_costs_in_learning() -> None:
+    job = (
+        "search",
+        "llama3-8b",
+        "--hardware",
+        "dgx-h100",
+        "--gpus",
+        "64",
+        "--uniform",
+        "-q",
+        "--objective",
+        "goodput",
+    )
+    ask = (*job, "--storage", "1GB/s", "--failures", "meta-a100", "--recovery", "checkfree")
+    told = once(*ask, "--format", "json").json
+    best = told["plans"][0]
+    assert best["estimate"]["plan"]["pp"] == 8
+    assert best["learning_steps"] == [0, 10]
+    assert best["lost"]["relearning"] > 0
+    page = " ".join(planner(*ask).out.split())
+    for words in ("No runner is known to have checkfree", "0 to 10 steps of learning", "arXiv:2506.15461"):
+        assert words in page
+    dear = planner(*ask[:-1], "checkfree:500steps", "--format", "json").json["plans"][0]
+    assert dear["goodput"] < best["goodput"]
+    fixed = planner(*ask, "--pp", "8", "--top", "1", "--format", "json").json
+    assert fixed["plans"][0]["recovery"] == "checkfree"
+    unnamed = once(*ask[:-2], "--format", "json").json
+    assert "checkfree" not in {one["recovery"] for one in unnamed["plans"]} | set(unnamed["left_out"])
+    for text, words in (("checkfree:-3steps", "steps from 0"), ("restart:5steps", "changes no result")):
+        done = planner(*ask[:-1], text)
+        assert done.code == 2
+        assert words in done.err
+    mixed = planner("search", "qwen3-30b-a3b", *ask[2:])
+    assert mixed.code == 1
+    assert "experts of neighbouring layers" in mixed.err

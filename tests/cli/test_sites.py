@@ -8,8 +8,12 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+from planner.report.html_sites import curves_figure, utilisation_figure
+from planner.techniques.sync import SYNCS
+from planner.techniques.sync._family import loss_ratio
 from tests.cli.command import Done, once, planner
 
 TWO = """\
@@ -45,7 +49,7 @@ def ask(two: str, *more: str) -> Done:
 def test_only_what_somebody_runs_is_ranked_unasked(all_ways: dict[str, Any]) -> None:
     assert all_ways["schema"] == "planner/sites/1"
     ways = all_ways["ways"]
-    assert {one["sync"] for one in ways} == {"ddp", "local-sgd", "diloco", "streaming"}
+    assert {one["sync"] for one in ways} == {"ddp", "stages", "local-sgd", "diloco", "streaming"}
     assert all("torchtitan" in one["runner"] for one in ways)
     assert {"eager", "noloco", "swarm"} <= {one["sync"] for one in all_ways["not_ranked"]}
     assert all(one["refused"] for one in all_ways["not_ranked"])
@@ -103,7 +107,7 @@ def test_a_page_fits_the_screen(two: str) -> None:
 
 def test_csv_has_a_row_for_each_way(two: str) -> None:
     rows = list(csv.DictReader(io.StringIO(ask(two, "--sync", "all", "--format", "csv").out)))
-    assert len(rows) == 15
+    assert {row["sync"] for row in rows} == set(SYNCS) - {"spes"}  # the model has no experts
     assert all(row["penalty"] for row in rows)
 
 
@@ -111,6 +115,9 @@ def test_csv_has_a_row_for_each_way(two: str) -> None:
     ("more", "words"),
     [
         (("--sync", "dilocoo"), ("--sync", "diloco")),
+        (("--sync", "spes"), ("--sync", "routed experts")),
+        (("--across", "stage"), ("--across", "stages")),
+        (("--across", "data", "--sync", "diloco"), ("--sync", "--across outer")),
         (("--inner-steps", "0"), ("--inner-steps",)),
         (("--compress", "topk:200%"), ("--compress", "topk:1%")),
         (("--compress", "int8:3"), ("--compress", "int8")),
@@ -207,7 +214,8 @@ def test_other_runtimes_train_as_one_job_alone(two: str) -> None:
     narrow = ("--micro-batch", "1", "--recompute", "none", "--cp", "1", "--tp", "2", "--global-batch", "64")
     ask_megatron = ("--hardware", two, *narrow, "--runtime", "megatron-lm", "--format", "json")
     told = planner("search", "llama3-8b", *ask_megatron)
-    assert [one["sync"] for one in told.json["ways"]] == ["ddp"]
+    assert {one["sync"] for one in told.json["ways"]} == {"ddp", "stages"}
+    assert all(len(told.json["plans"]) == 1 for _ in told.json["ways"])
     assert told.json["not_ranked"]
 
 
@@ -263,10 +271,30 @@ def test_the_report_draws_every_method(two: str, tmp_path: Path) -> None:
     assert planner("report", str(source), "--out", str(page)).code == 0
     text = page.read_text()
     names = set(told.json["curves"]["step_time_s"])
-    assert len(names) == 15
+    assert names == set(SYNCS) - {"spes"}
     assert all(name in text for name in names)
+    assert all(f'id="plot-{name}"' in text for name in ("sites", "utilisation"))
     source.write_text(json.dumps(told.json | {"ways": [{"sync": "diloco"}]}))
     assert planner("report", str(source), "--out", str(page), "--force").code == 2
+
+
+def test_pictures_hold_utilisation_and_crossovers(all_ways: dict[str, Any]) -> None:
+    times, shares = curves_figure(all_ways), utilisation_figure(all_ways)
+    marks = times["data"][-1]
+    assert dict(zip(marks["text"], marks["x"], strict=True)) == {
+        one["sync"]: one["crossover_gbit_per_s"] for one in all_ways["ways"] if one["crossover_gbit_per_s"]
+    }
+    ddp = next(line for line in times["data"] if line["name"] == "ddp")
+    for name, rate, seconds in zip(marks["text"], marks["x"], marks["y"], strict=True):
+        # Where curves cross, both take as long to one loss.
+        if name not in ("local-sgd", "stages"):  # of unknown cost, and interpolated
+            at = np.exp(np.interp(np.log(rate), np.log(ddp["x"]), np.log(ddp["y"])))
+            assert seconds == pytest.approx(float(at), rel=0.1)
+    for one in all_ways["ways"]:
+        line = next(line for line in shares["data"] if line["name"] == one["sync"])
+        own = np.interp(np.log(10.0), np.log(line["x"]), line["y"])
+        assert own == pytest.approx(100 * one["utilisation"], abs=3)
+        assert max(line["y"]) <= 100 + 1e-6
 
 
 def test_curves_hold_the_price_at_the_own_rate(all_ways: dict[str, Any]) -> None:
@@ -304,3 +332,17 @@ def test_plans_leave_room_for_what_a_method_keeps(two: str, limit: str) -> None:
     for one in told["plans"].values():
         assert one["memory"]["peak_gib"] + told["ways"][0]["device_gib"] <= float(limit)
     assert told["ways"]
+
+
+def test_more_replicas_stop_paying(two: str) -> None:
+    # arXiv:2410.21676, arXiv:2503.09799: half the steps, but for what a larger batch and more replicas cost.
+    rest = [part for part in JOB if part not in ("--global-batch", "64")]
+    asked = ("search", *rest, "--hardware", two, "--sync", "diloco", "--global-batch")
+    few, many = (planner(*asked, batch, "--format", "json").json for batch in ("64", "8192"))
+    shares = [one["time_with_twice_the_replicas"] for one in (few, many)]
+    batch = 64 * 4096 / few["critical_batch_tokens"]
+    learning = loss_ratio(8.03e9, 4) / loss_ratio(8.03e9, 2)
+    wanted = 0.5 * (1 + 0.4 * batch) / (1 + 0.2 * batch) * learning ** (2 / 0.0953)
+    assert shares[0] == pytest.approx(wanted, rel=0.01)
+    assert 0.5 < shares[0] < 0.8 < shares[1] < 1.2
+    assert "Twice the replicas" in ask(two, "--sync", "diloco", "-v").out

@@ -27,6 +27,13 @@ RECORDS: Final = {
 NOT_RUN: Final = {
     "corrected": "multiplies seconds by a share of no unit; its callers are run",
     "tile_costs": "takes a list of tiles when a curve is made",
+    **dict.fromkeys(
+        ("dion_flops", "dion_kept", "dion_exchanged", "shampoo_side", "shampoo_kept", "shampoo_flops"),
+        "rows and columns are elements, and so is their product",
+    ),
+    "estimated_zero2_bytes": "the 2 bytes of each weight are those of the code",
+    "estimated_zero3_bytes": "takes the same, and 4 bytes of each weight of a layer",
+    "estimated_host_bytes": "takes bytes of each weight, as the glossary has them",
     "latent_attention_params": "a rank is rows of one matrix and columns of the next, so no unit fits both",
     "curve_between": "takes two curves and returns one, whose constants have the units of theirs",
     "started_ring_seconds": "holds the 512 MiB of a tier's published rate without their unit",
@@ -41,6 +48,7 @@ NOT_RUN: Final = {
     "exponential_order_seconds": "takes harmonic sums",
     "normal_order_seconds": "takes the normal quantile from SciPy, which knows no quantities",
     "two_level_slowdown": "takes tuples of times; failure_slowdown is run",
+    "recut_layers": "returns whole numbers of layers, dealt one by one",
     "mesh_head_ranks": "takes common divisors of whole numbers, which are no quantities",
     "distinct_domains": "a power whose exponent is a count, which the units' arithmetic has no rule for",
     "shortcut_window": "takes a word: where routed experts read",
@@ -60,7 +68,9 @@ RANGES: Final = {
     "domain": (8, 64),
     "microbatches": (16, 64),
     "per_round": (1, 16),
+    "lost": (0, 0.9),
     "exposed_share": (0, 1),
+    "cured": (0, 0.9),
     "new_step": (1, 2),
     "efficiency": (0.1, 1),
     "seq_q": (1024, 2048),
@@ -72,7 +82,7 @@ RANGES: Final = {
 """Numbers that a parameter may take, both ends included."""
 
 PLAIN: Final = (1, 64)
-FRACTIONS: Final = {"exposed_share", "efficiency"}
+FRACTIONS: Final = {"lost", "exposed_share", "efficiency", "cured"}
 
 CONSTANTS: Final = {
     "multiprocessors": 100.0,

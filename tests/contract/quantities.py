@@ -112,7 +112,7 @@ RULES: Final[dict[str, Callable[[Any], Exponents | None]]] = (
         ("add", "subtract", "maximum", "minimum", "remainder", "absolute", "negative", "positive"), alike
     )
     | dict.fromkeys(("greater", "greater_equal", "less", "less_equal", "equal", "not_equal"), compared)
-    | dict.fromkeys(("floor", "ceil", "log", "exp", "expm1", "tanh"), plain)
+    | dict.fromkeys(("floor", "ceil", "log", "log1p", "exp", "expm1", "tanh"), plain)
     | {
         "multiply": lambda inputs: joined(inputs, 1),
         "divide": lambda inputs: joined(inputs, -1),

@@ -8,18 +8,19 @@ from typing import Final, TypeVar
 
 import numpy as np
 
-from planner.calibrate.constants import Key, Values, predictions_with, shipped_values
+from planner.calibrate.batches import predictions_with
+from planner.calibrate.constants import Key, Values, shipped_values
 from planner.calibrate.fit import Column, Factor, log_errors, mean_error
 from planner.calibrate.pricing import Prediction
 from planner.calibrate.refit import Refit
-from planner.calibrate.runs.defaults import PricedRun
+from planner.calibrate.runs.defaults import PricedRun, Skip
 from planner.calibrate.sites.fit import COVERED, SHARES
 from planner.calibrate.sites.solve import pinned
 from planner.formulas.attention import attention_forward_seconds, visible_keys
 from planner.formulas.gemm import gemm_seconds
 from planner.formulas.kernels import Kernels
 from planner.inputs.bands import Key as Cell
-from planner.inputs.bands import MeasuredBand, regime_of
+from planner.inputs.bands import MeasuredBand, core_of, regime_of
 from planner.inputs.kernels import GENERIC, RELATIVES, curve_names, load_kernels
 from planner.inputs.load_hardware import load_accelerator
 
@@ -59,10 +60,13 @@ Sites = Mapping[str, SiteErrors]
 """Errors by source, each of which counts as a site."""
 
 
-def band_of(cell: Cell, sites: Sites, others: Sequence[SiteErrors] = ()) -> MeasuredBand:
+def band_of(
+    cell: Cell, sites: Sites, others: Sequence[SiteErrors] = (), alike: Sequence[SiteErrors] = ()
+) -> MeasuredBand:
     """Return the means of the errors at some sites, and what nine of ten stay below.
 
-    Where the sites have fewer than `ENOUGH_RUNS`, that is no less than for them and the ``others`` together.
+    Where the sites have fewer than `ENOUGH_RUNS`, that is no less than for them and the ``others`` together,
+    nor than for those ``alike``, their own among them.
     """
     elsewhere, calibrated, extrapolated = (
         np.concatenate([getattr(errors, name) for errors in sites.values()])
@@ -73,7 +77,8 @@ def band_of(cell: Cell, sites: Sites, others: Sequence[SiteErrors] = ()) -> Meas
 
     def covering(own: Column, name: str) -> float:
         pooled = [own, *(getattr(errors, name) for errors in others if few)]
-        return _rounded(max(_covering(own), _covering(np.concatenate(pooled))))
+        kin = [own, *(getattr(errors, name) for errors in alike if few)]
+        return _rounded(max(_covering(np.concatenate(columns)) for columns in ([own], pooled, kin)))
 
     return MeasuredBand(
         *cell,
@@ -143,16 +148,23 @@ def site_errors(
         values = refit.values([run for run in runs if run.run.source != source])
         priced = zip(members, shipped(members), strict=True)
         known = [(run, one) for run, one in priced if isinstance(one, Prediction)]
+        elsewhere = dict(zip(map(id, members), predictions_with(values)(members), strict=True))
         for cell, inside in _grouped(known, lambda pair: cell_of(*pair)).items():
             here = [run for run, _ in inside]
-            shares = [
-                one.extrapolated for one in predictions_with(values)(here) if isinstance(one, Prediction)
-            ]
+            prices = [elsewhere[id(run)] for run in here]
             found.setdefault(cell, {})[source] = SiteErrors(
-                log_errors(here, values), calibrated_errors(here, source, values), np.array(shares)
+                np.array([_log_error(run, one) for run, one in zip(here, prices, strict=True)]),
+                calibrated_errors(here, source, values),
+                np.array([one.extrapolated for one in prices if isinstance(one, Prediction)]),
             )
         tell(f"without {source}: {len(members)} runs")
     return found
+
+
+def _log_error(run: PricedRun, one: Prediction | Skip) -> float:
+    """Logarithm of predicted over measured seconds; 0 for what cannot be priced. [-]"""
+    known = isinstance(one, Prediction) and bool(run.measured.seconds)
+    return float(np.log(one.step_s / run.measured.seconds)) if known else 0.0  # type: ignore[union-attr,operator]
 
 
 def _grouped(members: Iterable[T], key: Callable[[T], K]) -> dict[K, list[T]]:
@@ -196,11 +208,20 @@ def calibrating(count: int) -> list[int]:
 
 
 def bands_of(found: Mapping[Cell, Sites]) -> list[dict[str, object]]:
-    """Return the entries of the file of bands, in the order of their names."""
+    """Return the entries of the file of bands, in the order of their names.
+
+    A regime of few runs is no better known than it is of all runs of the runtime's core on the accelerator.
+    """
     runtimes: dict[str, list[SiteErrors]] = {}
-    for (runtime, _, _), sites in sorted(found.items()):
+    alike: dict[Cell, list[SiteErrors]] = {}
+    for (runtime, chip, regime), sites in sorted(found.items()):
         runtimes.setdefault(runtime, []).extend(sites.values())
-    bands = [band_of(cell, sites, runtimes[cell[0]]) for cell, sites in sorted(found.items())]
+        if regime:
+            alike.setdefault((core_of(runtime), chip, regime), []).extend(sites.values())
+    bands = [
+        band_of(cell, sites, runtimes[cell[0]], alike.get((core_of(cell[0]), *cell[1:]), ()))
+        for cell, sites in sorted(found.items())
+    ]
     return [asdict(band) for band in bands if band.runs >= FEWEST_RUNS]
 
 

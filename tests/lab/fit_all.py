@@ -98,9 +98,13 @@ class Outcome:
 
 
 def fit_all(runs: Sequence[PricedRun], only: Sequence[str] = ()) -> Outcome:
-    """Fit all stages, one after the other; where ``only`` names some, with the others as they ship."""
+    """Fit all stages, one after the other; where ``only`` names some, with the others as they ship.
+
+    Either way the constants of a stage are plain before it: what is left without one is told against that.
+    """
     shipped = {(entry.scope, entry.owner, entry.name): entry for entry in all_constants()}
-    values = neutral_values(stages()) | ({key: entry.value for key, entry in shipped.items()} if only else {})
+    plain = neutral_values(stages())
+    values = plain | ({key: entry.value for key, entry in shipped.items()} if only else {})
     outcome = Outcome()
     for stage in stages():
         if only and stage.name not in only:
@@ -108,6 +112,9 @@ def fit_all(runs: Sequence[PricedRun], only: Sequence[str] = ()) -> Outcome:
             continue
         wanted = stage.runs_of(runs)
         before = mean_error(stage.measure(wanted, values))
+        values = {key: value for key, value in values.items() if key not in stage_keys(stage)} | {
+            key: plain[key] for key in stage_keys(stage) if key in plain
+        }
         found = fit(wanted, stage.factors, values, stage.measure, stage.soft)
         kind = (stage.measure, stage.soft)
         outside = out_of_group_errors(wanted, stage.factors, stage.group, values, 4, *kind)
@@ -140,11 +147,15 @@ def main(arguments: Sequence[str]) -> int:
     write("constants", {"constants": [asdict(entry) for entry in found]})
     if only:
         return 0
-    timed = [run for run in runs if run.measured.seconds]
+    fit_bands([run for run in runs if run.measured.seconds])
+    return 0
+
+
+def fit_bands(timed: Sequence[PricedRun]) -> None:
+    """Fit and write the bands of runs with a time, each source left out in turn."""
     errors = site_errors(timed, Refit(), lambda line: sys.stderr.write(f"{line}\n"))
     told = {"bands": bands_of(errors), "coverage": coverage_of(errors), "lent_curves": lent_errors()}
     write("bands", told)
-    return 0
 
 
 def write(name: str, content: Mapping[str, object]) -> None:

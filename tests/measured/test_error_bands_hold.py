@@ -7,7 +7,8 @@ from functools import cache
 import numpy as np
 import pytest
 
-from planner.calibrate.constants import Key, predictions_with, shipped_values
+from planner.calibrate.batches import predictions_with
+from planner.calibrate.constants import Key, shipped_values
 from planner.calibrate.fit import Factor
 from planner.calibrate.pricing import Prediction
 from planner.calibrate.runs.defaults import PricedRun

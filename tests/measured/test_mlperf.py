@@ -9,7 +9,8 @@ import sys
 from functools import cache
 from types import ModuleType
 
-from planner.calibrate.constants import predictions_with, shipped_values
+from planner.calibrate.batches import predictions_with
+from planner.calibrate.constants import shipped_values
 from planner.calibrate.pricing import Prediction
 from planner.calibrate.runs.catalogue import shipped_catalogue
 from planner.calibrate.runs.defaults import PricedRun, prepare

@@ -87,7 +87,9 @@ def test_every_plan_is_answered_in_full(words: list[str]) -> None:
     without = [(name, None) if name == "price" and answer["price"] is None else (name, keys)
                for name, keys in ESTIMATE_KEYS]  # fmt: skip
     priced = [("moments", ["engine", "stages"])] if answer["step_time_s"] is not None else []
-    assert key_tree(answer) == [*without, *priced]
+    lacking = [("would_fit", ["single", "enough"])] if "would_fit" in answer else []
+    assert key_tree(answer) == [*without, *priced, *lacking]
+    assert not lacking or answer["stages"]
     assert answer["feasible"] == (done.code == 0)
     if answer["step_time_s"] is None:
         assert answer["violations"]

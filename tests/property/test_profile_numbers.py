@@ -26,6 +26,9 @@ INFORMATIVE = {
     ("accelerator", "matmul_efficiency"),
     ("node", "scaleup", "ramp"),
     ("node", "host_memory"),
+    ("node", "nvme"),
+    ("node", "nvme_read"),
+    ("node", "nvme_write"),
 }
 """Fields that price nothing here; `docs/reference/hardware.md` says so of each."""
 

@@ -16,7 +16,15 @@ from tests.lab.sites.exchanges import play
 from tests.lab.sites.pipeline import play_stages
 from tests.unit.test_sites_price import sites, trained, way
 
-EXCHANGED = [name for name, sync in SYNCS.items() if sync.pattern != "stages"]
+EXCHANGED = [name for name, sync in SYNCS.items() if sync.pattern not in ("stages", "pipeline")]
+STAGED = [name for name, sync in SYNCS.items() if sync.pattern == "stages"]
+JOBS = [name for name, sync in SYNCS.items() if sync.pattern == "pipeline"]
+
+
+def test_every_method_is_played() -> None:
+    # The pipeline of one job in tests/unit/test_islands.py, with the order and the calls of its library.
+    assert sorted([*EXCHANGED, *STAGED, *JOBS]) == sorted(SYNCS)
+    assert JOBS == ["stages"]
 
 
 def drawn(name: str, seed: int) -> tuple[Way, SitesProfile, float]:
@@ -41,7 +49,7 @@ def test_a_closed_form_is_what_is_played(name: str) -> None:
         assert 1 - played.waiting == pytest.approx(price.utilisation, rel=1e-9)
 
 
-@pytest.mark.parametrize("name", ["diloco", "local-sgd", "streaming", "ddp", "eager"])
+@pytest.mark.parametrize("name", EXCHANGED)
 def test_stragglers_are_waited_for_no_longer_than_priced(name: str) -> None:
     profile = sites("a", "b", "c", "d", rate="100 Gbit/s", trip="1 ms")
     wide = tuple(one.model_copy(update={"deviation": 0.2}) for one in profile.sites)
@@ -51,8 +59,9 @@ def test_stragglers_are_waited_for_no_longer_than_priced(name: str) -> None:
     waited = price_way(chosen, about).step
     if chosen.sync.timing(20, 32, 1).sends[0].window == 0:
         assert played == pytest.approx(waited, rel=0.02)
-    # A window hides some of the waiting too, which is not counted on.
-    assert price_way(chosen, trained(profile, 10.0)).step * 0.99 < played < waited * 1.01
+    # A window hides some of the waiting too, which is not counted on; by the clock it is less than a step.
+    late = 1.01 if chosen.sync.waits else 1.0 + 1.0 / 20
+    assert price_way(chosen, trained(profile, 10.0)).step * 0.99 < played < waited * late
 
 
 def test_clocks_wait_for_nobody() -> None:
@@ -69,12 +78,18 @@ def test_the_slowest_of_several_is_drawn(count: int) -> None:
     assert slowest_of(count) == pytest.approx(draws.mean(), rel=0.02)
 
 
-def test_stages_over_sites_are_what_is_played() -> None:
+@pytest.mark.parametrize("name", STAGED)
+def test_stages_over_sites_are_what_is_played(name: str) -> None:
     # SWARM (arXiv:2301.11913): throughput is that of the slowest of stages and links, and the pipeline fills.
+    # SkipPipe (arXiv:2502.19913): two of three sites for each micro-batch, each pair by a link of its own.
     for rate in (0.05, 0.5, 5.0, 500.0):
-        for names in ("ab", "abc"):
+        for names in ("ab", "abc") if name == "swarm" else ("abc",):
             profile = sites(*names, rate=f"{rate} Gbit/s", trip="2 ms")
             about = replace(trained(profile, 20.0), micro_batches=24, tokens=2.0**20)
-            chosen = Way(SYNCS["swarm"], 1, read_compression("int8"))
+            chosen = Way(SYNCS[name], 1, read_compression("int8"))
             price = price_way(chosen, about)
-            assert play_stages(chosen, about) == pytest.approx(price.step, rel=0.06)
+            played = play_stages(chosen, about)
+            assert played <= price.step * 1.06
+            # Half of the micro-batches go over each link, where the price has two thirds of them.
+            least = 0.94 if name == "swarm" or rate > 1 else 0.7
+            assert played >= price.step * least

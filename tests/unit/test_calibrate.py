@@ -12,7 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from planner.calibrate.constants import WithConstants, predictions_with, shipped_values
+from planner.calibrate.batches import predictions_with
+from planner.calibrate.constants import WithConstants, shipped_values
 from planner.calibrate.fit import Factor, fit, memory_log_errors
 from planner.calibrate.pricing import Prediction
 from planner.calibrate.runs.catalogue import shipped_catalogue

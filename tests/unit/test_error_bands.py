@@ -18,7 +18,7 @@ from planner.plan import Plan
 from planner.report.estimate_page import trust
 from planner.runtimes import runtimes
 from tests.lab import bands
-from tests.lab.bands import SiteErrors, band_of, calibrating, coverage, lent_errors
+from tests.lab.bands import SiteErrors, band_of, bands_of, calibrating, coverage, lent_errors
 from tests.unit.cost_jobs import job
 
 CHIP = "a100-80gb-sxm"
@@ -167,6 +167,11 @@ def test_few_runs_have_no_narrower_band_than_all_of_their_runtime() -> None:
     assert band_of(("a", "b", ""), {"site": own}).band == pytest.approx(lonely, rel=0.01)
     assert band_of(("a", "b", ""), {"site": own}, [own, other]).band == pytest.approx(enough, rel=0.01)
     assert band_of(("a", "c", ""), {"site": other}, [own, other]).band == pytest.approx(enough, rel=0.01)
+    assert band_of(("a", "b", "host"), {"site": own}, [own], [own, other]).band == pytest.approx(
+        enough, rel=0.01
+    )
+    regime = {("megatron-lm", "b", "host"): {"many": other}, ("megatron-bridge", "b", "host"): {"few": own}}
+    assert [band["band"] for band in bands_of(regime)] == [pytest.approx(enough, rel=0.01)] * 2
 
 
 def test_a_site_is_covered_by_the_band_of_the_others_alone() -> None:

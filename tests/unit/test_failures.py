@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from planner.formulas.failures import checkpoint_interval_seconds, failure_slowdown
+from planner.formulas.checkpoints import best_interval_seconds, stall_seconds, young_interval_seconds
+from planner.formulas.failures import checkpoint_interval_seconds, failure_slowdown, job_mtbf_seconds
 from planner.report.goodput import SEEN_MTBF
 
 MINUTE = 60.0
@@ -60,3 +61,32 @@ def test_an_h100_of_llama_3_failed_every_fifty_thousand_hours() -> None:
     """arXiv:2407.21783, sec. 3.3.4: on 16,384 of them one interruption every three hours."""
     assert pytest.approx(50_677, rel=1e-4) == SEEN_MTBF / HOUR
     assert pytest.approx(3.1, abs=0.05) == SEEN_MTBF / 16_384 / HOUR
+
+
+def test_a_job_fails_as_often_as_the_first_of_its_devices() -> None:
+    drawn = np.random.default_rng(8).exponential(1000.0, (20_000, 32)).min(axis=1)
+    assert float(job_mtbf_seconds(1000.0, 32.0)) == pytest.approx(drawn.mean(), rel=0.02)
+
+
+@pytest.mark.parametrize(("save", "mtbf"), [(60.0, 2 * HOUR), (300.0, 5 * HOUR)])
+def test_no_interval_that_was_played_is_better_than_the_best(save: float, mtbf: float) -> None:
+    """Young's and the exact one too: each interval is played with the same failures."""
+    best = float(best_interval_seconds(save, mtbf))
+    times = {
+        interval: played(interval, save, 300.0, mtbf, round(3e7 / interval))
+        / (round(3e7 / interval) * interval)
+        for interval in (best, best / 3, best * 3, float(young_interval_seconds(save, mtbf)))
+    }
+    assert times[best] < min(times[best / 3], times[best * 3])
+    assert times[float(young_interval_seconds(save, mtbf))] == pytest.approx(times[best], rel=0.01)
+
+
+def test_a_copy_stalls_training_by_what_its_passes_do_not_hide() -> None:
+    """Pieces of a copy sent while the state does not change, and then while training waits."""
+    for nbytes, bandwidth, unchanged in ((40e9, 20e9, 0.5), (40e9, 20e9, 3.0), (7e9, 25e9, 0.1)):
+        piece, clock, sent = bandwidth * 1e-3, 0.0, 0.0
+        while sent < nbytes:
+            sent, clock = sent + piece, clock + 1e-3
+        assert float(stall_seconds(nbytes, bandwidth, unchanged)) == pytest.approx(
+            max(0.0, clock - unchanged), abs=2e-3
+        )

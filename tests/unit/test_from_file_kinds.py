@@ -33,9 +33,19 @@ def refused_at(name: str, file: str, key: str, value: object, folder: Path) -> s
     return {problem.where.rpartition(": ")[2] for _, problem in read_runner_file(path).faults}
 
 
+@pytest.mark.parametrize(("value", "fault"), [(None, True), ("a-run", False)])
+def test_a_project_of_nanotron_has_a_name(value: object, fault: bool, tmp_path: Path) -> None:
+    found = refused_at("nanotron", "nanotron.yaml", "general.project", value, tmp_path)
+    assert found == ({"general.project"} if fault else set())
+
+
 @pytest.mark.parametrize(
     ("key", "value", "fault"),
     [
+        ("fp16.loss_scale", -1, "fp16.loss_scale"),
+        ("fp16.loss_scale", 0, None),
+        ("fp16.loss_scale", True, "fp16.loss_scale"),
+        ("fp16.hysteresis", "x", "fp16.hysteresis"),
         ("elasticity", {"enabled": True}, "elasticity.enabled"),
         ("elasticity", {"enabled": False}, None),
         ("scheduler", {"type": "Foo"}, "scheduler.type"),
@@ -123,6 +133,13 @@ def test_an_argument_that_no_parser_has_is_told(tmp_path: Path) -> None:
     ("more", "fault"),
     [
         ("--training.max_norm x", "training.max_norm"),
+        ("--training.seq_len 128", "training.seq_len"),
+        ("--optimizer.lr x", "optimizer.lr"),
+        ("--metrics.log_freq x", "metrics.log_freq"),
+        ("--comm.mode foo", "comm.mode"),
+        ("--comm.mode fake_backend", None),
+        ("--parallelism.enable_async_tensor_parallel", "parallelism.enable_async_tensor_parallel"),
+        ("--parallelism.disable_loss_parallel", "parallelism.disable_loss_parallel"),
         ("--lr_scheduler.decay_type foo", "lr_scheduler.decay_type"),
         ("--lr_scheduler.decay_type sqrt", None),
         ("--checkpoint.async_mode foo", "checkpoint.async_mode"),

@@ -5,6 +5,7 @@ import pytest
 from planner.cost.case import case_of
 from planner.cost.estimate import estimate
 from planner.cost.host_time import host_step_seconds
+from planner.report.host_line import unproven_host
 from planner.report.limits import limits
 from planner.runtimes import runtimes
 from planner.runtimes._eager import HOST as EAGER
@@ -78,3 +79,13 @@ def test_eager_steps_of_a_tiny_batch_are_their_launches(name: str) -> None:
     work = job(MODELS["dense"], 1, global_batch=1, seq_len=128)
     eager = runtimes()[name].with_traits(compiled=False)
     assert estimate(plan_of(work), work, eager).step >= work.model.num_layers * each
+
+
+def test_a_step_that_waits_for_a_counted_host_says_that_no_run_tests_it() -> None:
+    work = job(MODELS["dense"], 1, global_batch=1, seq_len=128)
+    eager = runtimes()["fsdp"].with_traits(compiled=False)
+    (doubt,) = unproven_host(estimate(plan_of(work), work, eager))
+    assert "120 launches of a layer at 12.5 µs" in doubt
+    assert unproven_host(estimate(plan_of(work), work, runtimes()["megatron-lm"])) == []
+    large = job(MODELS["dense"], 1, global_batch=8, seq_len=8192)
+    assert unproven_host(estimate(plan_of(large, micro_batch=8), large, eager)) == []

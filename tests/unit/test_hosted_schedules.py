@@ -154,3 +154,25 @@ def test_the_page_says_what_waits_on_the_host_and_what_cannot() -> None:
     assert "take 1.33 times the passes" in late[0]
     assert none == []
     assert priced("po-f", link=SLOW).peak == pytest.approx(priced("gis-h").peak, rel=0.01)
+
+
+def test_what_a_schedule_sends_to_the_host_must_fit_it() -> None:
+    """A node holds what its eight ranks send at their peaks, or the plan is none."""
+    work = work_of()
+    plan = plan_for(work, "po-f")
+    answer = estimate(plan, work, any_runtime())
+    parts = PlanParts(answer.plan, case_of(answer.plan, work, answer.runtime))
+    assert parts.hosted is not None
+    needed = 8 * max(parts.hosted.host)
+
+    def faults(memory: float) -> set[str]:
+        pool = work.hardware.pool
+        known = pool.node.host_memory
+        assert known is not None
+        size = known.__class__(memory, f"{memory:g} B", "", "datasheet")
+        node = pool.node.model_copy(update={"host_memory": size})
+        small = work.hardware.model_copy(update={"pools": (pool.model_copy(update={"node": node}),)})
+        return {one.rule for one in estimate(plan, replace(work, hardware=small), any_runtime()).violations}
+
+    assert "host-holds-schedule" not in faults(1.3 * needed)
+    assert "host-holds-schedule" in faults(1.2 * needed)

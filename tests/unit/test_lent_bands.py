@@ -11,6 +11,7 @@ from planner.inputs.load_hardware import load_hardware
 from planner.plan import Plan
 from planner.report.estimate_page import short_trust, trust
 from planner.runtimes import runtimes
+from tests.lab.bands import ENOUGH_RUNS
 from tests.unit.cost_jobs import job
 
 
@@ -45,9 +46,9 @@ def test_lent_bands_are_as_much_wider_as_nine_of_ten_pairs_of_accelerators_need(
 
 
 def test_a_step_that_waits_for_its_host_has_the_band_of_such_steps() -> None:
-    """Tests of Megatron-LM on H100 idle most of the time: their band, and a wider one for the same core."""
-    pool = load_hardware("dgx-h100").pool
-    known = measured_bands()["megatron-lm", "h100-80gb-sxm", HOST]
+    """Tests of Megatron-LM on GB200 idle most of the time: their band, and a wider one for the same core."""
+    pool = load_hardware("gb200-nvl72").pool
+    known = measured_bands()["megatron-lm", "gb200-186gb", HOST]
     own = error_band("megatron-lm", pool, known.extrapolated, regime=HOST)
     assert own is not None
     assert own.share == known.band
@@ -55,6 +56,15 @@ def test_a_step_that_waits_for_its_host_has_the_band_of_such_steps() -> None:
     assert lent is not None
     assert lent.share == pytest.approx(ELSEWHERE_WIDER * known.band)
     assert "its host waited for" in lent.basis
+
+
+def test_six_waiting_runs_of_one_model_make_no_band_narrower_than_their_core_has() -> None:
+    """Moonlight under Megatron-Bridge on H100 is 14% off, and 34 tests of Megatron-LM there 16%, some 40%."""
+    few = measured_bands()["megatron-bridge", "h100-80gb-sxm", HOST]
+    many = measured_bands()["megatron-lm", "h100-80gb-sxm", HOST]
+    assert few.runs < ENOUGH_RUNS <= many.runs
+    assert few.mean_error < 0.2
+    assert few.band > 0.8 * many.band
 
 
 def test_a_step_that_waits_for_its_host_is_no_better_known_by_steps_that_do_not() -> None:

@@ -6,11 +6,16 @@ from typing import Any
 
 import pytest
 
+from planner.cost.case import case_of
 from planner.cost.estimate import Estimate, estimate
+from planner.cost.whole_matrices import exchanged_share
+from planner.formulas.low_rank_step import dion_exchanged, dion_kept
 from planner.formulas.newton_schulz import newton_schulz_flops
+from planner.formulas.shampoo import shampoo_kept, shampoo_side
 from planner.runtimes._family import Runtime
 from planner.techniques.optimizers import OPTIMIZERS
 from planner.techniques.optimizers._family import step_traffic
+from tests.cli.command import planner
 from tests.unit.cost_jobs import MODELS, any_runtime, cluster, job, plan_of
 
 
@@ -143,3 +148,65 @@ def test_experts_are_orthogonalised_one_by_one() -> None:
     mixer = 2 * newton_schulz_flops(2048.0, 2048.0) + 2 * newton_schulz_flops(512.0, 2048.0)
     rate = cluster("dgx-h100").pool.accelerator.kernels.gemm["bf16"].rate
     assert muon - plain == pytest.approx(12 * (each + shared + mixer) / rate, rel=0.02)
+
+
+def priced_by(optimizer: str, gpus: int = 16, **fields: Any) -> Estimate:
+    return asked(optimizer, OWNED, gpus=gpus, **fields)
+
+
+@pytest.mark.parametrize("shape", [(4096.0, 4096.0), (4096.0, 11008.0)])
+def test_replicas_of_dion_exchange_two_factors(shape: tuple[float, float]) -> None:
+    """arXiv:2504.05295: (m + n) r elements in the place of m n; the rank is a quarter of the smaller side."""
+    rows, columns = shape
+    assert dion_exchanged(rows, columns) == (rows + columns) * rows / 4
+    assert dion_kept(rows, columns) == columns * rows / 4
+
+
+def test_dion_sends_less_and_keeps_less_than_adamw() -> None:
+    adam, dion = (priced_by(name, zero=0) for name in ("adamw", "dion"))
+    share = exchanged_share(case_of(dion.plan, dion.job, dion.runtime))
+    assert 0.25 < share < 0.5
+    assert float(dion.sent.dp) == pytest.approx(share * float(adam.sent.dp), rel=1e-6)
+    assert float(dion.stages[0].optimizer) < float(adam.stages[0].optimizer)
+
+
+def test_factors_of_shampoo_are_four_times_the_parameters() -> None:
+    """Blocks of 8,192 (max_preconditioner_dim) of a matrix of 8,192 x 32,768: four times its size."""
+    rows, columns = 8192.0, 4 * 8192.0
+    assert shampoo_kept(rows, columns) == 4 * rows * columns
+    assert shampoo_side(4 * 8192.0) == 8192.0
+
+
+def test_shampoo_slows_a_step_by_a_tenth_at_most_where_replicas_share_it() -> None:
+    """arXiv:2309.06497, abstract: at most 10% slower than diagonal methods, with a batch for the hardware."""
+    batch = {"zero": 1, "micro_batch": 4, "num_microbatches": 16.0}
+    adam, shampoo = (
+        estimate(plan_of(work, **batch), work, OWNED)
+        for work in (
+            job(MODELS["dense"], 16, optimizer=name, global_batch=1024) for name in ("adamw", "shampoo")
+        )
+    )
+    assert adam.step < shampoo.step < 1.1 * adam.step
+    kept = shampoo.stages[0].optimizer - adam.stages[0].optimizer
+    assert kept > adam.stages[0].optimizer
+
+
+def test_no_runner_has_them_and_says_so() -> None:
+    job_words = (
+        "llama3-8b",
+        "--hardware",
+        "dgx-h100",
+        "--gpus",
+        "8",
+        "--seq-len",
+        "4096",
+        "--global-batch",
+        "8",
+    )
+    for name in ("dion", "shampoo"):
+        done = planner(
+            "estimate", *job_words, "--optimizer", name, "--runtime", "torchtitan", "--format", "json"
+        )
+        assert done.code == 1
+        assert "optimizer-offered" in {fault["rule"] for fault in done.json["violations"]}
+        assert done.json["step_time_s"] > 0

@@ -21,6 +21,7 @@ from planner.formulas.checkpoints import (
 from planner.formulas.failures import failure_slowdown
 from planner.inputs.failures import failure_names, load_failures
 from planner.techniques.recovery import RECOVERIES
+from tests.lab.played_failures import played_levels
 
 HOUR = 3600.0
 LLAMA3 = 3.09 * HOUR
@@ -55,58 +56,9 @@ def test_the_best_interval_is_the_least_of_a_fine_grid(save: float, mtbf: float)
     assert best_interval_seconds(save, mtbf) == pytest.approx(least, rel=2e-3)
 
 
-def played(
-    near: tuple[float, float, float], far: tuple[float, float, float], mtbf: float, cured: float
-) -> tuple[float, float]:
-    """Return time over training, and the share in restarts, of a job with failures of two kinds."""
-    draw = np.random.default_rng(1)
-    clock = waited = 0.0
-    fails = [draw.exponential(mtbf / cured), draw.exponential(mtbf / (1 - cured))]
-    means = (mtbf / cured, mtbf / (1 - cured))
-
-    def spend(seconds: float) -> int | None:
-        """Let time pass, at most until a failure; return its kind."""
-        nonlocal clock
-        kind = int(fails[1] < fails[0])
-        if clock + seconds < fails[kind]:
-            clock += seconds
-            return None
-        clock = fails[kind]
-        fails[kind] = clock + draw.exponential(means[kind])
-        return kind
-
-    def work(seconds: float, back: float) -> int | None:
-        """Do one piece under near failures; return 1 where storage is needed."""
-        restart = 0.0
-        while (kind := spend(restart + seconds)) == 0:
-            restart = back
-        return kind
-
-    per, rounds = round(far[0] / near[0]), 12_000
-    for _ in range(rounds):
-        restart = 0.0
-        while True:
-            begun = clock
-            hit = spend(restart) if restart else None
-            waited += clock - begun
-            if hit is not None:
-                restart = far[2]
-                continue
-            pieces = [work(near[0] + near[1], near[2]) for _ in range(1)]
-            done = 1
-            while not pieces[-1] and done < per:
-                pieces.append(work(near[0] + near[1], near[2]))
-                done += 1
-            if pieces[-1] or work(far[1], near[2]):
-                restart = far[2]
-                continue
-            break
-    return clock / (rounds * far[0]), waited / clock
-
-
 def test_two_levels_are_those_of_failures_played_out() -> None:
     near, far, mtbf, cured = (120.0, 2.0, 90.0), (2400.0, 30.0, 600.0), 2.5 * HOUR, 0.85
-    slow, waited = played(near, far, mtbf, cured)
+    slow, waited = played_levels(near, far, mtbf, cured)
     assert float(two_level_slowdown(near, far, mtbf, cured)) == pytest.approx(slow, rel=0.01)
     # Near failures during a restart lengthen it by a few percent; so does chance.
     assert float(restart_share(far[2], mtbf / (1 - cured))) == pytest.approx(waited, rel=0.1)
@@ -173,7 +125,7 @@ def reliable(answer: Estimate, recovery: str, failures: str = "llama3") -> Relia
 
 
 def test_shares_of_the_time_add_up(answer: Estimate) -> None:
-    for name in RECOVERIES:
+    for name in ("restart", "in-memory", "elastic", "torchft", "migration"):
         one = reliable(answer, name, "meta-a100")
         assert one.refused is None
         parts = vars(one.lost)

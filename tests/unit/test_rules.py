@@ -92,7 +92,7 @@ def told(
     [
         ({"pp": 2, "vpp": 2, "schedule": "1f1b"}, "schedule-runs", "interleaved-1f1b"),
         ({"pp": 2, "vpp": 1, "schedule": "interleaved-1f1b"}, "schedule-runs", "1f1b"),
-        ({"cp": 8, "cp_method": "all-to-all"}, "context-splits-heads", "ring"),
+        ({"cp": 32, "cp_method": "all-to-all"}, "context-splits-heads", "ring"),
         ({"zero": 1, "zero_shards": 3}, "shards-divide", "16"),
         ({"work_fields": {"precision": "nvfp4"}}, "precision-has-units", ""),
         ({"work_fields": {"seq_len": 2047}, "tp": 4, "sequence_parallel": True}, "sequence-divides", "2044"),

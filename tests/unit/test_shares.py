@@ -7,16 +7,17 @@ from itertools import permutations, product
 import numpy as np
 import pytest
 
+from planner.search.fragments import crossings, pieces, small_moves
 from planner.search.shares import (
     LayerRun,
     Objective,
+    Spell,
     Task,
     cost,
     equal_shares,
     planned,
     played,
     queue,
-    small_moves,
     useful,
 )
 
@@ -74,3 +75,25 @@ def test_small_jobs_move_where_a_whole_node_is_needed() -> None:
     whole = LayerRun(Task("w", ((8, 1.0),)), 8, 2.0, 5.0)
     assert small_moves(halves, 16, 8) == 0
     assert small_moves([*halves, whole], 16, 8) == 1
+
+
+def test_a_job_crosses_a_domain_where_each_has_a_part_free() -> None:
+    """Two racks of 72: 64 in each leave 8 and 8, which a job of 16 must cross though it would fit in one."""
+    big, small = Task("b", ((64, 1.0),)), Task("s", ((16, 1.0),))
+    racks = [LayerRun(big, 64, 0.0, 10.0), LayerRun(big, 64, 0.0, 10.0)]
+    assert crossings(racks, 144, 72) == 0
+    assert crossings([*racks, LayerRun(small, 16, 1.0, 2.0)], 144, 72) == 1
+    assert crossings([*racks, LayerRun(small, 16, 11.0, 12.0)], 144, 72) == 0
+    assert crossings([LayerRun(Task("w", ((96, 1.0),)), 96, 0.0, 1.0)], 144, 72) == 0
+
+
+def test_shares_that_are_no_part_of_a_node_are_no_error() -> None:
+    runs = [LayerRun(Task(str(n), ((5, 1.0),)), 5, 0.0, 1.0) for n in range(3)]
+    assert small_moves(runs, 16, 8) >= 0
+
+
+def test_a_run_whose_share_changes_is_one_for_each_share() -> None:
+    spells = (Spell(0.0, 1.0, 8), Spell(1.0, 2.0, 8), Spell(2.0, 3.0, 16))
+    run = LayerRun(Task("a", ((8, 1.0), (16, 1.0))), 16, 0.0, 3.0, 1, spells)
+    assert [(one.gpus, one.start, one.end) for one in pieces([run])] == [(8, 0.0, 2.0), (16, 2.0, 3.0)]
+    assert run.used == 32.0

@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
 import pytest
 
+from planner.cost.sites.price import Trained, Way, price_way
 from planner.formulas.learning_laws import (
     critical_batch_sequences,
     equal_loss_compute,
     half_life_steps,
+    inner_steps_perplexity,
     large_batch_tokens,
     power_law,
 )
 from planner.formulas.low_communication import boundary_bytes, exchange_period
+from planner.formulas.partial_training import frozen_expert_bytes, seeded_step_bytes, visited_share
 from planner.inputs.load import load_model
 from planner.search.sites.layer_rates import BITS, UNIFORM, layer_bits, least_bytes
-from planner.techniques.compress import COMPRESSIONS
+from planner.techniques.compress import COMPRESSIONS, read_compression
 from planner.techniques.sync import SYNCS
 from planner.techniques.sync._family import LOSS_LAWS, best_batch_tokens, loss_ratio
-from tests.lab.partial_training import frozen_expert_bytes, seeded_step_bytes, visited_share
+from planner.techniques.sync.spes import routed_params
+from tests.unit.test_sites_price import sites, trained, way
 
 
 @pytest.mark.parametrize(("replicas", "worse", "worth"), [(2, 0.1, 1.5), (4, 0.5, 5.4), (8, 1.5, 14.5)])
@@ -90,7 +95,7 @@ def test_noloco_prints_between_3_and_34_per_cent() -> None:
 def test_what_changes_learning_has_a_source() -> None:
     for sync in SYNCS.values():
         assert sync.exact or sync.penalty.source.startswith("arXiv:")
-    assert [name for name, sync in SYNCS.items() if sync.exact] == ["ddp"]
+    assert [name for name, sync in SYNCS.items() if sync.exact] == ["ddp", "stages"]
     assert all(one.penalty for one in COMPRESSIONS.values())
 
 
@@ -169,3 +174,60 @@ def test_bits_by_layer_save_up_to_five_times_where_errors_differ() -> None:
 @pytest.mark.parametrize("name", ["llama3-8b", "deepseek-v3", "gpt-oss-120b"])
 def test_without_gradients_bits_by_layer_are_no_more_than_uniform(name: str) -> None:
     assert 3.5 < layer_bits(load_model(name)) <= UNIFORM
+
+
+@pytest.mark.parametrize(("steps", "ratio"), [(10, 1.0), (50, 1.0), (1000, 1.029)])
+def test_more_inner_steps_cost_perplexity(steps: float, ratio: float) -> None:
+    # arXiv:2311.08105, fig. 4: H = 1000 is 2.9% above H = 50.
+    assert float(inner_steps_perplexity(steps)) == pytest.approx(ratio)
+    assert 1.0 < float(inner_steps_perplexity(200.0)) < 1.029
+
+
+def moe(replicas: int) -> Trained:
+    names = [f"s{number}" for number in range(replicas)]
+    return replace(trained(sites(*names)), model=load_model("olmoe-1b-7b"), shards=1.0)
+
+
+@pytest.mark.parametrize("replicas", [2, 4, 16])
+def test_spes_frees_what_others_train_and_sends_experts_once(replicas: int) -> None:
+    # arXiv:2602.11543: on each node the weights of all experts, gradients and states of its own alone.
+    about = moe(replicas)
+    routed = routed_params(about.model)
+    assert 6e9 < routed < about.model.params
+    price = price_way(way("spes", 100), about)
+    assert price.device_bytes == pytest.approx(-float(frozen_expert_bytes(routed, float(replicas), 12.0)))
+    whole = price_way(way("local-sgd", 100), about)
+    sent = [sum(one.mean.values()) * one.period for one in (price, whole)]
+    dense = about.model.params - routed
+    assert sent[0] / sent[1] == pytest.approx((dense + routed / 2) / (dense + routed))
+    # Up to 33% less is printed, of models with a smaller share of experts than this one's 93%.
+    assert 0.33 < 1 - sent[0] / sent[1] < 0.5
+
+
+def test_skippipe_is_mostly_what_it_skips() -> None:
+    # arXiv:2502.19913: at most 55% less time; four of six stages are a third less compute.
+    about = replace(trained(sites("a", "b", "c", rate="1 Gbit/s"), 20.0), micro_batches=24, tokens=2.0**20)
+    for rate in ("1 Gbit/s", "100 Gbit/s"):
+        profile = sites("a", "b", "c", rate=rate)
+        full, skipped = (
+            price_way(Way(SYNCS[name], 1, read_compression("none")), replace(about, profile=profile)).step
+            for name in ("swarm", "skippipe")
+        )
+        assert 1 - 0.55 < skipped / full < 1
+        assert skipped / full == pytest.approx(4 / 6, abs=0.06)
+    assert SYNCS["skippipe"].penalty.compute(1e9, 3) is None
+
+
+def test_a_byte_of_each_replica_and_its_directions_again() -> None:
+    # arXiv:2306.10015: one byte of each other machine; all directions are drawn again from their seeds.
+    few, many = (price_way(way("one-byte"), replace(moe(count), memory_rate=3e12)) for count in (2, 8))
+    for count, price in ((2, few), (8, many)):
+        assert price.mean["s0", "s1"] * price.period == pytest.approx(count - 1)
+        drawn = 6.0 * count * moe(count).model.params / 3e12
+        assert price.compute == pytest.approx(10.0 * 2 / 3 + drawn)
+    assert few.device_bytes == -12.0 * moe(2).model.params
+
+
+def test_what_shares_out_experts_asks_for_some() -> None:
+    assert SYNCS["spes"].parts(load_model("llama3-8b"), 2).lacks
+    assert not SYNCS["spes"].parts(load_model("mixtral-8x7b"), 2).lacks

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import combinations
+
 import numpy as np
 import pytest
 
@@ -68,5 +70,35 @@ def test_redundancy_pays_only_where_the_slowest_are_far_from_the_others() -> Non
     told = straggling(0.9, "exponential")
     assert told.best is not None
     assert told.best.name == "backup workers"
-    coded = [one for one in told.remedies if one.exact]
+    coded = [one for one in told.remedies if one.exact and one.alone]
     assert min(one.time for one in coded) > min(one.time for one in told.remedies if not one.exact)
+
+
+@pytest.mark.parametrize(("workers", "stragglers"), [(5, 1), (6, 2), (7, 3)])
+def test_any_workers_but_the_stragglers_hold_every_part_of_the_batch(workers: int, stragglers: int) -> None:
+    """Cyclic parts (arXiv:1612.03301): each worker computes as many as its load says."""
+    parts = [{(worker + step) % workers for step in range(stragglers + 1)} for worker in range(workers)]
+    for kept in combinations(range(workers), workers - stragglers):
+        assert set().union(*(parts[worker] for worker in kept)) == set(range(workers))
+    assert coding_load(workers, stragglers) == len(parts[0]) / workers
+
+
+@pytest.mark.parametrize(("burst", "rounds"), [(1, 4), (2, 5), (3, 3)])
+def test_with_any_number_of_stragglers_a_sequential_code_does_each_batch_in_the_good_rounds(
+    burst: int, rounds: int
+) -> None:
+    """arXiv:2211.13802: every worker slow for a burst in each window, at phases drawn with a seed."""
+    workers, period = 16, rounds - 1 + burst
+    load = float(sequential_coding_load(workers, 1e12, burst, rounds))
+    phases = np.random.default_rng(4).integers(0, period, workers)
+    good = [(time + phase) % period >= burst for time in range(40 * period) for phase in phases]
+    assert load * sum(good) / (40 * period) == pytest.approx(1.0, rel=1e-6)
+
+
+def test_a_sequential_code_costs_less_than_a_plain_one_and_is_for_several_trainings() -> None:
+    told = straggling(0.9, "exponential")
+    by_name = {(one.name, one.left): one for one in told.remedies}
+    for left in (1, 2, 4):
+        assert by_name["sequential coding", left].time < by_name["gradient coding", left].time
+    assert told.best is not None
+    assert told.best.alone

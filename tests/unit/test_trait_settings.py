@@ -29,6 +29,9 @@ LOW = cases.job("llama3-8b", 16, seq_len=2048, global_batch=64, precision="fp8")
 MICROSCALED = cases.job(
     "llama3-8b", 16, seq_len=2048, global_batch=64, hardware="dgx-b200", precision="mxfp8"
 )
+UNEQUAL = cases.job(
+    "llama3-8b", 16, seq_len=2048, global_batch=64, seq_lens="lognormal:mean=512,max=2048,seed=1"
+)
 PLANS = {
     "megatron-lm": cases.plan(16, 64, tp=2.0, sequence_parallel=True),
     "megatron-bridge": cases.plan(16, 64, tp=2.0, sequence_parallel=True),
@@ -40,6 +43,11 @@ PLANS = {
 MEGATRON_FLAGS: dict[str, tuple[str, ...]] = {
     "attention=unfused": ("--attention-backend unfused",),
     "attention=flash-2": ("--attention-backend flash",),
+    "context_by_length=True": (
+        "--hybrid-context-parallel",
+        "--dataloader-inter-document-masking",
+        "--calculate-per-token-loss",
+    ),
     "dispatcher=fused": ("--moe-token-dispatcher-type flex", "--moe-flex-dispatcher-backend deepep"),
     "dropout=True": ("--attention-dropout 0.1", "--hidden-dropout 0.1"),
     "fused_activation=False": ("--no-bias-swiglu-fusion",),
@@ -83,6 +91,8 @@ def job_for(trait: str, name: str, value: object = None) -> Job:
         return JOB
     if trait in ("dispatcher", "overlaps_experts", "static_experts", "graphed"):
         return ROUTED
+    if trait == "context_by_length":
+        return UNEQUAL
     if trait == "low_bit_head":
         return MICROSCALED
     if trait in ("low_bit_weights", "adapter_dropout"):

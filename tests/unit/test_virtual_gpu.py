@@ -206,8 +206,10 @@ def test_the_command_measures_fits_and_writes_a_profile(
     assert found.code == 0, found.err
     (best,) = found.json["plans"]
     axes = [
-        f"--{name}={best['plan'][name]}" for name in ("tp", "pp", "cp", "micro_batch", "zero", "recompute")
+        f"--{name}={best['plan'][name]}"
+        for name in ("tp", "pp", "cp", "micro_batch", "zero", "recompute", "offload")
     ]
+    axes += ["--sequence-parallel"] * best["plan"]["sequence_parallel"]
     chosen = [f"--set={name}={value}" for name, value in best["settings"].items()]
     again = planner(
         "estimate", *asked, *chosen, *(axis.replace("_", "-", 1) for axis in axes), "--format", "json"

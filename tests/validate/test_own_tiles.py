@@ -15,7 +15,7 @@ from tests.validate.test_own_scripts import STEP, TINY, environment, pytestmark,
 __all__ = ["pytestmark"]
 
 
-def losses(folder: Path, axes: dict[str, Any], **traits: float) -> list[float]:
+def losses(folder: Path, axes: dict[str, Any], **traits: float | bool) -> list[float]:
     """Run twenty steps on two processors and return the loss of each."""
     folder.mkdir()
     runtime = runtimes()["deepspeed"]
@@ -34,3 +34,11 @@ def test_a_run_in_tiles_has_the_losses_of_one_without(tmp_path: Path) -> None:
     tiled = losses(tmp_path / "tiled", axes, mlp_tiles=4.0, loss_chunks=8.0)
     assert len(whole) == len(tiled) > 1
     assert tiled == pytest.approx(whole, rel=2e-3)
+
+
+def test_inputs_of_layers_on_the_host_leave_the_losses_as_they_are(tmp_path: Path) -> None:
+    axes = {"zero": 3, "recompute": "full"}
+    plain = losses(tmp_path / "plain", axes)
+    hosted = losses(tmp_path / "hosted", axes, host_checkpoints=True)
+    assert len(plain) == len(hosted) > 1
+    assert hosted == pytest.approx(plain, rel=2e-3)

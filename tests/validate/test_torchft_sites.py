@@ -10,6 +10,7 @@ import json
 import os
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -64,13 +65,7 @@ def test_files_are_taken_as_meant(
     config = ["--module", "titan_plan", "--config", "train", "--fault_tolerance.replica_id", "1",
               "--training.num_tokens_per_train_step", str(64 * 4096)]  # fmt: skip
     question = {"folder": str(out / "b"), "arguments": config}
-    script = Path(__file__).with_name("check_torchft.py")
-    told = subprocess.run(
-        [PYTHON, script], input=json.dumps(question), capture_output=True, text=True, check=True
-    )
-    answer = json.loads(told.stdout)
-    assert "refused" not in answer, answer
-    derived = answer["derived"]
+    derived = derived_of(question)
     assert derived["classes"] == [
         "FaultTolerantTrainer.Config", "TorchFTOptimizersContainer.Config",
         "TorchFTCheckpointManager.Config", "FaultTolerantModelSpec",
@@ -81,3 +76,51 @@ def test_files_are_taken_as_meant(
     assert len(derived["fragments"]) == fragments
     assert sum(derived["fragments"]) == load_model("llama3-8b").params
     assert derived["step_tokens"] == 64 * 4096
+
+
+def derived_of(question: dict[str, object]) -> dict[str, Any]:
+    """Return what torchtitan made of a folder."""
+    script = Path(__file__).with_name("check_torchft.py")
+    told = subprocess.run(
+        [PYTHON, script], input=json.dumps(question), capture_output=True, text=True, check=True
+    )
+    answer = json.loads(told.stdout)
+    assert "refused" not in answer, answer
+    derived: dict[str, Any] = answer["derived"]
+    return derived
+
+
+def test_replica_groups_of_a_recovery_are_taken_as_meant(tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    ask = (
+        "search",
+        "llama3-8b",
+        "--hardware",
+        "dgx-h100",
+        "--gpus",
+        "32",
+        "--runtime",
+        "torchtitan",
+        "--pp",
+        "1",
+    )
+    goodput = (
+        "--objective",
+        "goodput",
+        "--failures",
+        "meta-a100",
+        "--recovery",
+        "torchft",
+        "--storage",
+        "1GB/s",
+    )
+    done = planner(*ask, *goodput, "--uniform", "--top", "1", "-q", "--format", "json", "--emit", str(out))
+    assert done.code == 0, done.err
+    groups = 32 // done.json["plans"][0]["estimate"]["plan"]["zero_shards"]
+    for number in range(groups):
+        config = ["--module", "titan_plan", "--config", "train", "--fault_tolerance.replica_id", str(number),
+                  "--training.num_tokens_per_train_step", str(512 * 4096)]  # fmt: skip
+        derived = derived_of({"folder": str(out / f"group-{number}"), "arguments": config})
+        wanted = {"enable": True, "semi_sync_method": None, "group_size": groups, "min_replica_size": 1,
+                  "replica_id": number}  # fmt: skip
+        assert derived["settings"] | wanted == derived["settings"]

@@ -102,6 +102,8 @@ class Blanks(Record):
         Whether sequence parallelism is on with tensor parallelism where the column is blank.
     sequence_in : {"all", "pipelines"}
         Where that is so: in ``all`` jobs, or in those of ``pipelines`` on several nodes alone.
+    sequence_to_fit : bool
+        Whether it is on in other jobs too, where the column is blank and the run would not fit without.
     pipeline_zero : str
         What a blank column of sharding means under pipeline parallelism, where that is something else.
     single_layers : {"never", "stated", "usual"}
@@ -123,6 +125,7 @@ class Blanks(Record):
     recompute: str = "none"
     sequence_parallel: Flag = True
     sequence_in: Literal["all", "pipelines"] = "all"
+    sequence_to_fit: Flag = False
     pipeline_zero: Literal["", "0", "1", "2", "3"] = ""
     single_layers: Literal["never", "stated", "usual"] = "never"
     counter: str = ""

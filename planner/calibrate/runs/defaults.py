@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final
 
@@ -48,6 +48,7 @@ from planner.calibrate.runs.plan import (
 )
 from planner.calibrate.runs.spellings import spelled
 from planner.calibrate.runs.table import COLUMNS, Fault, Run
+from planner.cost.price import Unpriced, price
 from planner.errors import InputError, PlannerError
 from planner.inputs.hardware import HardwareProfile
 from planner.inputs.model import ModelSpec
@@ -192,6 +193,8 @@ def _prepared(run: Run, catalogue: Catalogue) -> PricedRun:
     check_measured(run, measured)
     said = stated_traits(era, words, run.flash_attn, run.fused_norm, run.gpu, bool(run.seq_parallel))
     runtime = catalogue.era_runtimes(era.runtime, era, workload.precision, tuple(said.items()))
+    if start.seq_parallel is None and era.blanks.sequence_to_fit and not _fits(plan, job, runtime):
+        run, plan = run.with_values({"seq_parallel": 1}), replace(plan, sequence_parallel=True)
     defaults = taken(start, run, plan, facts) | assumed(start, plan, hardware, runtime.traits, said)
     if spec is not None and catalogue.model(run.model) is None:
         defaults["model"] = spec.name
@@ -200,6 +203,14 @@ def _prepared(run: Run, catalogue: Catalogue) -> PricedRun:
     told = release or named_release(era.runtime, run.framework)
     name = told.name if told is not None else ""
     return PricedRun(run, job, plan, runtime, era.name, task, measured, defaults, frozenset(said), name)
+
+
+def _fits(plan: Plan, job: Job, runtime: Runtime) -> bool:
+    """Whether a plan without sequence parallelism that could have it is predicted to fit."""
+    if plan.sequence_parallel or plan.tp == 1:
+        return True
+    priced = price(plan, job, runtime)
+    return isinstance(priced, Unpriced) or priced.peak <= priced.capacity
 
 
 def era_of_run(run: Run) -> tuple[Era, Release | None]:
@@ -315,7 +326,8 @@ def _workload(run: Run, era: Era) -> Workload:
     pure = "bf16-true" in words or (era.blanks.states == "bf16" and run.precision == "bf16")
     tuned = (run.method or "full", run.lora_rank, run.lora_targets, run.document_tokens)
     sizes = (run.seq_len or 1, run.global_batch or 1, run.precision)
-    return workload_of(sizes, tuned, _optimizer(run), pure)
+    states = "bf16" if pure or "moments in bf16" in words else None
+    return workload_of(sizes, tuned, _optimizer(run), (states, "bf16" if pure else None))
 
 
 def _optimizer(run: Run) -> str:
@@ -339,18 +351,22 @@ def _optimizer(run: Run) -> str:
 
 @lru_cache(maxsize=4096)
 def workload_of(
-    size: tuple[int, int, str], tuned: tuple[str, int | None, str, int | None], optimizer: str, pure: bool
+    size: tuple[int, int, str],
+    tuned: tuple[str, int | None, str, int | None],
+    optimizer: str,
+    dtypes: tuple[str | None, str | None],
 ) -> Workload:
-    """Return the workload of a run; ``pure`` keeps weights and optimizer states in bf16 alone.
+    """Return the workload of a run.
 
-    ``size`` has sequence length, batch and precision; ``tuned`` method, rank, targets and document length.
+    ``size`` has sequence length, batch and precision; ``tuned`` method, rank, targets and document length;
+    ``dtypes`` those of optimizer states, and of masters and gradients, None for the usual ones.
     """
-    dtype = "bf16" if pure else None
+    states, dtype = dtypes
     seq_len, global_batch, precision = size
     method, rank, targets, document = tuned
     fields = {
         "seq_len": seq_len, "global_batch": global_batch, "precision": precision, "method": method,
-        "optimizer": optimizer, "state_dtype": dtype, "master_dtype": dtype, "gradient_dtype": dtype,
+        "optimizer": optimizer, "state_dtype": states, "master_dtype": dtype, "gradient_dtype": dtype,
         "document_tokens": document if document and document < seq_len else None,
     }  # fmt: skip
     if method != "full":

@@ -10,7 +10,8 @@ from typing import Final
 
 import numpy as np
 
-from planner.calibrate.constants import Key, Values, predictions_with, shipped_values
+from planner.calibrate.batches import predictions_with
+from planner.calibrate.constants import Key, Values, shipped_values
 from planner.calibrate.fit import ROWS_PER_FACTOR, Column, Factor, log_errors
 from planner.calibrate.pricing import Prediction
 from planner.calibrate.runs.defaults import PricedRun

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from planner.cost.sites.routes import Pair, Route, chain_route, pair_route, ring_route, slowest_of
@@ -14,6 +14,9 @@ from planner.techniques.compress import Packed
 from planner.techniques.compress._family import FULL
 from planner.techniques.sync import Sync
 from planner.techniques.sync._family import SyncTiming
+
+TRAINED: Final = 12.0
+"""Gradient and two moments of a parameter that is trained, in 4 bytes each. [byte/element]"""
 
 ACTIVATION: Final = 2.0
 """Size of an activation that nobody compresses. [byte/element]"""
@@ -39,6 +42,8 @@ class Trained:
         Accelerators over which a replica's parameters are spread, of the least sharded one. [-]
     micro_batches : int
         Passes of an inner step of one replica, which a pipeline over sites sends on one by one. [-]
+    reductions : int
+        Times that gradients go in a step: after the last micro-batch, or after each of them. [-]
     """
 
     profile: SitesProfile
@@ -48,6 +53,7 @@ class Trained:
     memory_rate: float
     shards: float
     micro_batches: int = 1
+    reductions: int = 1
 
     @property
     def replicas(self) -> int:
@@ -110,9 +116,9 @@ def price_way(way: Way, trained: Trained) -> SyncPrice:
     """Return what a way costs on the sites."""
     if way.sync.pattern == "stages":
         return _price_stages(way, trained)
-    timing = way.sync.timing(way.steps, trained.model.num_layers, way.delay)
+    timing = timing_of(way, trained)
     route = route_of(way, trained.profile)
-    whole = float(trained.model.params) * way.packed.sent_bytes
+    whole = sent_bytes(way, trained)
     packing = float(trained.model.params) * way.packed.how.pass_bytes / trained.shards / trained.memory_rate
     compute = step_compute(way, timing, trained)
     steps = timing.period * compute
@@ -131,12 +137,39 @@ def price_way(way: Way, trained: Trained) -> SyncPrice:
         compute=compute,
         exchanges=times,
         period=period,
-        utilisation=_training_share(trained, period / timing.period),
+        utilisation=way.sync.work * _training_share(trained, period / timing.period),
         peak={pair: max(peak[pair] for peak in peaks) for pair in peaks[0]},
         mean={pair: sent / period for pair, sent in route.sent(amount).items()},
-        device_bytes=device_copies(way, timing) * FULL * trained.model.params / trained.shards,
+        device_bytes=kept_bytes(way, timing, trained),
         host_bytes=way.sync.host_copies * FULL * trained.model.params / trained.shards,
     )
+
+
+def sent_bytes(way: Way, trained: Trained) -> float:
+    """Return what an exchange of all that a method sends takes on the wire. [byte]"""
+    sent = way.sync.parts(trained.model, trained.replicas).sent
+    return float(trained.model.params) * sent * way.packed.sent_bytes
+
+
+def kept_bytes(way: Way, timing: SyncTiming, trained: Trained) -> float:
+    """Return what a method keeps on an accelerator beside training, less what it does not train. [byte]"""
+    parts = way.sync.parts(trained.model, trained.replicas)
+    each = device_copies(way, timing) * FULL - (1.0 - parts.trained) * TRAINED
+    return each * trained.model.params / trained.shards
+
+
+def timing_of(way: Way, trained: Trained) -> SyncTiming:
+    """Return when a way exchanges at the sites.
+
+    What goes at every step is whole in the last micro-batch alone, so only that one hides it; where gradients
+    go after each micro-batch, each hides its own.
+    """
+    timing = way.sync.timing(way.steps, trained.model.num_layers, way.delay)
+    if way.sync.axis != "data":
+        return timing
+    sends = tuple(send._replace(window=send.window / trained.micro_batches) for send in timing.sends)
+    often = trained.reductions if way.sync.exact else 1
+    return replace(timing, period=timing.period / often, sends=sends)
 
 
 def device_copies(way: Way, timing: SyncTiming) -> float:
@@ -158,17 +191,21 @@ def step_compute(way: Way, timing: SyncTiming, trained: Trained) -> float:
     Replicas that wait take as long as the slowest of them, whose steps vary; those that do not, as long as
     their mean rate says.
     """
-    sites = trained.profile.sites
+    sites, work = trained.profile.sites, step_seconds(way, trained)
     if not way.sync.waits:
-        rates = sum(one.replicas / trained.seconds[one.name] for one in sites)
+        rates = sum(one.replicas / work[one.name] for one in sites)
         return trained.replicas / rates
     met = 2 if way.sync.pattern == "pair" else trained.replicas
     slowest = slowest_of(min(met, trained.replicas))
-    times = (
-        float(slowest_seconds(trained.seconds[one.name], timing.period, one.deviation, slowest))
-        for one in sites
-    )
+    times = (float(slowest_seconds(work[one.name], timing.period, one.deviation, slowest)) for one in sites)
     return max(times) / timing.period
+
+
+def step_seconds(way: Way, trained: Trained) -> Mapping[str, float]:
+    """Return the mean time of a step at each site, as a method computes it. [s]"""
+    parts, sync = way.sync.parts(trained.model, trained.replicas), way.sync
+    beside = parts.touched * float(trained.model.params) / trained.shards / trained.memory_rate
+    return {name: sync.work * seconds + beside for name, seconds in trained.seconds.items()}
 
 
 def _training_share(trained: Trained, step: float) -> float:
@@ -177,16 +214,16 @@ def _training_share(trained: Trained, step: float) -> float:
 
 
 def _price_stages(way: Way, trained: Trained) -> SyncPrice:
-    """Return what one pipeline over the sites costs: each holds layers by its speed.
+    """Return what one pipeline over the sites costs: each holds layers by its speed, or by how many visit it.
 
     A site's part of a step is its share of the layers of the whole batch. The slowest of parts and links sets
     the beat, and the pipeline fills and drains once.
     """
     sites, route = trained.profile.sites, chain_route(trained.profile)
     rates = sum(one.replicas / trained.seconds[one.name] for one in sites)
-    compute = trained.replicas / rates
+    compute = way.sync.work * trained.replicas / rates
     size = min(ACTIVATION, way.packed.sent_bytes)
-    amount = float(boundary_bytes(trained.tokens, float(trained.model.hidden), size))
+    amount = way.sync.work * float(boundary_bytes(trained.tokens, float(trained.model.hidden), size))
     beats = float(trained.micro_batches * trained.replicas)
     link = route.seconds(amount / beats) * beats - (beats - 1.0) * route.turns * route.latency
     fill = (len(sites) - 1.0) / beats

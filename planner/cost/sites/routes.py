@@ -89,12 +89,16 @@ def pair_route(profile: SitesProfile) -> Route:
     return Route(tuple(hops), 1.0, max(_one_way(profile, *link.between) for link in profile.links))
 
 
-def chain_route(profile: SitesProfile) -> Route:
-    """Return the path through all sites whose narrowest link is widest."""
+def chain_order(profile: SitesProfile) -> tuple[str, ...]:
+    """Return the sites along the path through all of them whose narrowest link is widest."""
     order = ring_order(profile)
     cuts = [(*order[place:], *order[:place]) for place in range(len(order))]
-    best = max(cuts, key=lambda one: min(_rate(profile, *edge) for edge in pairwise(one)))
-    edges = list(pairwise(best))
+    return max(cuts, key=lambda one: min(_rate(profile, *edge) for edge in pairwise(one)))
+
+
+def chain_route(profile: SitesProfile) -> Route:
+    """Return the path through all sites whose narrowest link is widest."""
+    edges = list(pairwise(chain_order(profile)))
     hops = tuple(Hop(key(*edge), 1.0, _rate(profile, *edge)) for edge in edges)
     return Route(hops, 1.0, max(_one_way(profile, *edge) for edge in edges))
 

@@ -16,6 +16,7 @@ from planner.runtimes._imports._format import FileFormat, Source, beside
 from planner.runtimes._imports._model import with_config
 from planner.runtimes._imports._sheet import Imported, Sheet
 from planner.runtimes._imports.command_line import flag_values
+from planner.runtimes._imports.deepspeed import say_offload
 from planner.runtimes._imports.hub_settings import compiled_by, reduced_in, script_changes
 from planner.runtimes._imports.literals import flat, literals
 from planner.runtimes._imports.schemas import ACCELERATE, LAUNCH_KEYS, check_closed, check_kinds
@@ -114,17 +115,14 @@ def _fsdp(sheet: Sheet, sharded: bool) -> None:
         sheet.notes.append(f"{strategy}: shards over a node; say how many with --zero-shards")
     if sheet.has("fsdp_config.fsdp_activation_checkpointing"):
         sheet.say("recompute", "full", "fsdp_config.fsdp_activation_checkpointing")
-    if not sheet.values.get("fsdp_config.fsdp_offload_params"):
-        sheet.seen.add("fsdp_config.fsdp_offload_params")
+    if sheet.has("fsdp_config.fsdp_offload_params"):
+        sheet.say("offload", "weights", "fsdp_config.fsdp_offload_params")
 
 
 def _deepspeed(sheet: Sheet) -> None:
     stage = sheet.whole("deepspeed_config.zero_stage")
     sheet.say("zero", 2 if stage is None else stage, "deepspeed_config.zero_stage")
-    if sheet.take("deepspeed_config.offload_optimizer_device") not in (None, "none"):
-        sheet.say("offload", "optimizer", "deepspeed_config.offload_optimizer_device")
-    if sheet.values.get("deepspeed_config.offload_param_device") in (None, "none"):
-        sheet.seen.add("deepspeed_config.offload_param_device")
+    say_offload(sheet, "deepspeed_config.offload_optimizer_device", "deepspeed_config.offload_param_device")
     ulysses = "parallelism_config.parallelism_config_sp_size"
     ranks = sheet.whole(ulysses)
     if ranks and ranks > 1:

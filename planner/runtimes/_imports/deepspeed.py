@@ -16,7 +16,9 @@ from planner.runtimes._imports.literals import flat, literals
 from planner.runtimes._imports.schemas import DEEPSPEED, ZERO_KEYS, check_closed, check_kinds
 from planner.runtimes._imports.sums import deepspeed_sums, deepspeed_world
 from planner.runtimes.deepspeed.files import ELEMENTS
+from planner.runtimes.deepspeed.offloads import offload_named
 from planner.runtimes.deepspeed.tiles import TILES
+from planner.runtimes.deepspeed.zeropp import SECONDARY, SWITCHES
 
 OPTIMIZERS: Final = {"adamw": "adamw", "adam": "adamw", "fusedadam": "adamw", "sgd": "sgd", "muon": "muon"}
 
@@ -50,6 +52,7 @@ def from_json(tree: Mapping[str, Any], settings: Mapping[str, Any], where: str) 
         sheet.notes.append(f"left to the trainer (auto): {', '.join(auto)}; say them as options")
     _batch(sheet)
     _zero(sheet)
+    _zeropp(sheet)
     _sizes(sheet)
     _degrees(sheet)
     _kinds(sheet)
@@ -76,22 +79,48 @@ def _zero(sheet: Sheet) -> None:
     shards = sheet.whole("zero_optimization.mics_shard_size")
     if shards and shards > 0:
         sheet.say("zero_shards", shards, "zero_optimization.mics_shard_size")
-    device = sheet.take("zero_optimization.offload_optimizer.device")
-    share = sheet.take("zero_optimization.offload_optimizer.ratio")
-    if device not in (None, "none", "auto"):
-        sheet.say("offload", "optimizer", "zero_optimization.offload_optimizer.device")
-        if device != "cpu" or share not in (None, 1, 1.0):
-            sheet.notes.append(
-                f"optimizer offload to {device}, share {share or 1}: priced as all to host memory"
-            )
-    weights = "zero_optimization.offload_param.device"
-    if sheet.values.get(weights) in (None, "none"):
-        sheet.seen.update(
-            (weights, *(key for key in sheet.values if key.startswith("zero_optimization.offload_param")))
-        )
+    _offload(sheet)
     if sheet.take("zero_optimization.overlap_comm") is False:
         sheet.changes.append("dp_exposed=1")
         sheet.notes.append("overlap_comm is false: priced without overlap of data parallelism (dp_exposed=1)")
+
+
+def _offload(sheet: Sheet) -> None:
+    section = "zero_optimization.offload_"
+    known = say_offload(sheet, f"{section}optimizer.device", f"{section}param.device")
+    share = sheet.take(f"{section}optimizer.ratio")
+    if known:
+        sheet.seen.update(key for key in sheet.values if key.startswith(f"{section}param"))
+    if share not in (None, 1, 1.0):
+        sheet.notes.append(f"optimizer offload of a share of {share}: priced as all of it")
+
+
+def say_offload(sheet: Sheet, states: str, weights: str) -> bool:
+    """Say where two keys put optimizer states and weights; return whether some offload has both there.
+
+    Where none has, the key of the weights is left over, and told.
+    """
+    devices = [str(sheet.values.get(key) or "none").replace("auto", "none") for key in (states, weights)]
+    name = offload_named(*devices)
+    sheet.seen.add(states)
+    if name is None:
+        return False
+    sheet.seen.add(weights)
+    if name != "none":
+        sheet.say("offload", name, states, weights)
+    return True
+
+
+def _zeropp(sheet: Sheet) -> None:
+    """Say what of ZeRO++ is on; below ZeRO-3 its keys do nothing."""
+    if sheet.options.get("zero") != "3":
+        return
+    names = [trait for trait, key in SWITCHES.items() if sheet.has(f"zero_optimization.{key}")]
+    sheet.changes += [f"{name}=true" for name in names]
+    shards = sheet.whole(f"zero_optimization.{SECONDARY}")
+    if shards and shards > 1:
+        sheet.changes.append("secondary_shards=true")
+        sheet.notes.append(f"{SECONDARY} {shards}: priced as the ranks of a node")
 
 
 def _sizes(sheet: Sheet) -> None:
@@ -135,6 +164,8 @@ def _kinds(sheet: Sheet) -> None:
     kind = sheet.take("optimizer.type")
     if kind is not None:
         sheet.say("optimizer", OPTIMIZERS.get(str(kind).lower(), str(kind).lower()), "optimizer.type")
+    if sheet.take("activation_checkpointing.cpu_checkpointing") is True:
+        sheet.changes.append("host_checkpoints=true")
     section = [key for key in sheet.values if key.startswith("activation_checkpointing.")]
     if section:
         sheet.seen.update(section)

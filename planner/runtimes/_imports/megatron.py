@@ -259,6 +259,7 @@ def _kernels(sheet: Sheet, sharded: bool) -> None:
     rope = sheet.has("--no-rope-fusion") and not sheet.has("--multi-latent-attention")
     gradient = sheet.has("--no-gradient-accumulation-fusion") and not sharded
     on = {
+        "dynamic_context": sheet.has("--hybrid-context-parallel"),
         "operator_fuser": sheet.has("--use-transformer-engine-op-fuser"),
         "overlaps_experts": sheet.has("--overlap-moe-expert-parallel-comm"),
         "static_experts": sheet.has("--moe-pad-expert-input-to-capacity"),

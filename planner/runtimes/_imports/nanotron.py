@@ -159,6 +159,8 @@ def _kinds(sheet: Sheet) -> None:
     for key in SWITCHES:
         if sheet.values.get(key) is not None and not isinstance(sheet.values[key], bool):
             sheet.fault(key, repr(sheet.values[key]), "true or false")
+    if not isinstance(project := sheet.values.get("general.project", ""), str):
+        sheet.fault("general.project", repr(project), "a name")
     check_words(sheet)
     kernel = sheet.values.get(f"{SHAPE}_attn_implementation")
     if kernel is not None and kernel not in ATTENTIONS:

@@ -57,6 +57,16 @@ def _fraction(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1
 
 
+def _scale(value: Any) -> bool:
+    """Return whether DeepSpeed takes a value for a loss scale: a finite number of 0 or more."""
+    if isinstance(value, bool):
+        return False
+    try:
+        return 0 <= float(value) < float("inf")
+    except (TypeError, ValueError):
+        return False
+
+
 def _among(*words: str) -> Callable[[Any], bool]:
     return lambda value: str(value) in words
 
@@ -68,12 +78,14 @@ SWITCHES: Final = (
     r"|use_multi_rank_bucket_allreduce|stage3_gather_(?:16bit|fp16)_weights_on_model_save|legacy_stage1"
     r"|(?:stage3_)?use_all_reduce_for_fetch_params|memory_efficient_linear|offload_(?:param|optimizer)\.pin_memory)"
     r"|(?:bf16|fp16|bfloat16)\.enabled|(?:bf16|fp16)\.\w+_master_weights_and_grads|fp16\.auto_cast"
-    r"|expert_parallel\.enabled|wall_clock_breakdown|memory_breakdown|prescale_gradients|sparse_gradients"
+    r"|fp16\.(?:consecutive_hysteresis|fp16_\w+)|bf16\.(?:immediate_grad_update|check_grad_overflow"
+    r"|bf16_optimizer_states)|expert_parallel\.enabled|wall_clock_breakdown|memory_breakdown|prescale_gradients|sparse_gradients"
 )
 COUNTS: Final = (
     rf"{ZERO}(?:allgather_bucket_size|sub_group_size|stage3_(?:prefetch_bucket_size|max_live_parameters"
     r"|max_reuse_distance|param_persistence_threshold|model_persistence_threshold)|zero_hpz_partition_size"
     r"|offload_(?:param|optimizer)\.buffer_(?:count|size))"
+    r"|fp16\.(?:initial_scale_power|loss_scale_window|hysteresis|min_loss_scale)"
 )
 OFFLOADS: Final = ("none", "cpu", "nvme")
 RATES: Final = ("LRRangeTest", "OneCycle", "WarmupLR", "WarmupDecayLR", "WarmupCosineLR")
@@ -82,6 +94,7 @@ RATES: Final = ("LRRangeTest", "OneCycle", "WarmupLR", "WarmupDecayLR", "WarmupC
 DEEPSPEED: Final = (
     Kind(re.compile(SWITCHES), _switch, "true or false"),
     Kind(re.compile(COUNTS), _count, "a whole number, 0 or more"),
+    Kind(re.compile(r"fp16\.loss_scale"), _scale, "a number, 0 or more; 0 is dynamic"),
     Kind(re.compile(rf"{ZERO}reduce_bucket_size"), lambda v: _count(v) and float(v) > 0, "1 or more"),
     Kind(re.compile(rf"{ZERO}stage"), lambda v: _count(v) and float(v) <= 3, "0, 1, 2 or 3"),
     Kind(re.compile(rf"{ZERO}offload_\w+\.device"), _among(*OFFLOADS), "none, cpu or nvme"),

@@ -10,6 +10,7 @@ References
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Final
 
 from planner.runtimes._imports._sheet import Sheet
@@ -40,7 +41,38 @@ DEGREES: Final = (
     r"parallelism\.(?:data_parallel_replicate|tensor_parallel|context_parallel|pipeline_parallel|expert_parallel"
     r"|expert_tensor_parallel)_degree"
 )
+CURRENT: Final[Mapping[str, str]] = {
+    "training": (
+        "num_tokens_per_microbatch_per_dp_rank num_tokens_per_train_step max_context_length max_norm steps "
+        "enable_cpu_offload disable_cuda_graphs dtype mixed_precision_param mixed_precision_reduce gc_freq "
+        "gc_debug"
+    ),
+    "parallelism": (
+        "data_parallel_replicate_degree data_parallel_shard_degree fsdp_reshard_after_forward "
+        "enable_fsdp_symm_mem tensor_parallel_degree enable_sequence_parallel spmd_backend "
+        "pipeline_parallel_degree module_fqns_per_model_part pipeline_parallel_first_stage_less_layers "
+        "pipeline_parallel_last_stage_less_layers pipeline_parallel_layers_per_stage "
+        "pipeline_parallel_schedule pipeline_parallel_schedule_csv num_pp_microbatches "
+        "context_parallel_degree context_parallel_load_balancer context_parallel_ptrr_mask_key "
+        "context_parallel_rotate_method expert_parallel_degree"
+    ),
+    "compile": ("enable enable_async_tensor_parallel components backend"),
+    "comm": (
+        "init_timeout_seconds train_timeout_seconds trace_buf_size save_traces_folder "
+        "save_traces_file_prefix mode"
+    ),
+}
+"""Options of sections that the newest release takes; a switch has one with ``no_`` too."""
+
 KINDS: Final = (
+    Kind(re.compile(r"optimizer\.(?:lr|beta1|beta2|eps|weight_decay)"), _number, "a number"),
+    Kind(re.compile(r"lr_scheduler\.(?:decay_ratio|min_lr_factor)"), _number, "a number"),
+    Kind(re.compile(r"metrics\.log_freq|lr_scheduler\.warmup_steps"), _whole, "a whole number"),
+    Kind(
+        re.compile(r"comm\.mode"),
+        lambda value: str(value) in ("default", "fake_backend", "local_tensor", "torchcomms"),
+        "default, fake_backend, local_tensor, torchcomms",
+    ),
     Kind(re.compile(DEGREES), _positive, "a whole number, 1 or more"),
     Kind(
         re.compile(r"parallelism\.data_parallel_shard_degree"),
@@ -113,6 +145,7 @@ def check_values(sheet: Sheet) -> None:
             sheet.fault(
                 key, "a degree that torchtitan does not have", "data, tensor, context, pipeline, expert"
             )
+    _check_options(sheet)
     gone = "parallelism.expert_tensor_parallel_degree"
     if gone in sheet.values and "training.num_tokens_per_microbatch_per_dp_rank" in sheet.values:
         sheet.fault(gone, "an argument that this release does not have", "no such argument")
@@ -125,6 +158,21 @@ def check_values(sheet: Sheet) -> None:
         sheet.fault(
             "compile.enable_async_tensor_parallel", "without compile.enable", "compile.enable with it"
         )
+
+
+def _check_options(sheet: Sheet) -> None:
+    """Note a fault for each option of a file for the newest release that it does not have."""
+    if "training.num_tokens_per_microbatch_per_dp_rank" not in sheet.values:
+        return
+    for key, value in sheet.values.items():
+        section, _, name = key.partition(".")
+        known = CURRENT.get(section, "").split()
+        if value is None or not known or "." in name or name.removeprefix("no_") in known:
+            continue
+        if f"{section}.{name}" != "parallelism.expert_tensor_parallel_degree":
+            sheet.fault(
+                key, "an option that this release does not have", f"one of {', '.join(sorted(known))}"
+            )
 
 
 def _graphs(sheet: Sheet) -> bool:

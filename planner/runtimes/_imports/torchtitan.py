@@ -167,8 +167,8 @@ def rest(sheet: Sheet, mode: Any) -> None:
     }
     if (enabled is False or off) and not splits:
         sheet.changes.append("compiled=false")
-    if not sheet.values.get("training.enable_cpu_offload"):
-        sheet.seen.add("training.enable_cpu_offload")
+    if sheet.has("training.enable_cpu_offload"):
+        sheet.say("offload", "weights", "training.enable_cpu_offload")
 
 
 def done(sheet: Sheet, known: str | None) -> Imported:

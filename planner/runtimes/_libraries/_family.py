@@ -19,6 +19,8 @@ from planner.runtimes._offered import trial_note
 from planner.runtimes._run import TrainingRun, run_of
 from planner.runtimes._settings import NO_CHANGES, Changes, Settings
 from planner.runtimes.deepspeed.files import zero_config
+from planner.techniques.offload import OFFLOADS
+from planner.techniques.offload._family import read_offload
 
 DS_CONFIG: Final = "ds_config.json"
 HOSTS: Final = ("fsdp", "deepspeed")
@@ -196,6 +198,12 @@ def _refuse(library: Library, plan: Plan, job: Job) -> None:
     faults = [f"{axis} {getattr(plan, axis)}" for axis, one in FIXED.items() if getattr(plan, axis) != one]
     if plan.zero and plan.zero_shards != plan.dp:
         faults.append(f"shards over {plan.zero_shards} of {plan.dp} ranks")
+    offload = read_offload(OFFLOADS, plan.offload)
+    if offload.fetches or offload.disk:
+        raise UnsupportedPlan(
+            f"files for {library.title} say optimizer states in host memory at most, and the plan has "
+            f"offload {plan.offload}; nearest: --offload optimizer"
+        )
     if faults:
         raise UnsupportedPlan(
             f"files for {library.title} say data parallelism alone, sharded over all ranks, and the plan has "

@@ -32,6 +32,11 @@ class ContextTraits:
         name="cp_slowdown",
         above_zero=True,
     )
+    by_length: bool = trait(
+        False,
+        "Whether each document of unequal lengths has as many ranks as its length needs.",
+        name="context_by_length",
+    )
     merges_each_step: bool = trait(
         False,
         "Whether the result of each step on another rank's keys is merged before the next step starts, so "

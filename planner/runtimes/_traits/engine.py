@@ -46,6 +46,18 @@ class EngineTraits:
         "product's if these are more; 0 stands for a layer.",
         unit="element",
     )
+    secondary_shards: bool = trait(
+        False,
+        "Whether the ranks of a node share a second copy of sharded weights, from which backward gathers.",
+    )
+    quantised_gathers: bool = trait(
+        False,
+        "Whether sharded weights are gathered in 8 bit.",
+    )
+    quantised_reductions: bool = trait(
+        False,
+        "Whether gradients of sharded weights are reduced in 4 bit, by all-to-alls inside nodes and between.",
+    )
     flat_buckets: float = trait(
         0.0,
         "Flat buffers of ``bucket_elements`` that wait for backward where only optimizer states, or "

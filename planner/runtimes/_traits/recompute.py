@@ -26,3 +26,7 @@ class RecomputeTraits:
         "Whether full recompute repeats whole layers even where the context method has checkpoints of its "
         "own, behind attention.",
     )
+    host_checkpoints: bool = trait(
+        False,
+        "Whether the inputs of layers that are recomputed whole wait in host memory for their backward.",
+    )

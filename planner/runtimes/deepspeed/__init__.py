@@ -11,6 +11,7 @@ from planner.runtimes.deepspeed.files import SETTINGS, deepspeed_command
 
 __all__ = ["ENTRY"]
 
+
 ENTRY = Runtime(
     name="deepspeed",
     aliases=("zero",),
@@ -48,12 +49,19 @@ ENTRY = Runtime(
     schedules=("1f1b",),
     cp_methods=("all-to-all",),
     recomputes=("none", "full"),
-    offloads=("none", "optimizer"),
+    offloads=("none", "optimizer", "optimizer-nvme", "weights", "weights-optimizer-nvme", "nvme"),
     precisions=("bf16", "fp16"),
     methods=("full", "lora"),
     own_rules=rules.deepspeed_rules,
     setting_rules=setting_rules,
     command=deepspeed_command,
     settings=SETTINGS,
-    searched=("loss_tiles", "mlp_tiles"),
+    searched=(
+        "host_checkpoints",
+        "loss_tiles",
+        "mlp_tiles",
+        "quantised_gathers",
+        "quantised_reductions",
+        "secondary_shards",
+    ),
 )

@@ -7,11 +7,13 @@ import numpy as np
 from planner.plan import Plan
 from planner.rules import Rule
 from planner.runtimes._family import Job, Runtime
+from planner.runtimes.deepspeed.checkpoints import checkpoint_rules
 from planner.runtimes.deepspeed.tiles import tile_rules
+from planner.runtimes.deepspeed.zeropp import zeropp_rules
 
 
 def setting_rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
-    """Return the rules on what is set; of a release whose files are not written those on tiles alone.
+    """Return the rules on what is set; of a release whose files are not written those alone that any has.
 
     References
     ----------
@@ -20,12 +22,14 @@ def setting_rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
     .. [2] ``deepspeed/runtime/engine.py``, ``_configure_optimizer``: but under ZeRO gradients have the dtype
        of the model.
     """
+    makers = (tile_rules, checkpoint_rules, zeropp_rules)
+    own = [rule for maker in makers for rule in maker(plan, job, runtime)]
     if runtime.release and runtime.release not in runtime.versions:
-        return tile_rules(plan, job, runtime)
+        return own
     kernel, kept = runtime.traits.attention.kernel, runtime.traits.optimizer.gradient_dtype
     precision = job.workload.precision
     return [
-        *tile_rules(plan, job, runtime),
+        *own,
         Rule(
             "ulysses-fuses-attention",
             np.equal(plan.cp, 1) | (kernel != "unfused"),
@@ -33,6 +37,15 @@ def setting_rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
                 f"unfused attention with cp {plan.cp:g}",
                 "fused attention, the only one that Ulysses runs",
                 "--set attention=flash-2",
+            ),
+        ),
+        Rule(
+            "overlap-is-set-under-zero",
+            plan.zero >= 1 or runtime.traits.data.exposed < 1.0,
+            lambda: (
+                f"dp_exposed 1 with zero {plan.zero}",
+                "zero 1 or more, whose overlap_comm says it",
+                "zero 1",
             ),
         ),
         Rule(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import Final
 
 from planner.inputs.workload import Workload
@@ -13,8 +14,12 @@ from planner.runtimes._offered import stage_layers, trial_note
 from planner.runtimes._run import TrainingRun, run_of
 from planner.runtimes._script_run import SMOKE, STEP_LINE, defaults, production, where_set
 from planner.runtimes._settings import ANY, NO_CHANGES, Changes, Settings
+from planner.runtimes.deepspeed.checkpoints import checkpoint_section
+from planner.runtimes.deepspeed.offloads import DISK_PATH, aio_section, group_size, offload_section
 from planner.runtimes.deepspeed.script import script
 from planner.runtimes.deepspeed.tiles import COUNTS, TILES
+from planner.runtimes.deepspeed.zeropp import ASKED, zeropp_section
+from planner.techniques.offload import OFFLOADS
 
 ELEMENTS: Final = {
     "bucket_elements": 5e8,
@@ -25,8 +30,11 @@ ELEMENTS: Final = {
 """Traits that are sizes of ZeRO's buffers, with DeepSpeed's own values. [element]"""
 
 
-def zero_config(plan: Plan, changes: Changes = NO_CHANGES) -> dict[str, object]:
-    """Return the section ``zero_optimization``, buckets and overlap said."""
+def zero_config(plan: Plan, changes: Changes = NO_CHANGES, largest: int = 0) -> dict[str, object]:
+    """Return the section ``zero_optimization``, buckets and overlap said.
+
+    ``largest`` are the elements of the largest part of a weight that a rank has, for buffers.
+    """
     sizes = {name: int(changes.get(name, size)) for name, size in ELEMENTS.items()}
     bucket, overlap = sizes["bucket_elements"], "dp_exposed" not in changes
     config: dict[str, object] = {"stage": plan.zero}
@@ -44,10 +52,11 @@ def zero_config(plan: Plan, changes: Changes = NO_CHANGES) -> dict[str, object]:
             "stage3_max_live_parameters": sizes["live_elements"],
             "stage3_max_reuse_distance": sizes["reuse_elements"],
         }
-        config |= {"sub_group_size": 1_000_000_000, "stage3_gather_16bit_weights_on_model_save": True}
-    if plan.offload == "optimizer":
-        config["offload_optimizer"] = {"device": "cpu", "pin_memory": True}
-    return config
+        config |= {
+            "sub_group_size": group_size(plan.offload),
+            "stage3_gather_16bit_weights_on_model_save": True,
+        }
+    return config | offload_section(plan.offload, largest)
 
 
 def _batch_config(plan: Plan, work: Workload) -> dict[str, object]:
@@ -64,6 +73,8 @@ SETTINGS: Final[Settings] = {
     "compiled": (True,),
     "dp_exposed": (1.0,),
     "gradient_dtype": ("fp32",),
+    "host_checkpoints": (True,),
+    **dict.fromkeys(ASKED, (True,)),
     **dict.fromkeys(TILES.values(), COUNTS),
     "reduce_dtype": ("fp32", "fp16"),
     **dict.fromkeys(ELEMENTS, (ANY,)),
@@ -71,10 +82,10 @@ SETTINGS: Final[Settings] = {
 """Values of traits that the JSON and the script can say; dp_exposed 1 is no overlap at all."""
 
 
-def ds_config(
-    plan: Plan, work: Workload, run: TrainingRun, changes: Changes = NO_CHANGES
-) -> dict[str, object]:
+def ds_config(plan: Plan, job: Job, run: TrainingRun, changes: Changes = NO_CHANGES) -> dict[str, object]:
     """Return the whole of ``ds_config.json``, resolved values only; the script sets the rate of each step."""
+    work, per_node = job.workload, min(job.hardware.pool.gpus_per_node, job.gpus)
+    largest = math.ceil(max(job.model.hidden * job.model.vocab, 1) / plan.zero_shards)
     gradient = changes.get("gradient_dtype") or work.gradient_dtype or work.precision
     config = _batch_config(plan, work)
     config |= {
@@ -90,7 +101,7 @@ def ds_config(
                 "weight_decay": run.weight_decay,
             },
         },
-        "zero_optimization": zero_config(plan, changes),
+        "zero_optimization": zero_config(plan, changes, largest) | zeropp_section(plan, changes, per_node),
         "steps_per_print": 1_000_000_000,
         "wall_clock_breakdown": False,
     }
@@ -100,6 +111,8 @@ def ds_config(
         config["expert_parallel"] = {"enabled": True, "autoep_size": int(plan.ep)}
     if plan.cp > 1:
         config["sequence_parallel_size"] = int(plan.cp)
+    config |= aio_section(plan.offload)
+    config |= checkpoint_section(bool(changes.get("host_checkpoints", False)))
     if plan.pp > 1:
         config["pipeline"] = {"activation_checkpoint_interval": 0}
     return config
@@ -132,6 +145,7 @@ def deepspeed_command(plan: Plan, job: Job, version: str, changes: Changes = NO_
     return Command(
         program=("train.py", "--deepspeed_config", "ds_config.json"),
         environment=GROWING_SEGMENTS,
+        needs=(DISK_PATH,) * OFFLOADS[plan.offload].disk,
         production=production(),
         smoke=SMOKE,
         production_needs=(
@@ -141,7 +155,7 @@ def deepspeed_command(plan: Plan, job: Job, version: str, changes: Changes = NO_
         where_set=where_set(work.method, bool(plan.pp > 1)),
         step_line=STEP_LINE,
         files={
-            "ds_config.json": json.dumps(ds_config(plan, work, run, changes), indent=2) + "\n",
+            "ds_config.json": json.dumps(ds_config(plan, job, run, changes), indent=2) + "\n",
             "config.json": json.dumps(hub_config(job.model, work.seq_len), indent=2) + "\n",
             "train.py": script(settings, piped=bool(plan.pp > 1)),
         },

@@ -22,6 +22,8 @@ from planner.runtimes._offered import (
     whole_shard_rule,
     width_rules,
 )
+from planner.techniques.offload import OFFLOADS
+from planner.techniques.offload._family import read_offload
 
 AUTOEP_ARCHITECTURES = ("mixtral", "qwen3_moe", "deepseek_v3")
 """Presets of AutoEP that a planner's model can have."""
@@ -70,7 +72,8 @@ def _dtypes(plan: Plan, work: Workload) -> dict[str, tuple[str, ...]]:
 
 
 def _offload_rules(plan: Plan, work: Workload) -> list[Rule]:
-    least = 0 if plan.offload == "none" else 1
+    choice = read_offload(OFFLOADS, plan.offload)
+    least = 3 if choice.fetches or choice.disk else 1 if choice.optimizer else 0
     return [
         Rule(
             "offload-needs-zero",

@@ -13,6 +13,7 @@ torchrun or with the deepspeed launcher.
 
 import argparse
 import contextlib
+import importlib
 import json
 import math
 import os
@@ -42,6 +43,7 @@ def make_model(config, settings, smoke):
     if LORA_RANK and not path and not smoke:
         sys.exit("Set the variable CHECKPOINT before starting: adapters stand beside trained weights.")
     whole = settings["zero_optimization"]["stage"] < 3 or TP > 1
+    importlib.import_module("torch._dynamo")  # it cannot be imported once ZeRO-3 makes the tensors
     with contextlib.nullcontext() if whole else deepspeed.zero.Init(config_dict_or_path=settings):
         if path:
             model = AutoModelForCausalLM.from_pretrained(path, **kinds)
@@ -54,12 +56,20 @@ def make_model(config, settings, smoke):
         model = get_peft_model(model, lora)
     if RECOMPUTE:
         model.gradient_checkpointing_enable({"use_reentrant": False})
+        if settings.get("activation_checkpointing", {}).get("cpu_checkpointing"):
+            keep_inputs_on_host(model)
     if MLP_TILES > 1:
         for layer in model.base_model.layers:
             tile_feed_forward(layer.mlp)
     if LOSS_TILES > 1:
         tile_loss(model)
     return model
+
+
+def keep_inputs_on_host(model):
+    """Let the input of each recomputed layer wait in host memory for its backward, where that is another."""
+    deepspeed.checkpointing.configure(None, checkpoint_in_cpu=torch.cuda.is_available())
+    model._set_gradient_checkpointing(True, deepspeed.checkpointing.checkpoint)
 
 
 def tile_feed_forward(mlp):
@@ -226,6 +236,13 @@ def more_arguments(parser):
     parser.add_argument("--deepspeed_config", required=True)
 
 
+def use_disk(settings):
+    """Put the folder that the variable NVME_PATH names in the place of that name."""
+    for part in (settings.get("offload_optimizer", {}), settings.get("offload_param", {})):
+        if "nvme_path" in part:
+            part["nvme_path"] = os.environ["NVME_PATH"]
+
+
 def stepped(engine, data, rate):
     """Run one optimizer step at a rate."""
     for group in engine.optimizer.param_groups:
@@ -271,6 +288,7 @@ def main():
     options = arguments()
     settings = json.loads((HERE / options.deepspeed_config).read_text())
     settings["optimizer"]["params"]["lr"] = options.learning_rate
+    use_disk(settings["zero_optimization"])
     deepspeed.init_distributed(timeout=timedelta(minutes=options.timeout_minutes))
     torch.manual_seed(options.seed)
     engine, part, parts = make_engine(settings, options.smoke)

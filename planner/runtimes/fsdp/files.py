@@ -89,7 +89,7 @@ def _fsdp_config(plan: Plan, job: Job) -> dict[str, object]:
         "fsdp_activation_checkpointing": plan.recompute == "full",
         "fsdp_cpu_ram_efficient_loading": lean,
         "fsdp_sync_module_states": lean,
-        "fsdp_offload_params": False,
+        "fsdp_offload_params": plan.offload == "weights",
         "fsdp_state_dict_type": "SHARDED_STATE_DICT",
     }
 

@@ -17,6 +17,7 @@ from planner.runtimes._offered import (
     sequence_rule,
     technique_rules,
     unsplit_sequence_rule,
+    whole_offload_rules,
     width_rules,
 )
 
@@ -30,6 +31,7 @@ def fsdp_rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
     return [
         *technique_rules(plan, job, runtime),
         *optimizer_rules(work, ("adamw",), DTYPES),
+        *whole_offload_rules(plan, work),
         exactly("no-pipeline", "pp", plan.pp, 1.0, "Accelerate has no pipeline"),
         exactly("no-virtual-stages", "vpp", plan.vpp, 1.0, "Accelerate has no pipeline"),
         Rule(

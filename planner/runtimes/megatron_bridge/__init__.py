@@ -17,6 +17,7 @@ from planner.runtimes._run import run_of
 from planner.runtimes._settings import NO_CHANGES, Changes
 from planner.runtimes._traits import Traits
 from planner.runtimes.megatron_bridge.adapters import adapter_notes, adapter_rule, without_fsdp_rule
+from planner.runtimes.megatron_bridge.saving import saves
 from planner.runtimes.megatron_bridge.script import Say, needs, script_text
 from planner.runtimes.megatron_bridge.settings import loss_rules
 from planner.runtimes.megatron_lm import ENTRY as MEGATRON_LM
@@ -127,6 +128,7 @@ ENTRY = Runtime(
     bare_ends=MEGATRON_LM.bare_ends,
     own_split=even_split,
     command=command,
+    saves=saves,
     grouping=CORE,
     idle=IDLE,
     settings={

@@ -23,6 +23,7 @@ from planner.runtimes.megatron_lm.flags import arguments
 from planner.runtimes.megatron_lm.groups import CORE
 from planner.runtimes.megatron_lm.hybrid import PROGRAM, hybrid_rules, is_hybrid
 from planner.runtimes.megatron_lm.idle import IDLE
+from planner.runtimes.megatron_lm.lengths import length_flags, length_rules
 from planner.runtimes.megatron_lm.notes import notes
 from planner.runtimes.megatron_lm.numerics import unflagged
 from planner.runtimes.megatron_lm.precision_rules import PRECISIONS
@@ -35,6 +36,7 @@ from planner.runtimes.megatron_lm.run_flags import (
     smoke_flags,
     where_set,
 )
+from planner.runtimes.megatron_lm.saving import saves
 from planner.runtimes.megatron_lm.settings import SETTINGS, as_set, set_flags
 from planner.runtimes.megatron_lm.sparse import indexer_release_rule, indexer_rules, indexer_setting_rules
 
@@ -63,6 +65,7 @@ def setting_rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
         *choice_rules(plan, job, runtime),
         *release_rules(plan, job, runtime, ENTRY.traits),
         *indexer_setting_rules(job, runtime),
+        *length_rules(plan, job, runtime),
     ]
 
 
@@ -71,6 +74,7 @@ def command(plan: Plan, job: Job, version: str, changes: Changes = NO_CHANGES) -
     job = replace(job, workload=as_set(job.workload, changes))
     asked = in_effect(IDLE, plan, job, changes)
     flags = set_flags(arguments(plan, job, version), job, asked, version)
+    flags = (*flags, *length_flags(plan, job, changes))
     return Command(
         program=(PROGRAM if is_hybrid(job.model) else "pretrain_gpt.py", *flags),
         environment=environment(plan, job) | choice_variables(asked),
@@ -118,11 +122,13 @@ ENTRY = Runtime(
     bare_ends=True,
     own_split=even_split,
     command=command,
+    saves=saves,
     grouping=CORE,
     idle=IDLE,
-    settings={**SETTINGS, "tp_exposed": (0.25,)},
+    settings={**SETTINGS, "tp_exposed": (0.25,), "context_by_length": (True,)},
     searched=(
         "cuda_graphs",
+        "dynamic_context",
         "expert_dispatcher",
         "expert_overlap",
         "low_bit_weights",

@@ -92,6 +92,8 @@ def choice_rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
     traits, rules = runtime.traits, list[Rule]()
     if runtime.release and runtime.release not in runtime.versions:
         return rules
+    if not traits.kernels.fused_weight_gradient:
+        rules.append(_apart_rule(plan))
     if job.workload.precision == "fp16":
         rules.append(_half_gradients_rule(job, traits))
     if traits.low_bit.weights == "alone" and job.workload.precision not in SIXTEEN_BIT_AT_REST:
@@ -128,6 +130,19 @@ def release_rules(plan: Plan, job: Job, runtime: Runtime, plain: Traits) -> list
 
 def _since(trait: str) -> str:
     return GRAPHS_SINCE if trait == "graphed" else SWITCHES[trait].since
+
+
+def _apart_rule(plan: Plan) -> Rule:
+    """Return the rule that Megatron-FSDP, which adds weight gradients apart, is not asked to."""
+    return Rule(
+        "fsdp-adds-gradients-apart",
+        plan.zero < 2,
+        lambda: (
+            f"fused_weight_gradient false with zero {plan.zero}",
+            "nothing: Megatron-FSDP adds weight gradients apart by itself, and is priced as it was measured",
+            "--set fused_weight_gradient=true",
+        ),
+    )
 
 
 def _half_gradients_rule(job: Job, traits: Traits) -> Rule:

@@ -12,14 +12,26 @@ import numpy as np
 from planner.inputs.model import LatentAttention
 from planner.plan import Plan
 from planner.rules import Mask
-from planner.runtimes._idle import Idle, Task
+from planner.runtimes._idle import Idle, TrainingTask
 from planner.runtimes.megatron_lm.choices import SIXTEEN_BIT_AT_REST
 
 NO_EXPERTS: Final = "the model has no experts"
 
 
-def _dense(plan: Plan, job: Task) -> bool:
+def _dense(plan: Plan, job: TrainingTask) -> bool:
     return not job.model.expert_kinds
+
+
+def _in_no_mxfp8(plan: Plan, job: TrainingTask) -> bool:
+    return job.workload.precision != "mxfp8"
+
+
+def _in_sixteen_bits(plan: Plan, job: TrainingTask) -> bool:
+    return job.workload.precision in SIXTEEN_BIT_AT_REST
+
+
+def _whole_sequences(plan: Plan, job: TrainingTask) -> bool:
+    return not plan.sequence_parallel
 
 
 def _sends_no_token(plan: Plan) -> Mask:
@@ -34,7 +46,7 @@ def _no_tensor_ranks(plan: Plan) -> Mask:
     return np.less_equal(plan.tp, 1)
 
 
-def _latent(plan: Plan, job: Task) -> bool:
+def _latent(plan: Plan, job: TrainingTask) -> bool:
     return any(isinstance(block.mixer, LatentAttention) for block in job.model.blocks.values())
 
 
@@ -43,29 +55,20 @@ IDLE: Final = (
     Idle("overlaps_experts", False, _dense, NO_EXPERTS, moot=_experts_whole),
     Idle("static_experts", False, _dense, NO_EXPERTS),
     Idle("graphed", "", _dense, NO_EXPERTS, only="router"),
-    Idle(
-        "low_bit_head", "", lambda plan, job: job.workload.precision != "mxfp8", "the precision is not mxfp8"
-    ),
+    Idle("low_bit_head", "", _in_no_mxfp8, "the precision is not mxfp8"),
     Idle(
         "low_bit_weights",
         "beside",
-        lambda plan, job: job.workload.precision in SIXTEEN_BIT_AT_REST,
+        _in_sixteen_bits,
         "weights of this precision rest in 16 bit",
     ),
     # training/arguments.py, validate_args: `--tp-comm-overlap` needs sequence parallelism.
     Idle(
         "tp_exposed",
         1.0,
-        lambda plan, job: not plan.sequence_parallel,
+        _whole_sequences,
         "messages of tensor parallelism overlap under sequence parallelism alone",
         moot=_no_tensor_ranks,
-    ),
-    # core/distributed/fsdp: its gradient buffers are not those that the fused kernel adds to.
-    Idle(
-        "fused_weight_gradient",
-        False,
-        lambda plan, job: plan.zero >= 2,
-        "Megatron-FSDP adds weight gradients by a kernel of their own",
     ),
     # Bridges of DeepSeek-V2, V3 and Kimi set apply_rope_fusion to False; MLA has it for YaRN alone.
     Idle("fused_rope", False, _latent, "latent attention rotates by kernels of its own"),

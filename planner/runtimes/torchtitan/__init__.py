@@ -9,6 +9,7 @@ from planner.runtimes.torchtitan import rules
 from planner.runtimes.torchtitan.choice import DEFAULT_CHUNKS
 from planner.runtimes.torchtitan.files import SETTINGS, torchtitan_command
 from planner.runtimes.torchtitan.orders import order_command
+from planner.runtimes.torchtitan.saving import saves
 from planner.runtimes.torchtitan.schedules import SCHEDULES
 
 __all__ = ["ENTRY"]
@@ -52,7 +53,7 @@ ENTRY = Runtime(
     schedules=tuple(SCHEDULES),
     cp_methods=("all-gather",),
     recomputes=("none", "selective", "full"),
-    offloads=("none",),
+    offloads=("none", "weights"),
     precisions=("bf16", "fp8"),
     methods=("full",),
     own_rules=rules.torchtitan_rules,
@@ -60,6 +61,7 @@ ENTRY = Runtime(
     hybrid_sharding=True,
     one_dtype=True,
     command=torchtitan_command,
+    saves=saves,
     order_command=order_command,
     settings=SETTINGS,
     searched=("async_tp", "compiled", "float8_scales", "loss_chunks"),

@@ -96,6 +96,7 @@ def flags(plan: Plan, job: Job, choice: TitanChoice) -> tuple[str, ...]:
         words["parallelism.pipeline_parallel_schedule"] = schedule.name
     switches = [
         "training.disable_cuda_graphs",
+        *(("training.enable_cpu_offload",) if plan.offload == "weights" else ()),
         f"parallelism.{'' if plan.sequence_parallel else 'no-'}enable_sequence_parallel",
         f"compile.{'' if choice.compiled else 'no-'}enable",
         *(("compile.enable_async_tensor_parallel",) if choice.async_tp else ()),

@@ -18,6 +18,7 @@ from planner.runtimes._offered import (
     technique_rules,
     ties_rule,
     uses,
+    whole_offload_rules,
     width_rules,
 )
 from planner.runtimes.torchtitan.choice import TitanChoice
@@ -60,6 +61,7 @@ def torchtitan_rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
     return [
         *technique_rules(plan, job, runtime),
         *optimizer_rules(work, ("adamw",), DTYPES),
+        *whole_offload_rules(plan, work),
         _dtype_rule(work),
         fits_model("model-in-torchtitan", (*missing_parts(model), *unsaid(model, family(model)))),
         mesh_shard_rule(plan),

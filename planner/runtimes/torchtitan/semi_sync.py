@@ -43,6 +43,8 @@ class SemiSync:
         ``replica_id`` of this one.
     exchange : float
         Time of an exchange, which sets the time after which torchft gives it up. [s]
+    least : int, optional
+        ``min_replica_size``: replica groups without which no step is made; all if not given.
     """
 
     method: str
@@ -53,6 +55,7 @@ class SemiSync:
     replicas: int
     replica: int
     exchange: float
+    least: int | None = None
 
     @property
     def timeout_ms(self) -> int:
@@ -147,7 +150,7 @@ def _settings(semi: SemiSync) -> str:
         "process_group": "nccl" if semi.quantize else "gloo",
         "process_group_timeout_ms": semi.timeout_ms,
         "group_size": semi.replicas,
-        "min_replica_size": semi.replicas,
+        "min_replica_size": semi.least or semi.replicas,
         "sync_steps": semi.steps,
         "num_fragments": semi.fragments,
         "fragment_sync_delay": semi.delay,
@@ -164,8 +167,9 @@ def _literal(value: object) -> str:
 
 def _notes(semi: SemiSync) -> tuple[str, ...]:
     return (
-        f"This is replica {semi.replica} of {semi.replicas}. Start one lighthouse that all sites reach, "
-        f"torchft_lighthouse --min_replicas {semi.replicas}, and set TORCHFT_LIGHTHOUSE to its address.",
+        f"This is replica {semi.replica} of {semi.replicas}. Start one lighthouse that all of them reach, "
+        f"torchft_lighthouse --min_replicas {semi.least or semi.replicas}, and set TORCHFT_LIGHTHOUSE to its "
+        "address.",
         "The batch and the learning-rate schedule are those of all replicas together; each takes its share "
         "of the tokens (training.num_tokens_per_train_step over fault_tolerance.group_size).",
     )

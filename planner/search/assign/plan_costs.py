@@ -15,7 +15,7 @@ from planner.cost.layout import piece_costs, priced_layers
 from planner.cost.memory import pass_bytes, stage_memory, stage_weights
 from planner.cost.messages import hop_seconds, pipeline_messages
 from planner.cost.peaks import waiting_bytes
-from planner.cost.stages import ENDS, Piece, Stages
+from planner.cost.stages import ENCODER, ENDS, Piece, Stages
 from planner.formulas.pipeline import Pipe
 from planner.numeric import Column
 from planner.plan import Plan
@@ -201,11 +201,22 @@ def _one_each(plan: Plan, costs: Mapping[Piece, LayerCost]) -> Stages:
 
 def _ends(case: Case) -> list[str]:
     """Return the ends of a pipeline of several stages: a tied head is a copy of its own."""
-    return ["embedding", "head"] + (["prediction"] if case.model.prediction is not None else [])
+    model = case.model
+    return [
+        "embedding",
+        "head",
+        *(["prediction"] * bool(model.prediction)),
+        *([ENCODER] * bool(model.encoder)),
+    ]
 
 
 def _array(layers: list[list[LayerCost]], field: str) -> Column:
     return np.array([[float(getattr(cost, field)) for cost in row] for row in layers])
+
+
+def _first_stage(case: Case) -> list[str]:
+    """Return what the first stage holds beside its layers."""
+    return ["embedding", *([ENCODER] * bool(case.model.encoder))]
 
 
 def _last_stage(case: Case) -> list[tuple[str, int]]:
@@ -221,7 +232,7 @@ def _extra_seconds(case: Case, plan: Plan, tables: Sequence[Table]) -> Column:
     """Seconds of each stage beside its layers; an extra layer by the fastest table. [s]"""
     messages = pipeline_messages(case, int(plan.pp), int(plan.vpp))
     extra = np.array([float(hop_seconds(case, plan, counts)) for counts in messages])
-    extra[0] += float(tables[0]["embedding"].seconds)
+    extra[0] += sum(float(tables[0][name].seconds) for name in _first_stage(case))
     for name, count in _last_stage(case):
         extra[-1] += count * min(float(table[name].seconds) for table in tables)
     return extra
@@ -233,7 +244,9 @@ def _extra_bytes(
     """Bytes of each stage beside its layers; an extra layer by the smallest table. [byte]"""
     slack = 1.0 + case.traits.allocator.reserve_share
     extra = np.full(len(in_flight), case.traits.allocator.framework_bytes + slack * waiting_bytes(case))
-    extra[0] += static["embedding"] + slack * float(tables[0]["embedding"].held)
+    for name in _first_stage(case):
+        flying = float(in_flight[0]) if name == ENCODER else 1.0
+        extra[0] += static[name] + slack * flying * float(tables[0][name].held)
     last = float(in_flight[-1])
     for name, count in _last_stage(case):
         kept = min(float(table[name].held) for table in tables) * (1.0 if name in ENDS else last)

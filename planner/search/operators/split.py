@@ -9,7 +9,7 @@ from planner.cost.case import case_of
 from planner.cost.estimate import Estimate, estimate, floor_seconds
 from planner.cost.layout import layer_weights, piece_costs, priced_layers
 from planner.cost.parts import PlanParts
-from planner.cost.stages import ENDS, weighted_split
+from planner.cost.stages import ENCODER, ENDS, weighted_split
 from planner.plan import Plan
 from planner.search.assign.improve import Improver
 from planner.search.candidates import Candidate, Screened
@@ -47,6 +47,7 @@ def balanced(plan: Plan, scan: Scope) -> Plan | None:
     model = case.model
     pieces = [(name, case.recompute.layers > 0) for name in model.blocks]
     ends = [("embedding", False), ("head", False), *([("prediction", False)] if model.prediction else [])]
+    ends += [(ENCODER, False)] if model.encoder else []
     costs = piece_costs(case, plan, priced_layers(case, plan, [*pieces, *ends]), [*pieces, *ends])
     seconds = {name: float(cost.seconds) for (name, _), cost in costs.items()}
     last = seconds["head"]
@@ -54,7 +55,9 @@ def balanced(plan: Plan, scan: Scope) -> Plan | None:
         extra = seconds["prediction"] + seconds[model.prediction.block] + seconds["head"]
         last += model.prediction.layers * extra
     weights = tuple(seconds[name] for name in model.layers if name not in ENDS)
-    split = weighted_split(weights, int(plan.pp * plan.vpp), last, first=seconds["embedding"])
+    split = weighted_split(
+        weights, int(plan.pp * plan.vpp), last, first=seconds["embedding"] + seconds.get(ENCODER, 0.0)
+    )
     return replace(plan, stage_layers=split)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 from planner.cost.estimate import Estimate
 from planner.cost.fit import safe_share
@@ -12,11 +13,16 @@ from planner.plan import Plan
 from planner.runtimes._family import Runtime
 from planner.search.optimise import SearchResult, search
 from planner.search.request import SearchRequest
+from planner.search.sites.joint import best_joint
 from planner.search.sites.request import SitesRequest
 from planner.techniques.compress._family import FULL
+from planner.techniques.sync._family import Axis
 
 CANDIDATES = 12
 """Plans that each kind of site offers. [-]"""
+
+LARGER = (2, 4, 8)
+"""Micro-batches that are tried beside those of the best plans, where each costs an exchange. [-]"""
 
 Inside = Mapping[str, Estimate]
 """The plan of a replica at each site, by the site's name."""
@@ -41,8 +47,16 @@ class Plans:
         """Start with nothing searched."""
         self._found: dict[tuple[float, bool], Inside | None] = {}
         self._offered: dict[tuple[Kind, float, bool], list[Estimate]] = {}
+        self._joint: dict[Axis, Estimate | None] = {}
         self.searched = 0
         self.failed: SearchResult | None = None
+
+    def joint(self, axis: Axis) -> Estimate | None:
+        """Return the fastest plan of one job that an axis spreads over the sites; None where none fits."""
+        if axis not in self._joint:
+            self._joint[axis], searched = best_joint(self.request, axis)
+            self.searched += searched
+        return self._joint[axis]
 
     def with_room(self, copies: float, runner: bool) -> Inside | None:
         """Return the plans with room for so many copies of the parameters; None where none fits.
@@ -53,6 +67,22 @@ class Plans:
         if key not in self._found:
             self._found[key] = self._best(copies, runner)
         return self._found[key]
+
+    def choices(self, copies: float, runner: bool) -> list[Inside]:
+        """Return several plans for all sites, where these are alike, else the best: the best is first.
+
+        Larger micro-batches are among them, of which a step has fewer.
+        """
+        best, kinds = self.with_room(copies, runner), self._kinds()
+        if best is None or len(kinds) > 1:
+            return [] if best is None else [best]
+        name = next(iter(kinds.values()))
+        offers = [*self._offers(name, copies, runner)]
+        if runner and "micro_batch" not in self.request.fixed:
+            for size in LARGER:
+                larger = self._search(name, copies, runner, {"micro_batch": size})
+                offers += [answer for answer in larger if self._fits(answer, name, copies)]
+        return [best, *({one.name: plan for one in self.request.profile.sites} for plan in offers)]
 
     def _best(self, copies: float, runner: bool) -> Inside | None:
         kinds = self._kinds()
@@ -98,13 +128,15 @@ class Plans:
             self._offered[key] = [answer for answer in roomy if self._fits(answer, name, copies)]
         return self._offered[key]
 
-    def _search(self, name: str, copies: float, runner: bool) -> list[Estimate]:
-        """Search inside one site."""
+    def _search(
+        self, name: str, copies: float, runner: bool, more: Mapping[str, object] = MappingProxyType({})
+    ) -> list[Estimate]:
+        """Search inside one site; ``more`` axes are set."""
         asked, gpus = self.request, self._kind(name)[1]
         limit = self._limit(name, copies, float(gpus))
         if limit <= 0:
             return []
-        fixed = {**asked.fixed, **({"pp": 1} if runner else {})}
+        fixed = {**asked.fixed, **({"pp": 1} if runner else {}), **more}
         result = search(
             SearchRequest(
                 model=asked.model,

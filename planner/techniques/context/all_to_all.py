@@ -8,8 +8,16 @@ from planner.techniques.context._family import ContextMethod, Mask, all_heads, r
 
 
 def legal(cp: Num, heads: Num, kv_heads: Num, head_ranks: Num) -> Mask:
-    """Whether every rank gets the same whole number of query and of key/value heads."""
-    return splits_evenly(heads, kv_heads, head_ranks)
+    """Whether every rank gets the same whole number of query and of key/value heads, or a copy of one.
+
+    References
+    ----------
+    .. [1] DeepSpeed edaa7221, ``deepspeed/runtime/sequence_parallel/ulysses_sp.py``,
+       ``kv_replication_factor``: each key/value head goes to several ranks where there are fewer than ranks.
+    """
+    copied = np.equal(np.mod(heads, head_ranks), 0) & np.equal(np.mod(head_ranks, kv_heads), 0)
+    either: Mask = splits_evenly(heads, kv_heads, head_ranks) | copied
+    return either
 
 
 def exchanged_elements(tokens: Num, q_width: Num, kv_width: Num, cp: Num) -> Num:

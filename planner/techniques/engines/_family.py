@@ -9,6 +9,7 @@ from typing import Literal
 
 from planner.numeric import Num, maximum, minimum, where
 from planner.plan import Plan
+from planner.techniques.offload._family import HOST_ADAM_SECONDS
 from planner.techniques.sharding import Sharding
 
 GATHERED_BYTES = 2.0
@@ -208,6 +209,12 @@ class Engine:
     wraps_whole : bool
         Whether weights that rest whole on each rank are wrapped too, in groups of one: cast for each layer as
         others are gathered.
+    hosts_gradients : bool
+        Whether gradients that ranks share leave for the host as they are reduced, where it steps them.
+    host_copy_bytes : float
+        Bytes of each parameter that the host needs beside states and gradients as they are kept. [byte]
+    host_adam_seconds : float
+        Seconds of its Adam on the host for one parameter. [s]
     states : str
         How optimizer states are dealt out: as parts of one ``buffer``, as a part of each of the
         ``parameters``, with a ring pass for each, or whole parameters to ``owners``, a message for each.
@@ -224,6 +231,9 @@ class Engine:
     by_product: bool = False
     idles_gradients: bool = False
     wraps_whole: bool = False
+    hosts_gradients: bool = False
+    host_copy_bytes: float = 0.0
+    host_adam_seconds: float = HOST_ADAM_SECONDS
     states: Literal["buffer", "parameters", "owners"] = "buffer"
     aliases: tuple[str, ...] = ()
 

@@ -1,4 +1,8 @@
-"""DeepSpeed's ZeRO: flat buckets of gradients, weights gathered module by module."""
+"""DeepSpeed's ZeRO: flat buckets of gradients, weights gathered module by module.
+
+Where the host steps, gradients that ranks share go there as they are reduced, and wait in 16 bit and in fp32
+(``deepspeed/runtime/zero/stage3.py``: ``grad_partitions_flat_buffer`` and ``fp32_partitioned_groups_flat``).
+"""
 
 from planner.techniques.engines._family import Engine
 from planner.techniques.engines._gathering import gathering_moments
@@ -9,4 +13,6 @@ ENTRY = Engine(
     cite="DeepSpeed 0.19.8: deepspeed/runtime/zero/stage_1_and_2.py, partitioned_param_coordinator.py",
     whole=lasting_moments,
     sharded=gathering_moments,
+    hosts_gradients=True,
+    host_copy_bytes=4.0,
 )

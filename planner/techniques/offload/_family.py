@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from planner.errors import InputError, Problem
-from planner.numeric import Num
+from planner.numeric import Num, minimum
 from planner.registry import find
 from planner.units import is_whole
+
+Place = Literal["device", "host", "disk"]
 
 
 @dataclass(frozen=True)
@@ -21,10 +24,14 @@ class Offload:
         As on the command line, before the colon.
     cite : str
         Where it is described.
-    optimizer : bool
-        Whether optimizer states live, and the optimizer runs, on the host.
+    states, weights : str
+        Where optimizer states and 16-bit weights rest: on the ``device``, in the ``host``'s memory, or on
+        ``disk``, its NVMe. The optimizer runs on the host where its states are not on the device; weights
+        that rest elsewhere are fetched for every gather.
     down_bytes, up_bytes : float
         Bytes of each parameter of the rank's shard that go to the host and come back in a step. [byte]
+    searched : bool
+        Whether a search tries it where the user leaves the offload open.
     counted : bool
         Whether a number of layers follows the name, as in ``activations:20``.
     layers : float
@@ -33,12 +40,29 @@ class Offload:
 
     name: str
     cite: str
-    optimizer: bool
+    states: Place
     down_bytes: float
     up_bytes: float
+    weights: Place = "device"
+    searched: bool = True
     counted: bool = False
     layers: Num = 0.0
     aliases: tuple[str, ...] = ()
+
+    @property
+    def optimizer(self) -> bool:
+        """Whether the optimizer runs on the host, its states being there or on disk."""
+        return self.states != "device"
+
+    @property
+    def fetches(self) -> bool:
+        """Whether weights come to the device for every gather."""
+        return self.weights != "device"
+
+    @property
+    def disk(self) -> bool:
+        """Whether anything rests on disk."""
+        return "disk" in (self.states, self.weights)
 
     def of(self, layers: Num) -> Offload:
         """Return the choice for so many layers of each stage."""
@@ -77,6 +101,28 @@ References
 ----------
 .. [1] J. Ren et al., "ZeRO-Offload," arXiv:2101.06840, 2021, table 4.
 """
+
+
+SUB_GROUP = 100_000_000
+"""Parameters of a tile that is stepped at once where states rest on disk. [element]"""
+
+STATE_BUFFERS = 8
+"""Buffers of a tile's size: master, gradient and two moments, of the tile that comes and of one that goes."""
+
+WEIGHT_BUFFERS = 5
+"""Buffers for weights that come from disk, each of a tile's size. [-]"""
+
+
+def buffered_bytes(offload: Offload) -> float:
+    """Bytes of pinned host memory of one rank through which pass states and weights that rest on disk. [byte]
+
+    References
+    ----------
+    .. [1] DeepSpeed edaa7221, ``deepspeed/runtime/zero/offload_config.py``: ``buffer_count`` of 4 for states
+       (twice under ``pipeline_read`` and ``pipeline_write``) and of 5 for weights, ``buffer_size`` of 1e8.
+    """
+    states = STATE_BUFFERS * SUB_GROUP * 4.0 * (offload.states == "disk")
+    return states + WEIGHT_BUFFERS * SUB_GROUP * 2.0 * (offload.weights == "disk")
 
 
 def offload_seconds(params: Num, down_bytes: Num, up_bytes: Num, host_link: Num) -> Num:
@@ -132,7 +178,7 @@ def host_state_bytes(nbytes: Num, copies: Num, ranks_per_host: Num, ranks: Num) 
     return nbytes * copies * ranks_per_host / ranks
 
 
-def host_optimizer_seconds(params: Num, ranks_per_host: Num) -> Num:
+def host_optimizer_seconds(params: Num, ranks_per_host: Num, adam_seconds: float = HOST_ADAM_SECONDS) -> Num:
     """Seconds of Adam on the host's processors, which the ranks of a node share.
 
     Parameters
@@ -141,6 +187,8 @@ def host_optimizer_seconds(params: Num, ranks_per_host: Num) -> Num:
         Parameters of one rank's shard. [element]
     ranks_per_host : Num
         Ranks whose shards the host updates. [-]
+    adam_seconds : float
+        Seconds for one parameter. [s]
 
     Returns
     -------
@@ -156,4 +204,70 @@ def host_optimizer_seconds(params: Num, ranks_per_host: Num) -> Num:
     >>> host_optimizer_seconds(1e9, 1)
     0.25
     """
-    return params * ranks_per_host * HOST_ADAM_SECONDS
+    return params * ranks_per_host * adam_seconds
+
+
+def disk_step_seconds(params: Num, nbytes: Num, ranks_per_host: Num, disk_read: Num, disk_write: Num) -> Num:
+    """Seconds in which a node's disks give and take what the optimizer steps.
+
+    Parameters
+    ----------
+    params : Num
+        Parameters of one rank's shard. [element]
+    nbytes : Num
+        Bytes of each that are read, and written again. [byte]
+    ranks_per_host : Num
+        Ranks that share the disks. [-]
+    disk_read, disk_write : Num
+        Rates of all disks of a node together. [byte/s]
+
+    Returns
+    -------
+    Num
+        Time. [s]
+
+    References
+    ----------
+    .. [1] S. Rajbhandari et al., "ZeRO-Infinity," arXiv:2104.07857, 2021, sec. 5.1: each rank reads and
+       writes its own shard, all of them at once.
+
+    Examples
+    --------
+    >>> disk_step_seconds(1e9, 16.0, 8, 32e9, 16e9)
+    12.0
+    """
+    return params * nbytes * ranks_per_host * (1.0 / disk_read + 1.0 / disk_write)
+
+
+def fetch_seconds(nbytes: Num, host_link: Num, ranks_per_host: Num, disk_read: Num | None = None) -> Num:
+    """Seconds in which a rank's part of the weights comes up, from the host or from the node's disks.
+
+    Parameters
+    ----------
+    nbytes : Num
+        Its part. [byte]
+    host_link : Num
+        Rate of its host link, one direction. [byte/s]
+    ranks_per_host : Num
+        Ranks that read from the disks at once. [-]
+    disk_read : Num, optional
+        Rate of all disks of a node together, where weights rest there: the slower of the two counts, since
+        prefetched buffers keep both busy. [byte/s]
+
+    Returns
+    -------
+    Num
+        Time. [s]
+
+    References
+    ----------
+    .. [1] S. Rajbhandari et al., "ZeRO-Infinity," arXiv:2104.07857, 2021, sec. 6.1: parts come over all links
+       at once and are gathered then.
+
+    Examples
+    --------
+    >>> fetch_seconds(2e9, 50e9, 8), fetch_seconds(2e9, 50e9, 8, 16e9)
+    (0.04, 1.0)
+    """
+    slowest = host_link if disk_read is None else minimum(host_link, disk_read / ranks_per_host)
+    return nbytes / slowest

@@ -5,7 +5,7 @@ from planner.techniques.offload._family import Offload
 ENTRY = Offload(
     name="activations",
     cite="https://github.com/NVIDIA/TransformerEngine/blob/d0067d0d/transformer_engine/pytorch/cpu_offload.py",
-    optimizer=False,
+    states="device",
     down_bytes=0.0,
     up_bytes=0.0,
     counted=True,

@@ -2,4 +2,4 @@
 
 from planner.techniques.offload._family import Offload
 
-ENTRY = Offload(name="none", cite="arXiv:1910.02054", optimizer=False, down_bytes=0.0, up_bytes=0.0)
+ENTRY = Offload(name="none", cite="arXiv:1910.02054", states="device", down_bytes=0.0, up_bytes=0.0)

@@ -3,5 +3,5 @@
 from planner.techniques.offload._family import Offload
 
 ENTRY = Offload(
-    name="optimizer", cite="arXiv:2101.06840", optimizer=True, down_bytes=2.0, up_bytes=2.0, aliases=("cpu",)
+    name="optimizer", cite="arXiv:2101.06840", states="host", down_bytes=2.0, up_bytes=2.0, aliases=("cpu",)
 )

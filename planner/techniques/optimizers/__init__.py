@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 
 from planner.registry import load_family
-from planner.techniques.optimizers._family import Optimizer
+from planner.techniques.optimizers._family import MatrixStep, Optimizer
 
 OPTIMIZERS = load_family(sys.modules[__name__], Optimizer)
 
-__all__ = ["OPTIMIZERS", "Optimizer"]
+__all__ = ["OPTIMIZERS", "MatrixStep", "Optimizer"]

@@ -2,7 +2,46 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+
+from planner.numeric import Num
+
+OfMatrix = Callable[[Num, Num], Num]
+"""Function of (rows, columns) of a matrix."""
+
+
+def nothing(m: Num, n: Num) -> Num:
+    """Return zero, whatever the matrix. [element]"""
+    return 0.0 * m * n
+
+
+@dataclass(frozen=True)
+class MatrixStep:
+    """What a step does with each matrix of the layers beside its moments.
+
+    Parameters
+    ----------
+    flops : OfMatrix
+        Arithmetic. [FLOP]
+    kept : OfMatrix
+        What is kept in fp32 beside the moments. [element]
+    exchanged : OfMatrix, optional
+        What replicas reduce in the place of its gradient, where that is something else. [element]
+    whole : bool
+        Whether the rank that steps it needs it whole.
+    dealt : bool
+        Whether replicas that share no states deal the work out and gather its results.
+    rate_share : float
+        Share of the rate of 16-bit products that its arithmetic reaches: a half in TF32. [-]
+    """
+
+    flops: OfMatrix
+    kept: OfMatrix = nothing
+    exchanged: OfMatrix | None = None
+    whole: bool = False
+    dealt: bool = False
+    rate_share: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -21,9 +60,9 @@ class Optimizer:
         Bytes of one moment, its scales included, where the user names no dtype. [byte]
     master_bytes : float
         Bytes of the master weight. [byte]
-    whole_matrices : bool
-        Whether a step orthogonalises whole matrices of the layers; embedding, head and norms are stepped by
-        AdamW then.
+    matrix : MatrixStep, optional
+        What a step does with each matrix of the layers beside its moments; embedding, head and norms are
+        stepped by AdamW then.
     """
 
     name: str
@@ -31,13 +70,18 @@ class Optimizer:
     states: int
     state_bytes: float
     master_bytes: float = 4.0
-    whole_matrices: bool = False
+    matrix: MatrixStep | None = None
     aliases: tuple[str, ...] = ()
 
     @property
     def end_states(self) -> int:
         """Moments kept for each parameter of embedding and head."""
-        return 2 if self.whole_matrices else self.states
+        return 2 if self.matrix is not None else self.states
+
+    @property
+    def whole_matrices(self) -> bool:
+        """Whether a step needs matrices whole."""
+        return self.matrix is not None and self.matrix.whole
 
     def kept_bytes(self, state_bytes: float | None = None, master_bytes: float | None = None) -> float:
         """Bytes kept for each parameter, master weight included. [byte]"""

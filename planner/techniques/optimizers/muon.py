@@ -6,6 +6,13 @@ of Megatron-core); tensor-parallel ranks gather it in fp32 and do the same work.
 prices messages, arithmetic and padding.
 """
 
-from planner.techniques.optimizers._family import Optimizer
+from planner.formulas.newton_schulz import newton_schulz_flops
+from planner.techniques.optimizers._family import MatrixStep, Optimizer
 
-ENTRY = Optimizer(name="muon", cite="arXiv:2502.16982", states=1, state_bytes=4.0, whole_matrices=True)
+ENTRY = Optimizer(
+    name="muon",
+    cite="arXiv:2502.16982",
+    states=1,
+    state_bytes=4.0,
+    matrix=MatrixStep(flops=newton_schulz_flops, whole=True),
+)

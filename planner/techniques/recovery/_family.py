@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
+from planner.inputs.model import ModelSpec
+from planner.plan import Plan
 from planner.units import HOUR
 
-Level = Literal["storage", "memory", "peers"]
+Level = Literal["storage", "memory", "peers", "neighbours"]
 
 NCCL_TIMEOUT = 600.0
 """Until a collective counts as stuck: PyTorch's default, which the launch files keep. [s]"""
@@ -22,6 +25,72 @@ d98e8a64, ``megatron/training/arguments.py``: ``--inprocess-soft-timeout``). [s]
 
 
 @dataclass(frozen=True)
+class Held:
+    """Who holds what of a plan without failures, as a recovery asks for it.
+
+    Parameters
+    ----------
+    plan, model : Plan, ModelSpec
+        The layout, and what it trains.
+    gpus, per_node : int
+        Accelerators, and those of a node. [-]
+    replicas : float
+        Ranks that hold the same state, optimizer included. [-]
+    step : float
+        A step without failures. [s]
+    compute : float
+        Of it the arithmetic. [s]
+    weight_bytes, gradient_bytes : float
+        Weights, and gradients as replicas exchange them, of one rank. [byte]
+    state_bytes : float
+        Weights and optimizer states of one rank, each once over all ranks. [byte]
+    spare_bytes : float
+        Memory of a device that the plan leaves. [byte]
+    """
+
+    plan: Plan
+    model: ModelSpec
+    gpus: int
+    per_node: int
+    replicas: float
+    step: float
+    compute: float
+    weight_bytes: float
+    gradient_bytes: float
+    state_bytes: float
+    spare_bytes: float
+
+    @property
+    def nodes(self) -> int:
+        """Nodes. [-]"""
+        return -(-self.gpus // self.per_node)
+
+
+def _no_faults(held: Held) -> Iterator[str]:
+    yield from ()
+
+
+def _same_step(held: Held) -> float:
+    return held.step
+
+
+def _whole(held: Held) -> float:
+    return 1.0
+
+
+def _own_state(held: Held) -> float:
+    return held.state_bytes
+
+
+def _nothing(held: Held) -> float:
+    return 0.0
+
+
+def _no_layouts(gpus: int, per_node: int, model: ModelSpec) -> Iterator[dict[str, Any]]:
+    yield from ()
+
+
+@dataclass(frozen=True)
 class Recovery:
     """One way to go on.
 
@@ -31,21 +100,38 @@ class Recovery:
         As on the command line.
     cite : str
         Where it is described.
-    level : {"storage", "memory", "peers"}
-        Where the state is from: the last checkpoint, a copy in another node's memory, or the ranks of other
-        replicas, which hold it at every step.
+    level : {"storage", "memory", "peers", "neighbours"}
+        Where the state is from: the last checkpoint, a copy in another node's memory, the ranks of other
+        replicas, which hold it at every step, or the pipeline stages before and after the lost one.
     pause : float
         From a failure until training goes on, without loading, where the near copy is left. [s]
     restart : float
         The same where all of it is lost and comes from storage. [s]
-    replicas : bool
-        Whether a lost replica is left out until its node is back, rather than its work given to all.
-    exchange_rate : float, optional
-        At which one rank exchanges gradients between replicas, where that leaves the fast network. [byte/s]
-    runtimes : tuple of str
-        Those that have it; empty for any.
+    faults : callable
+        Why a plan cannot have it, each in words.
+    healthy : callable
+        Seconds of a step without failures, as it runs them. [s]
+    mode_note : str
+        Why that is longer than the plan's own step, in words.
+    cures : callable
+        Share of failures within a node after which it goes on without storage; from storage alone, share of
+        all after which it goes on so soon. [-]
+    fetched : callable
+        What each accelerator of the lost node gets from others. [byte]
+    missing : callable
+        Share of the work that is missing until a lost node is back. [-]
     repair : float
         Until a lost node is back, for those that go on without it. [s]
+    learning : tuple of float
+        Steps of learning that a failure costs beside its time: least and most. [-]
+    layouts : callable
+        Axes that it asks for on so many accelerators of so many to a node, to be searched too.
+    runtimes : tuple of str
+        Those that have it; empty for any, with a service beside it.
+    beside : str
+        What a run needs beside its runtime, in words.
+    runner : bool
+        Whether some runner, or a service beside it, is known to have it; others are compared where named.
     """
 
     name: str
@@ -53,8 +139,22 @@ class Recovery:
     level: Level
     pause: float
     restart: float = NCCL_TIMEOUT + QUEUE + ENVIRONMENT
-    replicas: bool = False
-    exchange_rate: float | None = None
-    runtimes: tuple[str, ...] = ()
+    faults: Callable[[Held], Iterator[str]] = _no_faults
+    healthy: Callable[[Held], float] = _same_step
+    mode_note: str = ""
+    cures: Callable[[Held], float] = _whole
+    fetched: Callable[[Held], float] = _own_state
+    missing: Callable[[Held], float] = _nothing
     repair: float = HOUR
+    learning: tuple[float, float] = (0.0, 0.0)
+    layouts: Callable[[int, int, ModelSpec], Iterator[dict[str, Any]]] = _no_layouts
+    runtimes: tuple[str, ...] = ()
+    beside: str = ""
+    runner: bool = True
     aliases: tuple[str, ...] = ()
+
+
+def needs_replicas(held: Held) -> Iterator[str]:
+    """Yield that no other replica is there to go on."""
+    if float(held.plan.dp) < 2:
+        yield "needs replicas, and dp is 1"

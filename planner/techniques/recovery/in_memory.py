@@ -7,5 +7,6 @@ ENTRY = Recovery(
     cite="arXiv:2310.12670",
     level="memory",
     pause=WATCHED + ENVIRONMENT,
+    beside="nvidia-resiliency-ext on Megatron-LM, and a service of copies beside other runtimes",
     aliases=("gemini", "reft"),
 )

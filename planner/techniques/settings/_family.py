@@ -38,6 +38,8 @@ class Setting:
     scanned : tuple of str
         Values that forbid plans others than the plain one does: a search prices all plans with each of them,
         and those with the plain value too. Without any, all plans are priced with the last value alone.
+    everywhere : bool
+        Whether ``scanned`` holds for models without experts too; else it is tried on their best plans.
     numerics : bool
         Whether its values train with other numbers, so that a search takes them only where it is allowed.
     evidence : mapping
@@ -50,6 +52,7 @@ class Setting:
     values: Mapping[str, Mapping[str, Value]]
     matters: Callable[[ModelSpec, Workload], bool]
     scanned: tuple[str, ...] = ()
+    everywhere: bool = False
     numerics: bool = False
     evidence: Mapping[str, str] | None = None
     aliases: tuple[str, ...] = ()
@@ -89,6 +92,11 @@ def with_experts(model: ModelSpec, workload: Workload) -> bool:
 def in_low_bits(model: ModelSpec, workload: Workload) -> bool:
     """Whether products run in formats of eight bits or fewer that keep copies of the weights."""
     return workload.precision not in ("bf16", "fp16", "fp32", "fp8-block")
+
+
+def unequal_lengths(model: ModelSpec, workload: Workload) -> bool:
+    """Whether lengths are unequal, and no experts join ranks that run different numbers of passes."""
+    return workload.seq_lens is not None and not model.expert_kinds
 
 
 TILE_COUNTS = (1, 2, 4, 8, 16, 64, 128, 256, 512, 1024, 32)

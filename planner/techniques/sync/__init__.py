@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 
 from planner.registry import load_family
-from planner.techniques.sync._family import Sync
+from planner.techniques.sync._family import AXES, Sync
 
 SYNCS = load_family(sys.modules[__name__], Sync)
 
-__all__ = ["SYNCS", "Sync"]
+__all__ = ["AXES", "SYNCS", "Sync"]

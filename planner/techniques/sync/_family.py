@@ -9,9 +9,18 @@ from typing import Final, Literal, NamedTuple
 import numpy as np
 
 from planner.formulas.learning_laws import equal_loss_compute, power_law
+from planner.inputs.model import ModelSpec
 
-Pattern = Literal["ring", "gather", "pair", "stages"]
-"""Who sends to whom: a ring all-reduce, all to all, one random peer, the next stage."""
+Pattern = Literal["ring", "gather", "pair", "stages", "pipeline"]
+"""Who sends to whom: a ring all-reduce, all to all, one random peer, a peer of the next stage, or the next
+stage of one job's pipeline."""
+Axis = Literal["outer", "data", "stages"]
+AXES: Final[Mapping[Axis, str]] = {
+    "outer": "outer data parallelism",
+    "data": "data parallelism",
+    "stages": "pipeline stages",
+}
+"""Which axis of a plan crosses sites."""
 
 BACKWARD: Final = 2.0 / 3.0
 """Share of a step that is its backward pass, which costs twice the forward. [-]"""
@@ -129,6 +138,33 @@ def best_batch_tokens(params: float, replicas: int) -> float:
     return float(one * power_law(float(replicas), 1.0, by_replicas))
 
 
+@dataclass(frozen=True)
+class Parts:
+    """What of a model a method sends and trains.
+
+    Parameters
+    ----------
+    sent : float
+        What goes in an exchange of the whole, over the whole. [-]
+    trained : float
+        Share of the parameters that have a gradient and optimizer states on a replica. [-]
+    touched : float
+        Bytes that a step moves in device memory for each parameter beside its passes. [byte/element]
+    lacks : str
+        What a model has to have and does not.
+    """
+
+    sent: float = 1.0
+    trained: float = 1.0
+    touched: float = 0.0
+    lacks: str = ""
+
+
+def whole_model(model: ModelSpec, replicas: int) -> Parts:
+    """Return that all of the model is sent and trained."""
+    return Parts()
+
+
 EXACT: Final = Penalty("none", "computes what one cluster would", "exact")
 
 
@@ -163,6 +199,10 @@ class Sync:
         Whether it takes inner steps; if not it exchanges at every step.
     waits : bool
         Whether replicas wait for the slowest.
+    work : float
+        Compute of a step over that of exact training. [-]
+    parts : callable
+        What it sends and trains of a model that so many replicas have.
     compress : str
         The compression that is part of it, by name.
     runners : mapping
@@ -182,6 +222,8 @@ class Sync:
     delays: tuple[int, ...] = (0,)
     inner: bool = True
     waits: bool = True
+    work: float = 1.0
+    parts: Callable[[ModelSpec, int], Parts] = whole_model
     compress: str = "none"
     runners: Mapping[str, str] = field(default_factory=dict)
     aliases: tuple[str, ...] = ()
@@ -190,6 +232,13 @@ class Sync:
     def exact(self) -> bool:
         """Whether it computes what one cluster would."""
         return self.penalty.kind == "none"
+
+    @property
+    def axis(self) -> Axis:
+        """The axis of a plan that crosses sites."""
+        if self.pattern in ("stages", "pipeline"):
+            return "stages"
+        return "outer" if self.inner else "data"
 
     @property
     def costs(self) -> str:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from planner.calibrate.constants import Key, predictions_with, shipped_values
+from planner.calibrate.batches import predictions_with
+from planner.calibrate.constants import Key, shipped_values
 from planner.calibrate.fit import ROWS_PER_FACTOR, WITHOUT_FOLDS, mean_error, out_of_group_errors
 from planner.calibrate.refit import Refit
 from planner.calibrate.runs.catalogue import shipped_catalogue

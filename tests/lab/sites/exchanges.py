@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from planner.cost.sites.price import Trained, Way, route_of
+from planner.cost.sites.price import Trained, Way, route_of, sent_bytes, step_seconds, timing_of
 from planner.cost.sites.routes import Route, key
 from planner.techniques.sync._family import SyncTiming
 
@@ -60,12 +60,12 @@ class _Run:
     def __init__(self, way: Way, trained: Trained, seed: int) -> None:
         self.way, self.trained = way, trained
         self.draw = np.random.default_rng(seed)
-        self.timing: SyncTiming = way.sync.timing(way.steps, trained.model.num_layers, way.delay)
+        self.timing: SyncTiming = timing_of(way, trained)
         sites = [one for one in trained.profile.sites for _ in range(one.replicas)]
         self.names = [one.name for one in sites]
-        self.means = np.array([trained.seconds[one.name] for one in sites])
+        self.means = np.array([step_seconds(way, trained)[one.name] for one in sites])
         self.deviations = np.array([one.deviation for one in sites])
-        self.whole = float(trained.model.params) * way.packed.sent_bytes
+        self.whole = sent_bytes(way, trained)
         packed = float(trained.model.params) * way.packed.how.pass_bytes
         self.packing = packed / trained.shards / trained.memory_rate
         self.links, self.route = _Links(), route_of(way, trained.profile)
@@ -82,11 +82,18 @@ class _Run:
         if steps <= 0:
             return
         means = self.means
-        if not self.way.sync.waits:
-            means = np.full_like(means, len(means) / np.sum(1.0 / means))
-        drawn = self.draw.standard_normal(len(means)) * np.sqrt(steps)
-        taken = np.maximum(0.0, means * (steps + self.deviations * drawn))
+        if self.way.sync.waits:
+            drawn = self.draw.standard_normal(len(means)) * np.sqrt(steps)
+            taken = np.maximum(0.0, means * (steps + self.deviations * drawn))
+        else:
+            taken = np.full_like(means, len(means) / np.sum(1.0 / means)) * steps
         self.now, self.worked = self.now + taken, self.worked + taken
+
+    def end_step(self) -> None:
+        """Let replicas that stop by the clock end the step that is under way, where steps vary."""
+        if not self.way.sync.waits:
+            left = (self.deviations > 0) * self.means * self.draw.random(len(self.means))
+            self.now, self.worked = self.now + left, self.worked + left
 
     def exchange(self, models: float) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
         """Start an exchange as soon as all have come, and return when each has its result."""
@@ -134,6 +141,7 @@ def play(way: Way, trained: Trained, periods: int, seed: int = 0) -> Played:
             done = max(done, due)
             run.now = np.maximum(run.now, ends)
         run.compute(period - done)
+        run.end_step()
         run.meet_others()
         pending = [
             (min(send.window, period), run.exchange(send.models))

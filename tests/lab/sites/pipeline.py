@@ -19,19 +19,32 @@ def play_stages(way: Way, trained: Trained) -> float:
     sites, route = trained.profile.sites, chain_route(trained.profile)
     beats = trained.micro_batches * trained.replicas
     rates = sum(one.replicas / trained.seconds[one.name] for one in sites)
-    work = trained.replicas / rates / beats
+    work = way.sync.work * trained.replicas / rates / beats
     size = min(ACTIVATION, way.packed.sent_bytes)
     nbytes = float(boundary_bytes(trained.tokens, float(trained.model.hidden), size)) / beats
     occupied = max(hop.share * nbytes / hop.rate for hop in route.hops)
-    return _played(len(sites), beats, work, occupied, route.latency)
+    return _played(paths(len(sites), beats, way.sync.work), work, occupied, route.latency)
 
 
-def _played(stages: int, beats: int, work: float, occupied: float, latency: float) -> float:
-    """Play all passes; a place is a stage in one direction, and the last stage's two follow one another."""
-    places = [*range(stages), *reversed(range(stages))]
-    spans = [FORWARD * work] * stages + [BACKWARD * work] * stages
+def paths(stages: int, beats: int, share: float) -> list[tuple[int, ...]]:
+    """Return the stages that each micro-batch visits: the first, and of the others in turn its share.
+
+    A stage that fewer visit has fewer accelerators, so that all take as long for what comes to them.
+    """
+    visited = max(1, round(share * stages))
+    others = [number % max(1, stages - 1) for number in range(beats)]
+    return [
+        tuple(sorted({0, *(1 + (first + turn) % (stages - 1) for turn in range(visited - 1))}))
+        for first in others
+    ]
+
+
+def _played(ways: list[tuple[int, ...]], work: float, occupied: float, latency: float) -> float:
+    """Play all passes; a turn is a stage in one direction, and the last stage's two follow one another."""
+    stages, beats = 1 + max(map(max, ways)), len(ways)
+    visits = [sum(stage in way for way in ways) / beats for stage in range(stages)]
     waiting: list[list[tuple[int, int, int]]] = [[] for _ in range(stages)]
-    free, links = [0.0] * stages, [0.0] * (2 * stages)
+    free, links = [0.0] * stages, dict[tuple[int, int], float]()
     events: list[tuple[float, int, int]] = [(0.0, beat, 0) for beat in range(beats)]
     heapq.heapify(events)
     now = 0.0
@@ -40,16 +53,19 @@ def _played(stages: int, beats: int, work: float, occupied: float, latency: floa
         while events and events[0][0] <= now:
             _, beat, turn = heapq.heappop(events)
             if turn >= 0:
-                heapq.heappush(waiting[places[turn]], (-turn, beat, turn))
+                places = (*ways[beat], *reversed(ways[beat]))
+                heapq.heappush(waiting[places[turn]], (turn - len(places), beat, turn))
         for stage in range(stages):
             if free[stage] <= now and waiting[stage]:
                 _, beat, turn = heapq.heappop(waiting[stage])
-                end = free[stage] = now + spans[turn]
+                places = (*ways[beat], *reversed(ways[beat]))
+                part = FORWARD if turn < len(ways[beat]) else BACKWARD
+                end = free[stage] = now + part * work / visits[stage]
                 heapq.heappush(events, (end, beat, -1))
                 if turn + 1 < len(places):
-                    crosses = places[turn + 1] != stage
-                    if crosses:
-                        links[turn] = max(links[turn], end) + occupied
-                    arrives = links[turn] + latency if crosses else end
+                    other = places[turn + 1]
+                    if other != stage:
+                        links[stage, other] = max(links.get((stage, other), 0.0), end) + occupied
+                    arrives = links[stage, other] + latency if other != stage else end
                     heapq.heappush(events, (arrives, beat, turn + 1))
     return max(now, *free)

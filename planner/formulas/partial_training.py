@@ -1,4 +1,4 @@
-"""Training of parts of a model: stages that a micro-batch skips, experts that a node does not train."""
+"""Training of parts of a model: stages that are skipped, experts of other nodes, no gradients at all."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def frozen_expert_bytes(params: Num, nodes: Num, trained_bytes: Num) -> Num:
     References
     ----------
     .. [1] J. Zhang et al., "Pretraining A Large Language Model using Distributed GPUs: A Memory-Efficient
-       Decentralized Paradigm" (SPES).
+       Decentralized Paradigm," arXiv:2602.11543 (SPES).
 
     Examples
     --------
@@ -67,6 +67,36 @@ def frozen_expert_bytes(params: Num, nodes: Num, trained_bytes: Num) -> Num:
     9000.0
     """
     return params * trained_bytes * (1.0 - 1.0 / nodes)
+
+
+def own_experts_sent(dense: Num, routed: Num) -> Num:
+    r"""Share of an all-reduce of the whole model that is sent where each node trains its own experts.
+
+    The dense part is averaged; each expert goes once from the node that trained it to the others, half of
+    what an all-reduce of it sends.
+
+    .. math:: \frac{N_d + N_e / 2}{N_d + N_e}
+
+    Parameters
+    ----------
+    dense, routed : Num
+        Parameters outside routed experts :math:`N_d` and of them :math:`N_e`. [element]
+
+    Returns
+    -------
+    Num
+        Share. [-]
+
+    References
+    ----------
+    .. [1] J. Zhang et al., arXiv:2602.11543, 2026.
+
+    Examples
+    --------
+    >>> own_experts_sent(1.0, 3.0)
+    0.625
+    """
+    return (dense + routed / 2.0) / (dense + routed)
 
 
 def seeded_step_bytes(machines: Num, directions: Num) -> Num:

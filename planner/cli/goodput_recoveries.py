@@ -1,0 +1,48 @@
+"""``planner goodput PLAN --failures``: a saved plan with every way to go on after a failure."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from planner.cli.options import OutputOptions
+
+if TYPE_CHECKING:
+    from planner.cli.search_goodput import FailureOptions
+
+
+def goodput_recoveries(plan: Path, options: FailureOptions, unused: list[str], shown: OutputOptions) -> None:
+    """Rank the recoveries of a plan by the expected time of its steps.
+
+    Raises
+    ------
+    InputError
+        With every fault of the options.
+    Infeasible
+        If no recovery keeps it going.
+    """
+    from planner.cli.explain import priced, read_saved
+    from planner.cli.search_goodput import check_reckoned, conditions_of, emit_reckoned
+    from planner.question.reading import Reading
+    from planner.search.goodput import reckoned
+
+    reading = Reading()
+    for name in unused:
+        reading.fault(name, "with --failures or --recovery", "one of the two")
+    if options.storage is None:
+        reading.fault("--storage", "nothing", "the rate of the storage of checkpoints, such as 40GB/s")
+    known = conditions_of(options, reading)
+    saved = read_saved(plan)
+    if saved.job.workload.method != "full":
+        reading.fault(
+            "--failures", f"--method {saved.job.workload.method}", "--method full, whose state is counted"
+        )
+        reading.finish()
+    answer = priced(saved, plan)
+    found = reckoned(answer, known)
+    check_reckoned(found)
+    emit_reckoned(found, shown, (False, False))
+    if not answer.feasible:
+        raise typer.Exit(1)

@@ -1,0 +1,95 @@
+"""Launch files of a search over sites: a folder for each replica, or one for a job over all of them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Final
+
+import typer
+
+from planner.cli.options import JobOptions
+from planner.errors import UnsupportedPlan
+
+if TYPE_CHECKING:
+    from planner.question.launched import Launch
+    from planner.runtimes.torchtitan.semi_sync import SemiSync
+    from planner.search.sites.request import SitesRequest
+    from planner.search.sites.ways import Ranked, SitesResult
+
+TORCHFT: Final = "torchtitan"
+"""The runtime that trains replicas of their own at the sites, with torchft."""
+
+
+def write_sites(result: SitesResult, request: SitesRequest, job: JobOptions, launch: Launch) -> None:
+    """Write the launch files of the best way.
+
+    Raises
+    ------
+    UnsupportedPlan
+        If no runner is known for it, or the runner refuses it.
+    """
+    best = result.ranked[0]
+    if best.refused:
+        raise UnsupportedPlan(f"{best.sync.name}: {'; '.join(best.refused)}")
+    if best.steps:
+        _write_job(best, request, job, launch)
+    elif request.runtime.name != TORCHFT:
+        raise UnsupportedPlan(
+            f"files of replicas at several sites are not written for {request.runtime.name}"
+        )
+    else:
+        _write_replicas(best, request, job, launch)
+
+
+def _write_replicas(best: Ranked, request: SitesRequest, job: JobOptions, launch: Launch) -> None:
+    """Write a folder of files for each replica, which torchft keeps together."""
+    from planner.question.launch import wanted_target, write_files
+    from planner.report.plan_file import Names
+    from planner.runtimes.torchtitan.semi_sync import semi_sync_runtime
+
+    replica = 0
+    for site in request.profile.sites:
+        answer = best.plans[site.name]
+        for number in range(site.replicas):
+            folder = site.name if site.replicas == 1 else f"{site.name}-{number}"
+            runtime = semi_sync_runtime(answer.runtime, semi_sync_of(best, request, replica))
+            place = replace(launch, out=launch.out / folder)
+            wanted = replace(wanted_target(place, answer.runtime), runtime=runtime)
+            names = Names(job.model, site.cluster, None, request.memory_limit)
+            typer.echo(write_files(replace(answer, runtime=runtime), names, wanted, place), err=True)
+            replica += 1
+
+
+def _write_job(best: Ranked, request: SitesRequest, job: JobOptions, launch: Launch) -> None:
+    """Write the files of one job whose islands are the sites."""
+    from planner.inputs.load_hardware import load_hardware
+    from planner.question.launch import wanted_target, write_files
+    from planner.report.plan_file import Names
+    from planner.search.sites.joint import islands_yaml, on_cluster
+
+    text = islands_yaml(request.profile, request.clusters, Path((job.hardware or [""])[0]).parent)
+    with TemporaryDirectory() as folder:
+        file = Path(folder) / "hardware.yaml"
+        file.write_text(text, encoding="utf-8")
+        answer = on_cluster(next(iter(best.plans.values())), load_hardware(str(file)))
+        names = Names(job.model, str(file), None, request.memory_limit)
+        typer.echo(write_files(answer, names, wanted_target(launch, answer.runtime), launch), err=True)
+
+
+def semi_sync_of(best: Ranked, request: SitesRequest, replica: int) -> SemiSync:
+    """Return a way in torchft's words, for one replica."""
+    from planner.runtimes.torchtitan.semi_sync import SemiSync
+
+    way, timing = best.price.way, best.price.timing
+    return SemiSync(
+        method=way.sync.runners[request.runtime.name],
+        steps=way.steps,
+        fragments=timing.fragments,
+        delay=timing.delay,
+        quantize=bool(way.packed.how.runners[request.runtime.name]),
+        replicas=request.profile.replicas,
+        replica=replica,
+        exchange=sum(best.price.exchanges),
+    )

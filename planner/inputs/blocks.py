@@ -1,0 +1,272 @@
+"""Parts of a model's layers: mixers, feed-forwards, and the block that joins one of each."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final, Literal
+
+from pydantic import Field, model_validator
+
+from planner.formulas import transformer
+from planner.formulas.zero_experts import mean_picks
+from planner.inputs.mixers.gated_delta import GatedDelta
+from planner.inputs.mixers.indexer import Indexer
+from planner.inputs.mixers.kimi_delta import KimiDelta
+from planner.inputs.mixers.lightning import Lightning
+from planner.inputs.mixers.mamba2 import Mamba2
+from planner.inputs.record import Count, Flag, Positive, Record
+from planner.inputs.recurrent import RecurrentMixer
+
+
+class Attention(Record):
+    """Multi-head or grouped-query attention, over the whole sequence or a window of it.
+
+    A ``window`` slides with the query, unless ``chunked``: then the sequence is cut into windows, each a
+    causal sequence of its own. ``output_gate``: queries come with a gate as wide, by whose sigmoid the result
+    is multiplied. Without ``causal`` each sees all keys, those after it too.
+    """
+
+    kind: Literal["attention"] = "attention"
+    heads: Positive
+    kv_heads: Positive
+    head_dim: Positive
+    v_head_dim: Positive | None = None
+    window: Positive | None = None
+    chunked: Flag = False
+    causal: Flag = True
+    qkv_bias: Flag = False
+    output_bias: Flag = False
+    qk_norm: Literal["none", "head", "full"] = "none"
+    sinks: Flag = False
+    rotary: Flag = True
+    output_gate: Flag = False
+
+    @property
+    def reach(self) -> int | None:
+        """Keys that a query attends to at most, where not to the whole sequence. [-]"""
+        return self.window
+
+    @property
+    def core_widths(self) -> tuple[int, int]:
+        """Width of a query and of a value in the core. [element]"""
+        return self.head_dim, self.value_head_dim
+
+    @property
+    def gate_width(self) -> int:
+        """Width of the output gate, none where there is none. [element]"""
+        return self.output_gate * self.heads * self.value_head_dim
+
+    @property
+    def qk_head_dim(self) -> int:
+        """Width of one query or key head. [element]"""
+        return self.head_dim
+
+    @property
+    def value_head_dim(self) -> int:
+        """Width of one value head. [element]"""
+        return self.v_head_dim or self.head_dim
+
+    @property
+    def qkv_width(self) -> int:
+        """Width of queries, keys, values and gate together. [element]"""
+        keys = self.kv_heads * (self.head_dim + self.value_head_dim)
+        return self.heads * self.head_dim + keys + self.gate_width
+
+    def params(self, hidden: int) -> int:
+        """Parameters, biases and inner norms included. [element]"""
+        weights = transformer.attention_params(
+            hidden, self.heads, self.kv_heads, self.head_dim, self.value_head_dim
+        )
+        bias = self.qkv_bias * self.qkv_width + self.output_bias * hidden
+        norms = {"none": 0, "head": 2 * self.head_dim, "full": (self.heads + self.kv_heads) * self.head_dim}
+        gate = hidden * self.gate_width
+        return int(weights) + bias + norms[self.qk_norm] + self.sinks * self.heads + gate
+
+    @model_validator(mode="after")
+    def _check(self) -> Attention:
+        if self.heads % self.kv_heads:
+            raise ValueError(f"heads ({self.heads}) that kv_heads ({self.kv_heads}) divides")
+        if self.chunked and self.window is None:
+            raise ValueError("a window, the length of one chunk, where chunked is true")
+        return self
+
+
+class LatentAttention(Record):
+    """Multi-head latent attention: keys and values rebuilt from one low-rank stream."""
+
+    kind: Literal["latent"] = "latent"
+    heads: Positive
+    q_lora_rank: Count = 0
+    kv_lora_rank: Positive
+    qk_nope_head_dim: Positive
+    qk_rope_head_dim: Positive
+    v_head_dim: Positive
+    output_bias: Flag = False
+    indexer: Indexer | None = None
+
+    @property
+    def kv_heads(self) -> int:
+        """Key/value heads once rebuilt. [-]"""
+        return self.heads
+
+    @property
+    def qk_head_dim(self) -> int:
+        """Width of one query or key head. [element]"""
+        return self.qk_nope_head_dim + self.qk_rope_head_dim
+
+    @property
+    def value_head_dim(self) -> int:
+        """Width of one value head. [element]"""
+        return self.v_head_dim
+
+    @property
+    def window(self) -> None:
+        """Nothing: no window slides along the sequence."""
+        return
+
+    @property
+    def reach(self) -> int | None:
+        """Keys that a query attends to at most, where not to the whole sequence. [-]"""
+        return self.indexer.topk if self.indexer else None
+
+    @property
+    def core_widths(self) -> tuple[int, int]:
+        """Width of a query and of a value in the core: keys that are picked stay compressed. [element]"""
+        picked = (self.kv_lora_rank + self.qk_rope_head_dim, self.kv_lora_rank)
+        return picked if self.indexer else (self.qk_head_dim, self.value_head_dim)
+
+    def params(self, hidden: int) -> int:
+        """Parameters, inner norms and indexer included. [element]"""
+        picks = self.indexer.params(hidden, self.q_lora_rank) if self.indexer else 0
+        return (
+            picks
+            + int(
+                transformer.latent_attention_params(
+                    hidden,
+                    self.heads,
+                    self.q_lora_rank,
+                    self.kv_lora_rank,
+                    self.qk_nope_head_dim,
+                    self.qk_rope_head_dim,
+                    self.v_head_dim,
+                )
+            )
+            + (self.output_bias * hidden)
+        )
+
+
+class DenseFfn(Record):
+    """A feed-forward layer that every token passes."""
+
+    kind: Literal["dense"] = "dense"
+    inner: Positive
+    gated: Flag = True
+    bias: Flag = False
+
+    def params(self, hidden: int) -> int:
+        """Parameters. [element]"""
+        weights = int(transformer.ffn_params(hidden, self.inner, 3 if self.gated else 2))
+        return weights + self.bias * ((2 if self.gated else 1) * self.inner + hidden)
+
+    def active_params(self, hidden: int) -> int:
+        """Parameters that one token uses. [element]"""
+        return self.params(hidden)
+
+
+class Experts(Record):
+    """A mixture of experts: a router, routed experts, and shared experts that every token passes.
+
+    ``zero_experts`` give a token back. What those on a ``shortcut`` make is added after the next layer, and
+    messages run beside what lies between (LongCat-Flash, arXiv:2509.01322, sec. 2; ScMoE, arXiv:2404.05019).
+    """
+
+    kind: Literal["moe"] = "moe"
+    experts: Positive
+    topk: Positive
+    inner: Positive
+    gated: Flag = True
+    bias: Flag = False
+    shared_inner: Count = 0
+    shared_gate: Flag = False
+    router_bias: Flag = False
+    zero_experts: Count = 0
+    shortcut: Flag = False
+
+    @model_validator(mode="after")
+    def _check(self) -> Experts:
+        if self.topk > self.choices:
+            raise ValueError(f"topk ({self.topk}) of at most experts ({self.choices})")
+        return self
+
+    @property
+    def choices(self) -> int:
+        """Experts that the router picks among. [-]"""
+        return self.experts + self.zero_experts
+
+    @property
+    def picks(self) -> float:
+        """Experts that compute that a token passes in the mean: the router keeps all equally busy. [-]"""
+        return mean_picks(self.topk, self.experts, self.zero_experts)
+
+    def expert_params(self, hidden: int) -> int:
+        """Parameters of one routed expert. [element]"""
+        return DenseFfn(inner=self.inner, gated=self.gated, bias=self.bias).params(hidden)
+
+    def shared_params(self, hidden: int) -> int:
+        """Parameters of router and shared experts. [element]"""
+        shared = transformer.ffn_params(hidden, self.shared_inner, 3 if self.gated else 2)
+        return int(shared) + self.shared_gate * hidden + (hidden + self.router_bias) * self.choices
+
+    def params(self, hidden: int) -> int:
+        """Parameters. [element]"""
+        return self.experts * self.expert_params(hidden) + self.shared_params(hidden)
+
+    def active_params(self, hidden: int) -> int:
+        """Parameters that one token uses in the mean. [element]"""
+        return round(self.picks * self.expert_params(hidden)) + self.shared_params(hidden)
+
+
+Recurrent = GatedDelta | Mamba2 | KimiDelta | Lightning
+"""Mixers that pass a state along the sequence, each a file of `planner.inputs.mixers`."""
+
+Mixer = Annotated[Attention | LatentAttention | Recurrent, Field(discriminator="kind")]
+Ffn = Annotated[DenseFfn | Experts, Field(discriminator="kind")]
+
+MOST_NORMS: Final = 16
+"""Norms of a layer: known models have four at most, and each is priced by itself. [-]"""
+
+
+class Block(Record):
+    """One layer: a mixer and a feed-forward, or one of them alone, with the norms around them."""
+
+    mixer: Mixer | None = None
+    ffn: Ffn | None = None
+    norms: Annotated[Count, Field(le=MOST_NORMS)] = 2
+
+    @model_validator(mode="after")
+    def _check(self) -> Block:
+        if self.mixer is None and self.ffn is None:
+            raise ValueError("a mixer, a feed-forward (ffn), or both")
+        return self
+
+    @property
+    def attention(self) -> Attention | LatentAttention | None:
+        """The mixer, where it is attention over the sequence."""
+        return self.mixer if isinstance(self.mixer, Attention | LatentAttention) else None
+
+    @property
+    def recurrent(self) -> Recurrent | None:
+        """The mixer, where it passes a state along the sequence."""
+        return self.mixer if isinstance(self.mixer, RecurrentMixer) else None
+
+    def params(self, hidden: int, norm_width: int) -> int:
+        """Parameters; ``norm_width`` is those of one norm. [element]"""
+        fed = self.ffn.params(hidden) if self.ffn else 0
+        return self._mixed(hidden) + fed + self.norms * norm_width
+
+    def active_params(self, hidden: int, norm_width: int) -> int:
+        """Parameters that one token uses. [element]"""
+        fed = self.ffn.active_params(hidden) if self.ffn else 0
+        return self._mixed(hidden) + fed + self.norms * norm_width
+
+    def _mixed(self, hidden: int) -> int:
+        return self.mixer.params(hidden) if self.mixer else 0

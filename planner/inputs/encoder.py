@@ -1,0 +1,83 @@
+"""An encoder of images before a language model: what it looks at, its layers, and how it hands over."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any, Literal
+
+from pydantic import Field, field_validator, model_validator
+
+from planner.inputs.blocks import Block
+from planner.inputs.layers import BlockName, layer_faults, parse_layers
+from planner.inputs.record import Count, Flag, Positive, Record
+
+
+class Linear(Record):
+    """A product with a matrix of weights."""
+
+    inputs: Positive
+    outputs: Positive
+    bias: Flag = False
+
+    @property
+    def params(self) -> int:
+        """Weights and biases. [element]"""
+        return (self.inputs + self.bias) * self.outputs
+
+
+class Projector(Record):
+    """What makes tokens of the language model of an encoder's rows: a norm of some width, and products."""
+
+    linears: tuple[Linear, ...] = Field(min_length=1, max_length=8)
+    norm_params: Count = 0
+
+    @property
+    def params(self) -> int:
+        """Parameters. [element]"""
+        return self.norm_params + sum(one.params for one in self.linears)
+
+
+class Encoder(Record):
+    """Layers that see the patches of an image, all of them at once, before the language model's first layer.
+
+    ``stem`` is the product that makes a patch a row of ``hidden``; ``patches`` are those of an image as
+    training sees it, of which ``merge`` become one token. ``norms`` stand beside the layers; ``projectors``
+    are several where results of inner layers are handed over too.
+    """
+
+    name: str = Field(default="vision", min_length=1, max_length=200)
+    source: str = ""
+    hidden: Positive
+    norm: Literal["rmsnorm", "layernorm"] = "layernorm"
+    norm_bias: Flag = True
+    norms: Count = 0
+    blocks: dict[BlockName, Block]
+    layers: tuple[str, ...] = Field(min_length=1, max_length=1000)
+    stem: Linear
+    positions: Count = 0
+    patches: Positive
+    merge: Positive = 1
+    projectors: tuple[Projector, ...] = Field(min_length=1, max_length=16)
+
+    @field_validator("layers", mode="before")
+    @classmethod
+    def _layers(cls, raw: Any) -> Any:
+        return parse_layers(raw) if isinstance(raw, str) else raw
+
+    @model_validator(mode="after")
+    def _check(self) -> Encoder:
+        if faults := layer_faults(self.layers, "", self.blocks):
+            raise ValueError("; ".join(faults))
+        return self
+
+    @property
+    def norm_params(self) -> int:
+        """Parameters of one norm. [element]"""
+        return self.hidden * (2 if self.norm_bias else 1)
+
+    @cached_property
+    def params(self) -> int:
+        """Parameters, those of the projectors among them. [element]"""
+        layers = sum(self.blocks[name].params(self.hidden, self.norm_params) for name in self.layers)
+        ends = self.stem.params + self.positions * self.hidden + self.norms * self.norm_params
+        return layers + ends + sum(one.params for one in self.projectors)

@@ -1,0 +1,65 @@
+"""What ways over sites cost in learning, and how many replicas pay, for people."""
+
+from __future__ import annotations
+
+from planner.formulas.learning_laws import inner_steps_perplexity
+from planner.report.page import counted, significant
+from planner.search.sites.rank import batch_cost, twice_the_replicas
+from planner.search.sites.request import SitesRequest
+from planner.search.sites.ways import Ranked, SitesResult
+from planner.techniques.sync._family import best_batch_tokens
+from planner.units import percent
+
+
+def costs(result: SitesResult, verbose: bool) -> list[str]:
+    """Say what each way costs in learning, with its source; of the first alone where little is told."""
+    told: dict[str, str] = {}
+    for one in (*result.ranked, *result.others) if verbose else result.ranked[:1]:
+        if not one.sync.exact:
+            told.setdefault(one.sync.name, f"{one.sync.name}: {one.sync.costs}.")
+        packed = one.price.way.packed.how
+        if packed.name != "none":
+            told.setdefault(packed.name, f"{packed.name}: {packed.penalty}.")
+    told |= _more_steps(result.ranked[0])
+    return [f"Cost in learning: {' '.join(told.values())}"] if told else []
+
+
+def _more_steps(lead: Ranked) -> dict[str, str]:
+    """Say what more inner steps than the laws had may cost, which no compute above counts."""
+    steps = lead.price.way.steps
+    worse = float(inner_steps_perplexity(float(steps))) - 1.0
+    if lead.sync.penalty.kind != "law" or not lead.sync.inner or worse <= 0:
+        return {}
+    seen = "as at 150 M, not counted (arXiv:2311.08105)"
+    return {"steps": f"H {steps}: perplexity {percent(worse)} above H 50, {seen}."}
+
+
+def batch_lines(result: SitesResult, request: SitesRequest, lead: Ranked) -> list[str]:
+    """Say how the batch compares with the critical one, and how many replicas that bears."""
+    critical, here = result.critical_tokens, lead.step_tokens
+    most = int(critical // (here / request.profile.replicas))
+    seen = "" if 85e6 <= request.model.params <= 1.2e9 else "; seen from 85 M to 1.2 B"
+    return [
+        f"Critical batch: {significant(critical / 1e6, 3)} M tokens, {counted(most, 'such replica')}; more "
+        f"stop paying: {significant(here / 1e6, 3)} M cost {percent(batch_cost(here, critical) - 1, 0)} more "
+        f"tokens (arXiv:2410.21676{seen})."
+    ]
+
+
+def twice(result: SitesResult, request: SitesRequest, lead: Ranked) -> list[str]:
+    """Say what as many replicas again would save."""
+    share = twice_the_replicas(lead, request, result.critical_tokens)
+    if share is None:
+        return []
+    return [
+        f"Twice the replicas would take {significant(share, 2)} of the time to one loss, {lead.sync.name}."
+    ]
+
+
+def best_batch(request: SitesRequest) -> list[str]:
+    """Say at which batch DiLoCo learned best."""
+    best = best_batch_tokens(float(request.model.params), request.profile.replicas)
+    return [
+        f"DiLoCo learned best at {significant(best / 1e6, 3)} M tokens over all replicas, on 20 tokens a "
+        "parameter (arXiv:2503.09799, sec. 4.3; seen to 2.4 B)."
+    ]

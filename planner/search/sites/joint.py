@@ -1,0 +1,216 @@
+"""One job over all sites: the sites as islands of one cluster, its pipeline's stages at them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from planner.cost.case import case_of
+from planner.cost.communication import message_bytes
+from planner.cost.estimate import Estimate
+from planner.cost.played import wire_tiers
+from planner.cost.price import price
+from planner.cost.sites.price import SyncPrice, Way
+from planner.cost.sites.routes import Route, chain_order, chain_route, ring_route
+from planner.inputs.hardware import HardwareProfile
+from planner.inputs.links import Islands
+from planner.inputs.record import Sourced
+from planner.inputs.sites import SitesProfile
+from planner.rules import divisors
+from planner.search.optimise import SearchResult, search
+from planner.search.request import SearchRequest
+from planner.search.sites.request import SitesRequest
+from planner.techniques.sync._family import Axis
+
+REFINED = 2
+"""Numbers of stages whose uneven splits are searched. [-]"""
+
+MOST_STAGES = 16
+"""Stages of a site up to which they are searched. [-]"""
+
+
+def refused_joint(request: SitesRequest) -> tuple[str, ...]:
+    """Return why the sites are no islands of one cluster; empty where they are."""
+    return tuple(_refusals(request))
+
+
+def _refusals(request: SitesRequest) -> Iterator[str]:
+    kinds = {request.clusters[one.name].name for one in request.profile.sites}
+    if len(kinds) > 1:
+        yield f"one job takes one kind of accelerator, and sites have {', '.join(sorted(kinds))}"
+    if len({one.gpus for one in request.profile.sites}) > 1:
+        yield "one job has as many accelerators at each site"
+    per_node = next(iter(request.clusters.values())).pool.gpus_per_node
+    if any(one.gpus % per_node for one in request.profile.sites):
+        yield f"one job takes whole nodes of {per_node}"
+
+
+def joint_cluster(profile: SitesProfile, clusters: Mapping[str, HardwareProfile]) -> HardwareProfile:
+    """Return the sites as islands of one cluster, in the order of the path whose narrowest link is widest."""
+    first, route = chain_order(profile)[0], chain_route(profile)
+    rate = min(hop.rate for hop in route.hops)
+    cluster = clusters[first]
+    islands = Islands(
+        gpus=next(one.gpus for one in profile.sites if one.name == first),
+        bandwidth=Sourced(rate, f"{rate:.6g} B/s", profile.name, "user"),
+        latency=Sourced(route.latency, f"{route.latency:.6g} s", profile.name, "user"),
+    )
+    pool = cluster.pool.model_copy(update={"islands": islands, "gpus": None})
+    return cluster.model_copy(update={"name": profile.name, "pools": (pool,)})
+
+
+def islands_yaml(profile: SitesProfile, clusters: Mapping[str, HardwareProfile], folder: Path) -> str:
+    """Return the file of the sites as islands of one cluster; ``folder`` is that of the file of sites."""
+    islands = joint_cluster(profile, clusters).pool.islands
+    site = next(one for one in profile.sites if one.name == chain_order(profile)[0])
+    beside = folder / site.cluster
+    own = site.cluster.endswith((".yaml", ".yml")) and beside.is_file()
+    lines = [
+        f"name: {profile.name}",
+        f"base: {beside.resolve() if own else site.cluster}",
+        *([f"price: {site.price.text}"] if site.price is not None else []),
+    ]
+    if islands is not None:
+        rate, latency = f"{float(islands.bandwidth):.9g} B/s", f"{float(islands.latency):.9g} s"
+        lines.append(f"islands: {{gpus: {islands.gpus}, bandwidth: {rate}, latency: {latency}}}")
+    return "\n".join(lines) + "\n"
+
+
+def on_cluster(known: Estimate, cluster: HardwareProfile) -> Estimate:
+    """Return the same plan priced on another cluster.
+
+    Raises
+    ------
+    UnsupportedPlan
+        If it has no price there.
+    """
+    answer = price(known.plan, replace(known.job, hardware=cluster), known.runtime)
+    if not isinstance(answer, Estimate):
+        raise answer.error()
+    return answer
+
+
+def stage_counts(request: SitesRequest, axis: Axis) -> list[int]:
+    """Return the stages that are tried: one where data parallelism crosses, else as many at each site.
+
+    Ranks of one job have stages outermost, so that with several it is they that cross.
+    """
+    if axis == "data":
+        return [1] if request.fixed.get("pp") in (None, 1) else []
+    sites, gpus = len(request.profile.sites), request.profile.gpus
+    most = min(request.model.num_layers, sites * MOST_STAGES)
+    pinned = request.fixed.get("pp")
+    tried = [int(str(pinned))] if pinned is not None else divisors(gpus)
+    return [stages for stages in tried if stages % sites == 0 and stages <= most and gpus % stages == 0]
+
+
+def best_joint(request: SitesRequest, axis: Axis) -> tuple[Estimate | None, int]:
+    """Return the fastest plan of one job that an axis spreads over the sites, and how many were priced.
+
+    More stages are tried as long as the best even split gets faster; the other splits of the best two are
+    then searched too, since several stages at a site let those beside the link have fewer layers.
+    """
+    tried: dict[int, SearchResult] = {}
+    for count in stage_counts(request, axis):
+        tried[count] = _search(request, count, uniform=True)
+        steps = [result.plans[0].step for result in tried.values() if result.plans]
+        if len(steps) > 1 and steps[-1] > steps[-2]:
+            break
+    fitting = sorted((one for one in tried if tried[one].plans), key=lambda one: tried[one].plans[0].step)
+    whole = [_search(request, count, uniform=False) for count in fitting[:REFINED]]
+    plans = [plan for result in (*tried.values(), *whole) for plan in result.plans]
+    searched = sum(result.valid for result in (*tried.values(), *whole))
+    return min(plans, key=lambda one: one.step, default=None), searched
+
+
+def _search(request: SitesRequest, stages: int, uniform: bool) -> SearchResult:
+    """Search the plans of so many stages over the sites."""
+    return search(
+        SearchRequest(
+            model=request.model,
+            clusters=(joint_cluster(request.profile, request.clusters),),
+            gpu_counts=(request.profile.gpus,),
+            workload=request.workload,
+            runtimes=(request.runtime,),
+            fixed={**request.fixed, "pp": stages},
+            top=1,
+            memory_limit=request.memory_limit,
+            oom_risk=request.oom_risk,
+            settings=request.settings,
+            uniform=uniform,
+        )
+    )
+
+
+def widened(inside: Mapping[str, Estimate], request: SitesRequest) -> Estimate | None:
+    """Return the plan of a replica as that of one job over the sites; None where it is none or does not fit.
+
+    It is the plan for links so fast that they do not matter.
+    """
+    some = next(iter(inside.values()))
+    if some.plan.pp > 1:
+        return None
+    plan = replace(some.plan, dp=some.plan.dp * request.profile.replicas)
+    job = replace(
+        some.job,
+        hardware=joint_cluster(request.profile, request.clusters),
+        gpus=request.profile.gpus,
+        workload=request.workload,
+    )
+    answer = price(plan, job, some.runtime, request.memory_limit)
+    return answer if isinstance(answer, Estimate) and answer.feasible else None
+
+
+def at_links(known: Estimate, profile: SitesProfile, clusters: Mapping[str, HardwareProfile]) -> float:
+    """Return the time of the same plan's step where the links are those of a profile. [s]"""
+    return on_cluster(known, joint_cluster(profile, clusters)).step
+
+
+def unlinked(known: Estimate) -> float:
+    """Return the time of the same plan's step were the network of a site between all of them. [s]"""
+    cluster = known.job.hardware
+    pool = cluster.pool.model_copy(update={"islands": None})
+    return on_cluster(known, cluster.model_copy(update={"pools": (pool,)})).step
+
+
+def joint_price(known: Estimate, way: Way, profile: SitesProfile, inside: float) -> SyncPrice:
+    """Return what a priced job over the sites sends and waits for.
+
+    ``inside`` is the time of a step of replicas inside the sites: what trains is that, or the same plan with
+    the network of a site between all where it takes less. [s]
+    """
+    route, once, sent = _ring_sent(known, profile) if known.plan.pp == 1 else _chain_sent(known, profile)
+    alone = min(inside, unlinked(known))
+    return SyncPrice(
+        way=way,
+        timing=way.sync.timing(way.steps, known.job.model.num_layers, way.delay),
+        compute=alone,
+        exchanges=(route.seconds(once),),
+        period=known.step,
+        utilisation=min(1.0, alone / known.step),
+        peak=route.peak(sent),
+        mean={pair: amount / known.step for pair, amount in route.sent(sent).items()},
+        device_bytes=0.0,
+        host_bytes=0.0,
+    )
+
+
+def _ring_sent(known: Estimate, profile: SitesProfile) -> tuple[Route, float, float]:
+    """Return the ring of gradients, what goes at once, and in a step: all of them, once. [byte]"""
+    gradients = float(known.job.model.params) * case_of(known.plan, known.job, known.runtime).reduce_bytes
+    return ring_route(profile, sums=True), gradients, gradients
+
+
+def _chain_sent(known: Estimate, profile: SitesProfile) -> tuple[Route, float, float]:
+    """Return the path of stages, the message of a micro-batch, and what a step sends each way. [byte]
+
+    A message goes over each link once in each direction for each crossing of the pipeline, from all ranks of
+    the stage that sends.
+    """
+    case, plan = case_of(known.plan, known.job, known.runtime), known.plan
+    tokens = plan.micro_batch * case.workload.seq_len / plan.cp
+    whole = float(message_bytes(case, plan, tokens) * known.job.gpus / plan.pp)
+    crossings = sum(place == len(case.tiers) - 1 for place in wire_tiers(plan, case))
+    each = crossings / (len(profile.sites) - 1) * whole
+    return chain_route(profile), whole, each * float(plan.num_microbatches)

@@ -1,0 +1,204 @@
+"""Models with an encoder of images: import, price, memory, rules, and what no file can say."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from planner.cost.attention_core import mean_keys
+from planner.cost.case import case_of
+from planner.cost.estimate import Estimate, estimate
+from planner.cost.flops import encoder_flops, job_flops
+from planner.cost.kinds import unmeasured_kinds
+from planner.cost.legal import encoder_rules
+from planner.errors import InputError, UnsupportedPlan
+from planner.inputs.hf_config import model_from_config
+from planner.inputs.load import load_model
+from planner.inputs.load_hardware import load_hardware
+from planner.inputs.workload import Workload
+from planner.launchers import Card, Target, launch_files, launchers
+from planner.plan import Plan
+from planner.rules import violations
+from planner.runtimes import runtimes
+from planner.runtimes._family import Job
+from planner.search.optimise import search
+from planner.search.request import SearchRequest
+
+MEGATRON = runtimes()["megatron-lm"]
+SILU = {"hidden_act": "silu"}
+LARGE = SILU | {
+    "hidden_size": 8192, "intermediate_size": 29568, "num_hidden_layers": 80, "num_attention_heads": 64,
+    "num_key_value_heads": 8, "vocab_size": 152064,
+}  # fmt: skip
+FACTS: dict[str, tuple[dict[str, Any], dict[str, Any], int]] = {
+    "qwen2_vl": (LARGE | {"model_type": "qwen2_vl_text"}, {"hidden_size": 3584}, 73_381_962_752),
+    "qwen2_5_vl": (LARGE | {"model_type": "qwen2_5_vl_text"}, {}, 75_789_228_800),
+    "qwen3_vl": (
+        SILU
+        | {
+            "model_type": "qwen3_vl_text", "hidden_size": 4096, "intermediate_size": 22016,
+            "num_hidden_layers": 32, "num_attention_heads": 32, "num_key_value_heads": 32, "head_dim": 128,
+            "vocab_size": 151936,
+        },
+        {"out_hidden_size": 3584},
+        12_616_410_352,
+    ),
+    "llava": (
+        SILU
+        | {
+            "model_type": "llama", "hidden_size": 4096, "intermediate_size": 11008, "num_hidden_layers": 32,
+            "num_attention_heads": 32, "vocab_size": 32000,
+        },
+        {"model_type": "clip_vision_model"},
+        7_062_902_784,
+    ),
+    "gemma3": (
+        {
+            "model_type": "gemma3_text", "hidden_size": 2304, "intermediate_size": 9216,
+            "num_hidden_layers": 26, "num_attention_heads": 8, "num_key_value_heads": 4, "head_dim": 256,
+            "vocab_size": 262208,
+        },
+        {
+            "model_type": "siglip_vision_model", "vision_use_head": False, "hidden_size": 768,
+            "num_attention_heads": 12, "intermediate_size": 3072, "num_hidden_layers": 12,
+            "image_size": 224, "patch_size": 16,
+        },
+        2_716_225_792,
+    ),
+}  # fmt: skip
+"""Text and vision configs, and the parameters of the classes of transformers 5.23 on meta tensors, without
+the pooling head of SigLIP, which Gemma 3 does not have."""
+
+
+def job(images: int = 1, freeze: bool = False, name: str = "qwen2.5-vl-7b", **work: Any) -> Job:
+    fields = {"seq_len": 4096, "global_batch": 64, "images": images, "freeze_encoder": freeze} | work
+    return Job(load_model(name), load_hardware("dgx-h100"), 16, Workload(**fields))
+
+
+PIPED = Plan(tp=2, pp=2, dp=4, num_microbatches=16, zero=1, zero_shards=4, sequence_parallel=True)
+FLAT = Plan(tp=2, dp=8, num_microbatches=8, zero=1, zero_shards=8, sequence_parallel=True)
+
+
+def priced(task: Job, plan: Plan = FLAT) -> Estimate:
+    return estimate(plan, task, MEGATRON)
+
+
+@pytest.mark.parametrize("kind", FACTS)
+def test_an_imported_encoder_has_the_parameters_of_the_authors_code(kind: str) -> None:
+    text, vision, params = FACTS[kind]
+    raw = {"model_type": kind, "text_config": text, "vision_config": vision}
+    if kind == "gemma3":
+        raw |= {"tie_word_embeddings": True}
+    found = model_from_config(raw | {"tie_word_embeddings": kind == "gemma3"}, "config.json", kind)
+    assert found.model.params == params
+    assert found.model.encoder is not None
+    assert not any("left out" in note for note in found.notes)
+
+
+def test_the_zoo_model_has_the_parameters_of_its_class() -> None:
+    """Transformers 5.23, Qwen2_5_VLForConditionalGeneration on meta tensors."""
+    model = load_model("Qwen/Qwen2.5-VL-7B-Instruct")
+    assert (model.params, model.encoder_params) == (8_292_166_656, 676_550_144)
+
+
+def test_what_is_not_expressed_is_left_out_and_told() -> None:
+    text, _, _ = FACTS["gemma3"]
+    raw = {"model_type": "gemma3", "text_config": text, "vision_config": {}, "tie_word_embeddings": True}
+    found = model_from_config(raw, "config.json", "x")
+    assert found.model.encoder is None
+    assert any("left out" in note for note in found.notes)
+
+
+def test_a_broken_encoder_is_a_fault_at_its_key() -> None:
+    text, vision, _ = FACTS["qwen3_vl"]
+    raw = {"model_type": "qwen3_vl", "text_config": text, "vision_config": vision | {"depth": "x"}}
+    with pytest.raises(InputError, match=r"vision_config\.depth"):
+        model_from_config(raw | {"tie_word_embeddings": False}, "config.json", "x")
+
+
+def test_an_encoder_sees_all_keys_and_a_decoder_half() -> None:
+    assert mean_keys(1024.0, None, False, causal=False) == 1024.0
+    assert mean_keys(4096.0, None, False, 1024.0, causal=False) == 1024.0
+    assert mean_keys(1024.0, 64, True, causal=False) == 64.0
+    assert mean_keys(1024.0, None, False) == 512.0
+
+
+def test_flops_of_an_encoder_are_those_of_its_products_and_scores() -> None:
+    """By hand from Qwen2.5-VL's code: 32 layers, of which 4 see 1,024 patches and 28 windows of 64."""
+    hidden, inner, patches, images = 1280, 3420, 1024, 64
+    layer = 4 * hidden * hidden + 3 * hidden * inner
+    products = 32 * layer + 1176 * hidden
+    scores = 2 * hidden * (4 * 1024 + 28 * 64)
+    merger = 5120 * 5120 + 5120 * 3584
+    total = 6 * images * (patches * (products + scores) + patches / 4 * merger)
+    assert encoder_flops(job()) == pytest.approx(total, rel=1e-12)
+    assert encoder_flops(job(freeze=True)) == pytest.approx(total / 3, rel=1e-12)
+    assert encoder_flops(job(images=3)) == pytest.approx(3 * total, rel=1e-12)
+    assert job_flops(job()) - encoder_flops(job()) == pytest.approx(job_flops(job(name="qwen2.5-7b")))
+
+
+def test_an_encoder_takes_time_and_memory_on_the_first_stage_alone() -> None:
+    alone, one, many = (priced(task, PIPED) for task in (job(name="qwen2.5-7b"), job(), job(images=8)))
+    assert alone.step <= one.step < many.step
+    assert one.stages[1].total == alone.stages[1].total
+    assert alone.stages[0].total < one.stages[0].total < many.stages[0].total
+    weights = one.stages[0].weights - alone.stages[0].weights
+    encoder = load_model("qwen2.5-vl-7b").encoder_params
+    assert encoder < weights < 2 * encoder, "layers over two tensor ranks, stem and projector whole on each"
+
+
+def test_a_frozen_encoder_costs_forward_alone_and_keeps_nothing() -> None:
+    alone, trained, frozen = (priced(task) for task in (job(name="qwen2.5-7b"), job(8), job(8, True)))
+    share = (frozen.step - alone.step) / (trained.step - alone.step)
+    assert 0.25 < share < 0.45
+    assert frozen.stages[0].activations == pytest.approx(alone.stages[0].activations)
+    assert frozen.stages[0].optimizer == alone.stages[0].optimizer
+    assert frozen.stages[0].gradients == alone.stages[0].gradients
+    assert trained.stages[0].optimizer > alone.stages[0].optimizer
+
+
+def test_activations_of_an_encoder_wait_for_every_micro_batch_in_flight() -> None:
+    def kept(passes: float) -> float:
+        task = job(8, global_batch=int(passes * 4))
+        bare = job(name="qwen2.5-7b", global_batch=int(passes * 4))
+        plan = replace(PIPED, num_microbatches=passes)
+        return priced(task, plan).stages[0].activations - priced(bare, plan).stages[0].activations
+
+    assert kept(16.0) == pytest.approx(2 * kept(1.0), rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("changes", "rule"),
+    [
+        ({"tp": 1.0, "cp": 2.0, "zero_shards": 16.0}, "encoder-sees-whole-images"),
+        ({"schedule": "dualpipe-v", "pp": 2.0, "dp": 4.0, "vpp": 2.0, "zero_shards": 4.0}, None),
+        ({"schedule": "dualpipe", "pp": 2.0, "dp": 4.0, "zero_shards": 4.0}, "encoder-on-one-stage"),
+    ],
+)
+def test_rules_of_an_encoder(changes: dict[str, Any], rule: str | None) -> None:
+    plan = replace(FLAT, **changes)
+    names = {fault.rule for fault in violations(encoder_rules(plan, case_of(plan, job(), MEGATRON)))}
+    assert names == ({rule} if rule else set())
+
+
+def test_no_files_are_written_for_an_encoder_and_its_price_is_unproven() -> None:
+    target = Target(MEGATRON, launchers()["torchrun"], MEGATRON.versions[0])
+    with pytest.raises(UnsupportedPlan, match="without the encoder"):
+        launch_files(FLAT, job(), target, Card())
+    assert "an encoder of images" in unmeasured_kinds(FLAT, job(), MEGATRON)
+    assert "an encoder of images" not in unmeasured_kinds(FLAT, job(name="qwen2.5-7b"), MEGATRON)
+
+
+def test_a_search_gives_the_stage_of_a_heavy_encoder_fewer_layers() -> None:
+    task = job(images=16)
+    request = SearchRequest(
+        task.model, (task.hardware,), (16,), task.workload, (MEGATRON,), top=1,
+        fixed={"tp": 2, "pp": 2, "vpp": 1, "micro_batch": 1, "zero": 1},
+    )  # fmt: skip
+    best = search(request).plans[0].plan
+    assert best.stage_layers is not None
+    assert best.stage_layers[0] < best.stage_layers[1]
+    even = estimate(replace(best, stage_layers=(14, 14)), task, MEGATRON)
+    assert search(request).plans[0].step < even.step

@@ -11,6 +11,7 @@ from planner.runtimes._family import Job, Runtime
 from planner.search.legality import Choices
 from planner.techniques.context import CONTEXT_METHODS
 from planner.techniques.offload import HOSTED, OFFLOADS
+from planner.techniques.offload._family import read_offload
 
 DEGREE_NAMES = ("tp", "pp", "vpp", "cp", "ep", "etp", "dp", "micro_batch")
 """Degrees that a user may fix."""
@@ -46,7 +47,9 @@ def choices_of(runtime: Runtime, fixed: Mapping[str, Any], job: Job | None = Non
         value = fixed.get(name)
         return offered if value is None else (value,)
 
-    offload = either("offload", tuple(name for name in runtime.offloads if OFFLOADS[name].searched))
+    offload = either(
+        "offload", tuple(name for name in runtime.offloads if read_offload(OFFLOADS, name).searched)
+    )
     asked = OFFLOADS.get(offload[0]) if len(offload) == 1 else None
     if asked is not None and asked.counted and job is not None:
         offload = hosted_names(job.model)

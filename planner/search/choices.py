@@ -47,8 +47,9 @@ def choices_of(runtime: Runtime, fixed: Mapping[str, Any], job: Job | None = Non
         value = fixed.get(name)
         return offered if value is None else (value,)
 
-    tried = (name for name in runtime.offloads if read_offload(OFFLOADS, name).searched)
-    offload = either("offload", tuple(tried))
+    offload = either(
+        "offload", tuple(name for name in runtime.offloads if read_offload(OFFLOADS, name).searched)
+    )
     asked = OFFLOADS.get(offload[0]) if len(offload) == 1 else None
     if asked is not None and asked.counted and job is not None:
         offload = hosted_names(job.model)

@@ -21,7 +21,7 @@ COLUMNS = ("name", "forward", "backward", "weights", "kept", "after")
 """Columns of a CSV; ``after`` has sources and their bytes, as ``conv1=2 MB; pool=1 MB``."""
 
 
-class Layer(Record):
+class GraphLayer(Record):
     """One layer: its times and bytes for one micro-batch, and the layers that it reads.
 
     ``weights`` is all that stays whatever the micro-batches: weights, gradients, optimizer states. ``kept``
@@ -46,7 +46,7 @@ class LayerGraph(Record):
     """All layers, each after those that it reads."""
 
     format: Literal["planner/graph/1"] = "planner/graph/1"
-    layers: Annotated[tuple[Layer, ...], Field(min_length=1, max_length=MOST_LAYERS)]
+    layers: Annotated[tuple[GraphLayer, ...], Field(min_length=1, max_length=MOST_LAYERS)]
 
     def results(self) -> list[tuple[int, float, tuple[int, ...]]]:
         """Return of each result that is read its layer, its bytes, and the layers that read it."""
@@ -90,9 +90,9 @@ def load_graph(path: Path) -> LayerGraph:
     return LayerGraph(layers=tuple(_ordered(found.layers, path)))
 
 
-def _ordered(layers: tuple[Layer, ...], path: Path) -> list[Layer]:
+def _ordered(layers: tuple[GraphLayer, ...], path: Path) -> list[GraphLayer]:
     """Return the layers in the file's order where it is one, each as early as what it reads allows."""
-    done: dict[str, Layer] = {}
+    done: dict[str, GraphLayer] = {}
     left = list(layers)
     while left:
         ready = next((layer for layer in left if set(layer.after) <= set(done)), None)

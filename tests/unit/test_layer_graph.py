@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 
 from planner.errors import Infeasible, InputError
-from planner.inputs.layer_graph import Layer, LayerGraph, load_graph
+from planner.inputs.layer_graph import GraphLayer, LayerGraph, load_graph
 from planner.inputs.record import Sourced
 from planner.search.graph.cut import best_cut, ordered_cut
 from planner.search.graph.problem import CutProblem, border_bytes, cut_stages, slowest
 from tests.cli.command import planner
 
 
-def layer(name: str, seconds: float, weights: float, kept: float, after: dict[str, float]) -> Layer:
-    return Layer(
+def layer(name: str, seconds: float, weights: float, kept: float, after: dict[str, float]) -> GraphLayer:
+    return GraphLayer(
         name=name, forward=Sourced(seconds / 3), backward=Sourced(2 * seconds / 3), weights=Sourced(weights),
         kept=Sourced(kept), after={source: Sourced(nbytes) for source, nbytes in after.items()},
     )  # fmt: skip
@@ -26,7 +26,7 @@ def layer(name: str, seconds: float, weights: float, kept: float, after: dict[st
 
 def random_graph(seed: int, layers: int) -> LayerGraph:
     dice = np.random.default_rng(seed)
-    made: list[Layer] = []
+    made: list[GraphLayer] = []
     for place in range(layers):
         earlier = [one.name for one in made if dice.uniform() < 2.0 / layers]
         reads = {name: float(dice.integers(1, 9)) for name in earlier}

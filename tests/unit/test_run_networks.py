@@ -186,7 +186,7 @@ def test_a_layout_is_taken_only_where_it_is_said(
     [
         ({"model": "Nemotron-H 8B"}, "state-space layers"),
         ({"model": "Kimi-Linear-48B"}, "linear attention"),
-        ({"model": "DeepSeek-V3.2"}, "an indexer that picks the keys"),
+        ({"model": "GLM-5.2"}, "an indexer that picks the keys"),
         ({"model": "flan-t5-xxl"}, "an encoder"),
         ({"model": "Llama-3_3-Nemotron-Super-49B-v1"}, "a block of its own for each layer"),
         ({"notes": "hybrid-override-pattern=M-M*"}, "state-space layers"),

@@ -56,6 +56,6 @@ def test_the_best_size_at_any_speed_is_among_those_in_reach() -> None:
             share = law.best_size(1e24 * reached) / law.best_size(1e24)
             assert SMALLEST < share < LARGEST
     near = [one.params / 70e9 for one in within_reach(WIDTHS, llama_size, 70e9)]
-    assert len(near) == 5
+    assert len(near) == 6
     assert SMALLEST < min(near) < max(near) < LARGEST
     assert [one.name for one in within_reach(WIDTHS, llama_size, 1e6)] == ["llama-0.384b"]

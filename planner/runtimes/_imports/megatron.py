@@ -37,6 +37,11 @@ TE_LOSS: Final = (
 )
 """Megatron-LM core_v0.19.0, megatron/training/arguments.py, ``validate_args``; not in core_v0.18.0."""
 
+BY_LENGTH: Final = (
+    "--hybrid-context-parallel: the lengths that it serves are in the data; --seq-lens says them, and "
+    "--max-tokens-per-rank what --max-seqlen-per-dp-cp-rank says"
+)
+
 ATTENTION: Final = {"unfused": "unfused", "local": "unfused", "flash": "flash-2"}
 FLASH: Final = (
     "--attention-backend flash: priced as FlashAttention-2, the release that NVIDIA's containers hold; with "
@@ -69,6 +74,7 @@ WITHOUT_EFFECT: Final = re.compile(
     r"|use-flash-attn|use-precision-aware-optimizer|moe-flex-dispatcher-backend|moe-enable-deepep|sequence-parallel"
     r"|no-position-embedding|apply-layernorm-1p|decoupled-.*|empty-unused-memory-level|tiktoken-pattern"
     r"|no-mmap-bin-files|logging-level|no-check-for-nan-in-loss-and-grad|record-memory-history|deepspeed-.*"
+    r"|max-seqlen-per-dp-cp-rank|dataloader-inter-document-masking"
     r"|moe-paged-stash.*|moe-expert-rank-capacity-factor|moe-pad-experts-for-cuda-graph-inference|te-rng-tracker"
     r"|cuda-graph-warmup-steps|calculate-per-token-loss|enable-experimental|result-rejected-tracker-filename"
     r")"
@@ -267,6 +273,7 @@ def _kernels(sheet: Sheet, sharded: bool) -> None:
     if on["static_experts"] and _is_one(sheet.values.get("--moe-expert-capacity-factor")):
         sheet.seen.add("--moe-expert-capacity-factor")
     sheet.changes += [f"{name}=true" for name, wanted in on.items() if wanted]
+    sheet.notes += [BY_LENGTH] if on["dynamic_context"] else []
     if sheet.has("--fp8-output-proj"):
         sheet.changes.append("low_bit_head=mxfp8")
     if sheet.has("--tp-comm-overlap") and sheet.has("--sequence-parallel"):

@@ -12,6 +12,7 @@ from typing import Final
 import numpy as np
 
 from planner.errors import UnsupportedPlan
+from planner.inputs.model import LatentAttention
 from planner.plan import Plan
 from planner.rules import Mask, Rule
 from planner.runtimes._family import Job, Runtime
@@ -94,6 +95,9 @@ def choice_rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
         return rules
     if not traits.kernels.fused_weight_gradient:
         rules.append(_apart_rule(plan))
+    latent = any(isinstance(one, LatentAttention) for one in job.model.attentions)
+    if latent and not traits.kernels.fused_rope:
+        rules.append(LATENT_ROPE)
     if job.workload.precision == "fp16":
         rules.append(_half_gradients_rule(job, traits))
     if traits.low_bit.weights == "alone" and job.workload.precision not in SIXTEEN_BIT_AT_REST:
@@ -130,6 +134,18 @@ def release_rules(plan: Plan, job: Job, runtime: Runtime, plain: Traits) -> list
 
 def _since(trait: str) -> str:
     return GRAPHS_SINCE if trait == "graphed" else SWITCHES[trait].since
+
+
+LATENT_ROPE: Final = Rule(
+    "latent-attention-rotates-apart",
+    False,
+    lambda: (
+        "fused_rope false with latent attention",
+        "nothing: its rotation is never fused in these files, and is priced as it was measured",
+        "--set fused_rope=true",
+    ),
+)
+"""Megatron-Bridge's bridges of DeepSeek and Kimi set apply_rope_fusion to False, for all recipes."""
 
 
 def _apart_rule(plan: Plan) -> Rule:

@@ -9,7 +9,6 @@ from typing import Final
 
 import numpy as np
 
-from planner.inputs.model import LatentAttention
 from planner.plan import Plan
 from planner.rules import Mask
 from planner.runtimes._idle import Idle, TrainingTask
@@ -46,10 +45,6 @@ def _no_tensor_ranks(plan: Plan) -> Mask:
     return np.less_equal(plan.tp, 1)
 
 
-def _latent(plan: Plan, job: TrainingTask) -> bool:
-    return any(isinstance(block.mixer, LatentAttention) for block in job.model.blocks.values())
-
-
 IDLE: Final = (
     Idle("dispatcher", "all-to-all", _dense, NO_EXPERTS, moot=_sends_no_token),
     Idle("overlaps_experts", False, _dense, NO_EXPERTS, moot=_experts_whole),
@@ -70,7 +65,5 @@ IDLE: Final = (
         "messages of tensor parallelism overlap under sequence parallelism alone",
         moot=_no_tensor_ranks,
     ),
-    # Bridges of DeepSeek-V2, V3 and Kimi set apply_rope_fusion to False; MLA has it for YaRN alone.
-    Idle("fused_rope", False, _latent, "latent attention rotates by kernels of its own"),
 )
 """Traits, what runs in their place, and why."""

@@ -233,7 +233,7 @@ def disk_step_seconds(params: Num, nbytes: Num, ranks_per_host: Num, disk_read: 
 
     Examples
     --------
-    >>> disk_step_seconds(1e9, 16.0, 8, 32e9, 16e9)
+    >>> round(disk_step_seconds(1e9, 16.0, 8, 32e9, 16e9), 9)
     12.0
     """
     return params * nbytes * ranks_per_host * (1.0 / disk_read + 1.0 / disk_write)

@@ -7,8 +7,9 @@ from collections.abc import Callable
 
 from planner.plan import Plan
 from planner.runtimes._family import Job, Runtime
+from planner.runtimes._idle import in_effect
 from planner.runtimes._settings import NO_CHANGES, Changes
-from planner.runtimes.megatron_lm.choices import in_effect
+from planner.runtimes.megatron_lm.idle import IDLE
 from tests.validate.megatron.expected import as_set, wanted
 from tests.validate.megatron.plans import broken, illegal_plans
 from tests.validate.megatron.runner import Verdict
@@ -51,7 +52,7 @@ def differences(
 ) -> dict[str, object]:
     """Return what the runner derived otherwise than plan and traits say: (plan, runner)."""
     found = verdict.derived
-    asked = in_effect(plan, job, changes)
+    asked = in_effect(IDLE, plan, job, changes)
     said = {name: value for name, value in wanted(job, plan).items() if name not in without} | as_set(asked)
     return {name: (value, found.get(name)) for name, value in said.items() if found.get(name) != value}
 

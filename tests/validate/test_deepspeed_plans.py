@@ -48,8 +48,15 @@ UNSEEN = {
 """Rules whose breach the config cannot say, or that bind when the model is built."""
 
 
+NO_DISK = "This op had not been implemented on CPU backend"
+"""Where its engine cannot be built without a GPU: reading and writing of disks."""
+
+
 def test_legal_plans_are_taken_as_meant(tmp_path: Path) -> None:
     verdicts = judged(ENTRY, "check_deepspeed.py", legal=True, folder=tmp_path)
+    unbuilt = [one for one in verdicts if NO_DISK in one.answer.get("refused", "")]
+    assert all("nvme" in one.case.plan.offload for one in unbuilt)
+    verdicts = [one for one in verdicts if one not in unbuilt]
     assert refusals(verdicts) == []
     for verdict in verdicts:
         derived, plan = verdict.answer["derived"], verdict.case.plan
@@ -62,7 +69,7 @@ def test_legal_plans_are_taken_as_meant(tmp_path: Path) -> None:
         assert derived.get("pipe", 1) == plan.pp
         assert derived.get("ep", 1) == plan.ep
         assert derived["ranks_of_batch"] == plan.dp * plan.tp
-        assert (derived["offload"] == "cpu") == (plan.offload == "optimizer")
+        assert (derived["offload"] == "cpu") == (plan.offload in ("optimizer", "weights"))
         if plan.pp > 1:
             assert derived["stage_params"] == stage_params(plan, verdict.case.job.model)
         if "engine" in derived:

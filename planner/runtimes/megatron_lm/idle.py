@@ -21,6 +21,10 @@ def _dense(plan: Plan, job: TrainingTask) -> bool:
     return not job.model.expert_kinds
 
 
+def _alike(plan: Plan, job: TrainingTask) -> bool:
+    return job.workload.seq_lens is None
+
+
 def _in_no_mxfp8(plan: Plan, job: TrainingTask) -> bool:
     return job.workload.precision != "mxfp8"
 
@@ -50,6 +54,7 @@ IDLE: Final = (
     Idle("overlaps_experts", False, _dense, NO_EXPERTS, moot=_experts_whole),
     Idle("static_experts", False, _dense, NO_EXPERTS),
     Idle("graphed", "", _dense, NO_EXPERTS, only="router"),
+    Idle("context_by_length", False, _alike, "all sequences are equally long"),
     Idle("low_bit_head", "", _in_no_mxfp8, "the precision is not mxfp8"),
     Idle(
         "low_bit_weights",

@@ -8,7 +8,6 @@ from pathlib import Path
 
 from planner.errors import InputError, Problem, nearest
 from planner.inputs.build import build
-from planner.inputs.hf_config import read_hf_config
 from planner.inputs.model import ModelSpec
 from planner.inputs.yaml_file import read_yaml
 
@@ -92,6 +91,8 @@ def load_model(text: str) -> ModelSpec:
     """
     path, name = model_file(text)
     if path.is_dir() or path.suffix == ".json":
+        from planner.inputs.hf_config import read_hf_config
+
         return read_hf_config(path, name).model
     return build(ModelSpec, read_yaml(path), str(path))
 

@@ -288,7 +288,8 @@ class Runtime:
         """
         if self.release and self.release not in self.versions:
             return []
-        return left_out(self.idle, plan, job, self.traits.value_of)
+        known = _concerned(self)
+        return left_out(known, plan, job, self.traits.value_of) if known else []
 
     def as_run(self, plan: Plan, job: Job) -> Runtime:
         """Return it with the traits that a plan, or each of a batch, runs."""
@@ -305,6 +306,12 @@ class Runtime:
         """Return its validity rules for a plan or a batch of plans, beside the structural ones."""
         makers, own = (self.pass_rules, self.own_rules, self.setting_rules), self.as_run(plan, job)
         return [rule for maker in makers for rule in maker(plan, job, own)]
+
+
+@remembered(most=4096)
+def _concerned(runtime: Runtime) -> tuple[Idle, ...]:
+    """Return the traits of a runtime that have values which some plans leave out."""
+    return tuple(one for one in runtime.idle if one.concerns(runtime.traits.value_of(one.trait)))
 
 
 @remembered(most=4096)

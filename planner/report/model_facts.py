@@ -77,6 +77,7 @@ def part_rows(model: ModelSpec) -> list[Row]:
         "routed experts": 0,
     }
     parts |= {"router and shared experts": 0, "norms of blocks": 0, "head and last norm": model.head_params}
+    parts |= {"encoder and projectors": model.encoder_params}
     for name, layers in model.layer_counts.items():
         block = model.blocks[name]
         mixer = "linear layers" if block.recurrent else "attention"

@@ -31,7 +31,7 @@ COMPUTE_PARTS: Final = {
     "casts": "products: casts to low precision",
     "accumulation": "products: adding up gradients, adapters",
     "attention": "attention beyond its products at the peak",
-    "grouped": "experts' products below the peak",
+    "grouped": "products of experts or an encoder, below the peak",
     "memory_bound": "norms, activations, residuals, loss",
     "host": "waiting for the host to launch",
     "recompute": "recompute",
@@ -135,6 +135,8 @@ def operator_parts(op: Operator, shape: Product | None, case: Case) -> Parts:
         return {"memory_bound": whole}
     core = op.module == "core_attn"
     passes = 3.0 if core or case.method.trains_base else 2.0
+    if not float(op.backward):
+        passes = 1.0
     useful = passes * float(op.flops) / case.peak_rate
     return {"useful": useful, "attention" if core else "grouped": whole - useful}
 

@@ -20,6 +20,8 @@ from planner.inputs.load_hardware import load_hardware
 from planner.inputs.workload import Workload
 from planner.launchers import Card, Target, launch_files, launchers
 from planner.plan import Plan
+from planner.report.model_facts import part_rows
+from planner.report.waterfall import Anatomy, waterfall
 from planner.rules import violations
 from planner.runtimes import runtimes
 from planner.runtimes._family import Job
@@ -181,6 +183,17 @@ def test_rules_of_an_encoder(changes: dict[str, Any], rule: str | None) -> None:
     plan = replace(FLAT, **changes)
     names = {fault.rule for fault in violations(encoder_rules(plan, case_of(plan, job(), MEGATRON)))}
     assert names == ({rule} if rule else set())
+
+
+def test_what_is_told_of_a_model_and_a_step_adds_up_with_an_encoder() -> None:
+    """A frozen encoder's products run once: counted three times they were more than their own seconds."""
+    model = load_model("qwen2.5-vl-7b")
+    assert sum(row["params"] for row in part_rows(model)) == model.params
+    for task in (job(8), job(8, freeze=True)):
+        answer = priced(task)
+        parts = {part.name: part.seconds for part in waterfall(Anatomy(answer))}
+        assert sum(parts.values()) == pytest.approx(answer.step)
+        assert parts["grouped"] > 0.0
 
 
 def test_no_files_are_written_for_an_encoder_and_its_price_is_unproven() -> None:

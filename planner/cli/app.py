@@ -10,7 +10,10 @@ import signal
 import sys
 from typing import Final
 
+from planner.cli.commands import run
 from planner.cli.variables import DEBUG
+from planner.errors import PlannerError
+from planner.printable import printable
 
 INTERNAL: Final = 70
 INTERRUPTED: Final = 130
@@ -27,8 +30,6 @@ def main() -> None:
             stream.reconfigure(errors="replace")
     try:
         try:
-            from planner.cli.commands import run
-
             _silence_warnings()
             run(ended)
         finally:
@@ -69,8 +70,6 @@ def _silence_warnings() -> None:
 
 def ended(error: BaseException) -> int:
     """Tell the user in one message why the command ended, and return the exit code."""
-    from planner.errors import PlannerError
-
     if isinstance(error, PlannerError):
         sys.stderr.write(message(error))
         return error.exit_code
@@ -97,8 +96,6 @@ def ended(error: BaseException) -> int:
 
 def message(error: Exception) -> str:
     """Return the text for standard error: one fault a line, counted where there are several."""
-    from planner.printable import printable
-
     lines = printable(str(error)).splitlines() or [type(error).__name__]
     if len(lines) == 1:
         return f"error: {lines[0]}\n"

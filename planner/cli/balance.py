@@ -7,10 +7,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from planner.cli.options import Format, OutputOptions, spread
+from planner.cli.output import emit_document, emit_page, emit_rows
+from planner.deferred import deferred
+from planner.question.reading import Reading
+from planner.report.page import Table, significant
+
+with deferred():
+    from planner.cost import mask_balance
+    from planner.formulas import ring_rounds
+    from planner.question import mask as question_mask
 
 if TYPE_CHECKING:
     from planner.cost.mask_balance import Balance
-    from planner.question.reading import Reading
     from planner.report.page import Page
 
 MOST_RANKS = 512
@@ -50,15 +58,11 @@ def balance(
     A ring's rounds wait for the busiest rank. Zigzag is right for dense causal attention, stripes for sparse
     patterns. Queries are drawn evenly; keys are counted.
     """
-    from planner.cli.output import emit_document, emit_page, emit_rows
-    from planner.cost.mask_balance import balance as balanced
-    from planner.question.mask import read_mask
-    from planner.question.reading import Reading
     from planner.techniques.layouts import TOKEN_LAYOUTS
 
     reading = Reading()
     seq, ranks = reading.length("--seq-len", seq_len), reading.count("--cp", cp, least=2, most=MOST_RANKS)
-    known = reading.attempt(read_mask, mask)
+    known = reading.attempt(question_mask.read_mask, mask)
     times = read_times(reading, round_times)
     near = reading.count("--domain", domain) or 8
     if seq is not None and ranks is not None and seq % (2 * ranks):
@@ -70,7 +74,7 @@ def balance(
     if seq is None or ranks is None or known is None:
         raise AssertionError("a fault was not told")
     rows = [
-        _row(name, balanced(known, layout, seq, ranks), ranks, times, min(near, ranks))
+        _row(name, mask_balance.balance(known, layout, seq, ranks), ranks, times, min(near, ranks))
         for name, layout in TOKEN_LAYOUTS.items()
     ]
     if shown.output is Format.json:
@@ -94,23 +98,21 @@ def read_times(reading: Reading, text: str | None) -> tuple[float, ...]:
 
 def _row(name: str, found: Balance, ranks: int, times: tuple[float, ...], near: int) -> dict[str, Any]:
     """Return a layout's figures; times are those of rounds that wait for the busiest rank."""
-    from planner.formulas.ring_rounds import flat_ring_seconds, nested_ring_seconds
-
     row: dict[str, Any] = {
         "layout": name, "density": found.density, "busiest_rank": found.whole, "ring_rounds": found.ring,
     }  # fmt: skip
     if times:
         compute = times[0] * found.ring
-        row["one_ring_time"] = float(flat_ring_seconds(ranks, compute, times[1]))
+        row["one_ring_time"] = float(ring_rounds.flat_ring_seconds(ranks, compute, times[1]))
         if len(times) == 3:
-            row["nested_rings_time"] = float(nested_ring_seconds(ranks, near, compute, times[2], times[1]))
+            row["nested_rings_time"] = float(
+                ring_rounds.nested_ring_seconds(ranks, near, compute, times[2], times[1])
+            )
     return row
 
 
 def _page(rows: list[dict[str, Any]], seq: int, ranks: int, mask: str) -> Page:
     """Return the figures for people."""
-    from planner.report.page import Table, significant
-
     best = min(rows, key=lambda row: float(row["ring_rounds"]))
     head = (
         f"{mask} over {seq:,} tokens on {ranks} ranks, {rows[0]['density']:.1%} of causal attention: "

@@ -13,11 +13,25 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from planner.calibrate.benchmark.predictions import COLUMNS, PredictedRow, read_predictions
+from planner.cli.benchmark_text import as_page, as_rows
 from planner.cli.options import ForceOption, Format, FormatOption
+from planner.cli.output import emit_document, emit_page, emit_rows
+from planner.cli.printable import to_stderr
+from planner.deferred import deferred
+from planner.files import check_place, write_whole
+from planner.inputs.bounded import table_lines
+from planner.question.reading import Reading
+
+with deferred():
+    from planner.calibrate import constants, overlay
+    from planner.calibrate.benchmark import blind, own, score, truth
+    from planner.calibrate.runs import catalogue, defaults
+    from planner.calibrate.runs import table as runs_table
 
 if TYPE_CHECKING:
     from planner.calibrate.runs.defaults import Skip
-    from planner.calibrate.runs.table import Fault, Run
+    from planner.calibrate.runs.table import Run
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -46,13 +60,9 @@ class By(StrEnum):
 @app.command("rows")
 def rows_command(runs: RunsArgument, out: OutOption = None, force: ForceOption = False) -> None:
     """Write the rows of a run table without their results, in an order that says nothing about them."""
-    from planner.calibrate.benchmark.blind import blinded, cells
-    from planner.calibrate.runs.table import COLUMNS, Run
-    from planner.files import check_place
-
     check_place(out, force, "--out")
-    table = [row for row in _read(runs) if isinstance(row, Run)]
-    _write((cells(run) for run in blinded(table)), tuple(COLUMNS), out, force)
+    table = [row for row in _read(runs) if isinstance(row, runs_table.Run)]
+    _write((blind.cells(run) for run in blind.blinded(table)), tuple(runs_table.COLUMNS), out, force)
 
 
 @app.command("predict")
@@ -63,17 +73,10 @@ def predict_command(
     force: ForceOption = False,
 ) -> None:
     """Predict rows without results, as any predictor may: id, step_time_s, memory_gib, fits."""
-    from planner.calibrate.benchmark.own import own_predictions
-    from planner.calibrate.benchmark.predictions import COLUMNS
-    from planner.calibrate.constants import shipped_values
-    from planner.calibrate.overlay import predictions_of
-    from planner.calibrate.runs.catalogue import shipped_catalogue
-    from planner.files import check_place
-
     check_place(out, force, "--out")
     skipped: list[Skip] = []
-    price = predictions_of(shipped_values(), None)
-    found = own_predictions(_read(rows), shipped_catalogue(), price, by.value, skipped)
+    price = overlay.predictions_of(constants.shipped_values(), None)
+    found = own.own_predictions(_read(rows), catalogue.shipped_catalogue(), price, by.value, skipped)
     _tell_reasons(skipped)
     lines = (
         {"id": key, "step_time_s": said.step_s, "memory_gib": said.memory_gib, "fits": _switch(said.fits)}
@@ -95,15 +98,6 @@ def score_command(
 
     Several files are also compared on the rows that all of them time.
     """
-    from planner.calibrate.benchmark.predictions import PredictedRow, read_predictions
-    from planner.calibrate.benchmark.score import document
-    from planner.calibrate.benchmark.truth import truths
-    from planner.calibrate.runs.catalogue import shipped_catalogue
-    from planner.cli.benchmark_text import as_page, as_rows
-    from planner.cli.output import emit_document, emit_page, emit_rows
-    from planner.inputs.bounded import table_lines
-    from planner.question.reading import Reading
-
     reading, found = Reading(), dict[str, Mapping[str, PredictedRow]]()
 
     def read(path: Path) -> Mapping[str, PredictedRow]:
@@ -118,7 +112,7 @@ def score_command(
         found[name] = said if said is not None else {}
     reading.finish()
     untold: list[Skip] = []
-    answer = document(truths(_read(runs), shipped_catalogue(), untold), untold, found)
+    answer = score.document(truth.truths(_read(runs), catalogue.shipped_catalogue(), untold), untold, found)
     if output is Format.json:
         emit_document(answer)
     elif output is Format.csv:
@@ -131,30 +125,23 @@ def _switch(fits: bool | None) -> int | None:
     return None if fits is None else int(fits)
 
 
-def _read(path: Path) -> list[Run | Fault]:
+def _read(path: Path) -> list[Run | runs_table.Fault]:
     """Return the rows of a run table; columns that are not read and faulty rows are told."""
-    from planner.calibrate.runs.table import Fault, read_runs
-    from planner.cli.printable import to_stderr
-    from planner.inputs.bounded import table_lines
-
     name = "standard input" if str(path) == "-" else str(path)
     with table_lines(path) as lines:
-        table = read_runs(lines, name)
+        table = runs_table.read_runs(lines, name)
         rows = list(table.rows)
     for note in table.warnings:
         if "not read" in note:
             to_stderr(f"note: {note}")
     for row in rows:
-        if isinstance(row, Fault):
+        if isinstance(row, runs_table.Fault):
             to_stderr(f"note: {row.reason}")
     return rows
 
 
 def _tell_reasons(skipped: Iterable[Skip]) -> None:
-    from planner.calibrate.runs.defaults import without_row
-    from planner.cli.printable import to_stderr
-
-    reasons = Counter(without_row(skip.reason) for skip in skipped)
+    reasons = Counter(defaults.without_row(skip.reason) for skip in skipped)
     for reason, count in reasons.most_common(REASONS):
         to_stderr(f"note: {count} without a prediction: {reason}")
     if rest := sum(count for _, count in reasons.most_common()[REASONS:]):
@@ -164,8 +151,6 @@ def _tell_reasons(skipped: Iterable[Skip]) -> None:
 def _write(
     lines: Iterable[Mapping[str, object]], columns: tuple[str, ...], out: Path | None, force: bool
 ) -> None:
-    from planner.files import write_whole
-
     stream = io.StringIO()
     writer = csv.DictWriter(stream, columns, lineterminator="\n")
     writer.writeheader()

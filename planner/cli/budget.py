@@ -8,11 +8,21 @@ import typer
 
 from planner.cli import complete
 from planner.cli.options import Format, OutputOptions, Texts, Written, of_fields, spread
+from planner.cli.output import emit_document, emit_page, emit_rows
+from planner.cli.progress import Progress
+from planner.deferred import deferred
+from planner.errors import InputError
 from planner.fields import FIELDS
+from planner.question.reading import Reading
+
+with deferred():
+    from planner.cli import search
+    from planner.inputs import ladder, load
+    from planner.report import budget as report_budget
+    from planner.search import budget as search_budget
 
 if TYPE_CHECKING:
     from planner.inputs.model import ModelSpec
-    from planner.question.reading import Reading
     from planner.search.budget import Budget
     from planner.search.request import SearchRequest
     from planner.techniques.scaling_laws import ScalingLaw
@@ -70,23 +80,18 @@ def budget(
     The sizes of a family are searched one by one; the scaling law says which is best after the tokens that
     the budget trains. Exit code 1 means that no size fits.
     """  # fmt: skip
-    from planner.cli.output import emit_document, emit_page, emit_rows
-    from planner.cli.progress import Progress
-    from planner.report.budget import budget_document, budget_page, budget_rows
-    from planner.search.budget import sized
-
     asked = read_budget(
         cluster, models, {"--flops": flops, "--dollars": dollars, "--days": days}, family, law
     )
     request, sizes, spending, chosen, defaults = asked
     with Progress(shown.quiet, shown.verbose) as progress:
-        found = sized(request, sizes, spending, chosen, progress)
+        found = search_budget.sized(request, sizes, spending, chosen, progress)
     if shown.output is Format.json:
-        emit_document(budget_document(found))
+        emit_document(report_budget.budget_document(found))
     elif shown.output is Format.csv:
-        emit_rows(budget_rows(found), shown.output)
+        emit_rows(report_budget.budget_rows(found), shown.output)
     else:
-        emit_page(budget_page(found, {} if shown.quiet else defaults), shown.output)
+        emit_page(report_budget.budget_page(found, {} if shown.quiet else defaults), shown.output)
     if found.best is None:
         raise typer.Exit(1)
 
@@ -97,7 +102,7 @@ def read_budget(
     parts: dict[str, str | None],
     family: str | None,
     law: str,
-) -> tuple[SearchRequest, tuple[ModelSpec, ...], Budget, ScalingLaw, dict[str, Any]]:
+) -> tuple[SearchRequest, tuple[ModelSpec, ...], search_budget.Budget, ScalingLaw, dict[str, Any]]:
     """Return the search of one size, the sizes, what may be spent, the law, and the defaults taken.
 
     Raises
@@ -105,11 +110,6 @@ def read_budget(
     InputError
         With every fault of the options.
     """
-    from planner.cli.search import read
-    from planner.errors import InputError
-    from planner.inputs.ladder import LADDERS
-    from planner.question.reading import Reading
-    from planner.search.budget import Budget
     from planner.techniques.scaling_laws import SCALING_LAWS
 
     reading = Reading()
@@ -119,16 +119,16 @@ def read_budget(
     chosen = reading.named("--law", law, SCALING_LAWS)
     if models and family is not None:
         reading.fault("--family", "models of your own too", "one of the two")
-    reading.word("--family", family, tuple(LADDERS))
+    reading.word("--family", family, tuple(ladder.LADDERS))
     lead = (models or ["llama3-8b" if family != "gpt" else "gpt3-175b"])[0]
     try:
-        asked, request = read({**cluster.said, "model": lead, "top": 1, "uniform": True})
+        asked, request = search.read({**cluster.said, "model": lead, "top": 1, "uniform": True})
     except InputError as error:
         reading.problems += error.problems
     reading.finish()
     if chosen is None:
         raise AssertionError("a fault was not told")
-    spending = Budget(*amounts)
+    spending = search_budget.Budget(*amounts)
     check_budget(request, spending, reading)
     sizes = _sizes(models, family, request, spending, chosen, reading)
     reading.finish()
@@ -159,12 +159,10 @@ def _sizes(
     reading: Reading,
 ) -> tuple[ModelSpec, ...]:
     """Return the models to search: the user's own, or those of a family near what the peak would train."""
-    from planner.inputs.ladder import LADDERS, WIDTHS
-    from planner.inputs.load import load_model
-    from planner.search.budget import peak_budget, within_reach
-
     if models:
-        loaded = [reading.attempt(load_model, text) for text in models]
+        loaded = [reading.attempt(load.load_model, text) for text in models]
         return tuple(model for model in loaded if model is not None)
-    at_peak = law.best_size(peak_budget(request, spending))
-    return within_reach(WIDTHS, LADDERS[(family or "llama").strip().lower()], at_peak)
+    at_peak = law.best_size(search_budget.peak_budget(request, spending))
+    return search_budget.within_reach(
+        ladder.WIDTHS, ladder.LADDERS[(family or "llama").strip().lower()], at_peak
+    )

@@ -7,11 +7,22 @@ from typing import Annotated, Any
 
 import typer
 
+from planner.calibrate.runs.blanks import blanks_told
+from planner.cli.calibrate_text import page_of
 from planner.cli.options import ForceOption, Format, FormatOption, QuietOption, VerboseOption
 from planner.cli.output import emit_document, emit_page, emit_rows
 from planner.cli.progress import Progress
+from planner.deferred import deferred
 from planner.errors import InputError, Problem
 from planner.files import check_place, write_whole
+from planner.inputs.bounded import table_lines
+
+with deferred():
+    from planner.calibrate.runs import catalogue
+    from planner.calibrate.runs import table as runs_table
+    from planner.calibrate.sites import file, fit
+    from planner.calibrate.sites import runs as sites_runs
+    from planner.inputs import load_hardware
 
 
 def calibrate(
@@ -36,34 +47,25 @@ def calibrate(
     verbose: VerboseOption = False,
 ) -> None:
     """Fit what a cluster reaches to runs made on it, and write it as a profile for --hardware."""
-    from planner.calibrate.runs.blanks import blanks_told
-    from planner.calibrate.runs.catalogue import shipped_catalogue
-    from planner.calibrate.runs.table import read_runs
-    from planner.calibrate.sites.file import as_json, base_file, cluster_yaml
-    from planner.calibrate.sites.fit import fit_site
-    from planner.calibrate.sites.runs import site_runs
-    from planner.inputs.bounded import table_lines
-    from planner.inputs.load_hardware import load_hardware
-
-    profile = load_hardware(hardware, "--hardware")
+    profile = load_hardware.load_hardware(hardware, "--hardware")
     if len(profile.pools) > 1:
         raise InputError(Problem("--hardware", f"{len(profile.pools)} pools", "a cluster of one pool"))
     check_place(out, force, "--out")
     name = "standard input" if str(runs) == "-" else runs.name
     asked = [word.strip().lower() for word in factors.split(",") if word.strip()]
     with Progress(quiet, verbose) as progress, table_lines(runs) as lines:
-        table = read_runs(lines, name)
+        table = runs_table.read_runs(lines, name)
         for warning in table.warnings:
             progress.tell(f"note: {warning}")
         progress(0.0, f"pricing the runs of {name}")
-        site = site_runs(table.rows, shipped_catalogue(), profile)
+        site = sites_runs.site_runs(table.rows, catalogue.shipped_catalogue(), profile)
         if blanks := blanks_told(table.blanks):
             progress.tell(f"note: {name}: {blanks}")
         progress(0.0, f"fitting to {len(site.timed)} timed runs")
-        result = fit_site(site, profile, asked)
-    write_whole(out, cluster_yaml(base_file(hardware, profile), out.stem, result, name), force)
-    load_hardware(str(out), "--out")
-    document: Any = as_json(result, profile, name, str(out))
+        result = fit.fit_site(site, profile, asked)
+    write_whole(out, file.cluster_yaml(file.base_file(hardware, profile), out.stem, result, name), force)
+    load_hardware.load_hardware(str(out), "--out")
+    document: Any = file.as_json(result, profile, name, str(out))
     for text in document["warnings"]:
         progress.tell(f"warning: {text}")
     for skip in document["skipped"]:
@@ -77,6 +79,4 @@ def _answer(document: Any, output: Format) -> None:
     elif output is Format.csv:
         emit_rows(document["per_row"], output)
     else:
-        from planner.cli.calibrate_text import page_of
-
         emit_page(page_of(document), output)

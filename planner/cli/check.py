@@ -11,8 +11,17 @@ import typer
 from planner.cli.options import Format, FormatOption, QuietOption, VerboseOption
 from planner.cli.output import emit_document, emit_rows
 from planner.cli.progress import Progress
-from planner.errors import CheckFailed, InputError, Problem
+from planner.deferred import deferred
+from planner.errors import CheckFailed, InputError, Problem, UnsupportedPlan
+from planner.profile.device import open_device
+from planner.profile.health import check_free, check_works, uuid_of
+from planner.profile.nvml import open_driver
 from planner.units import GIB, show
+
+with deferred():
+    from planner.cli import plans
+    from planner.cost import price
+    from planner.profile import check as profile_check
 
 if TYPE_CHECKING:
     from planner.profile.check import Checked, Compared
@@ -45,20 +54,13 @@ def check(
     verbose: VerboseOption = False,
 ) -> None:
     """Run one rank's share of a plan's layers here, and say by how much its estimate should move."""
-    from planner.cli.plans import read_plan
-    from planner.cost.price import Unpriced, price
-    from planner.errors import UnsupportedPlan
     from planner.launchers._emit import refusal
-    from planner.profile.check import check_plan
-    from planner.profile.device import open_device
-    from planner.profile.health import check_free, check_works, uuid_of
-    from planner.profile.nvml import open_driver
 
     if not (math.isfinite(tolerance) and tolerance > 0):
         raise InputError(Problem("--tolerance", f"{tolerance:g}", "a share above 0, such as 0.1"))
-    saved = read_plan(plan)
-    priced = price(saved.plan, saved.job, saved.runtime, saved.names.memory_limit)
-    if isinstance(priced, Unpriced) or priced.violations:
+    saved = plans.read_plan(plan)
+    priced = price.price(saved.plan, saved.job, saved.runtime, saved.names.memory_limit)
+    if isinstance(priced, price.Unpriced) or priced.violations:
         raise UnsupportedPlan(refusal(saved.runtime, priced.violations))
     opened = open_device(device)
     notes = list(saved.notes)
@@ -66,7 +68,7 @@ def check(
         check_free(opened, open_driver(uuid_of(opened)))
         notes += check_works(opened)
     with Progress(quiet, verbose) as progress:
-        checked = check_plan(priced, opened, progress)
+        checked = profile_check.check_plan(priced, opened, progress)
     for note in (*notes, *checked.notes):
         progress.tell(f"note: {note}")
     answer(checked, opened.name, tolerance, output)

@@ -7,14 +7,29 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from planner.cli.cluster_change import cluster_change, present_jobs, read_change
 from planner.cli.options import Format, OutputOptions, spread
+from planner.cli.output import emit_document, emit_page, emit_rows
+from planner.cli.progress import Progress
+from planner.deferred import deferred
+from planner.errors import Infeasible
+from planner.question.reading import Reading
+from planner.search.fragments import crossings, pieces, small_moves
+from planner.search.shares import cost, equal_shares, planned, queue
+
+with deferred():
+    from planner.cli import tables
+    from planner.inputs import jobs as inputs_jobs
+    from planner.inputs import load, load_hardware
+    from planner.inputs import workload as inputs_workload
+    from planner.report import as_json
+    from planner.report import cluster as report_cluster
+    from planner.search import cluster_jobs, moving_shares, reconfigure
 
 if TYPE_CHECKING:
     from planner.inputs.hardware import HardwareProfile
     from planner.inputs.jobs import JobsFile, TrainingJob
     from planner.inputs.model import ModelSpec
-    from planner.inputs.workload import Workload
-    from planner.question.reading import Reading
     from planner.report.cluster import SharedCluster
     from planner.runtimes._family import Runtime
     from planner.search.cluster_jobs import Curve
@@ -62,23 +77,14 @@ def cluster(
     Each job's time on each share is that of the best plan of its own searches. Exit code 1 means that a job
     fits on no share.
     """
-    from planner.cli.cluster_change import cluster_change, present_jobs, read_change
-    from planner.cli.progress import Progress
-    from planner.errors import Infeasible
-    from planner.inputs.jobs import load_jobs
-    from planner.inputs.load_hardware import load_hardware
-    from planner.question.reading import Reading
-    from planner.search.cluster_jobs import curves_of
-    from planner.search.reconfigure import Times
-
     reading = Reading()
     goal = reading.word("--objective", objective, ("completion", "makespan", "fairness"))
     change = read_change(reading, lose, nodes_return, failures)
-    file = reading.attempt(load_jobs, jobs)
+    file = reading.attempt(inputs_jobs.load_jobs, jobs)
     reading.finish()
     if file is None or goal is None:
         raise AssertionError("a fault was not told")
-    profile = reading.attempt(load_hardware, file.hardware, f"{jobs}: hardware")
+    profile = reading.attempt(load_hardware.load_hardware, file.hardware, f"{jobs}: hardware")
     if profile is not None and file.gpus_per_node is not None:
         profile = reading.attempt(profile.with_node_size, file.gpus_per_node)
     if profile is not None and file.gpus > profile.pool.max_gpus:
@@ -90,13 +96,13 @@ def cluster(
     if profile is None:
         raise AssertionError("a fault was not told")
     with Progress(shown.quiet, shown.verbose) as progress:
-        curves = curves_of(file, profile, parts, progress)
+        curves = cluster_jobs.curves_of(file, profile, parts, progress)
         homeless = [curve.task.name for curve in curves if not curve.task.options]
         if homeless:
             raise Infeasible(f"no share of the cluster has a plan that fits for {', '.join(homeless)}")
         if change is not None:
             present = present_jobs(file, profile, curves, parts)
-            times = Times(float(change.failures.device_mtbf), float(file.restart or RESTART))
+            times = reconfigure.Times(float(change.failures.device_mtbf), float(file.restart or RESTART))
             cluster_change(file, present, change, times, profile.pool.gpus_per_node, shown)
             return
         progress(0.9, "sharing the cluster")
@@ -106,15 +112,10 @@ def cluster(
 
 def shared(
     file: JobsFile, profile: HardwareProfile, curves: list[Curve], aim: Objective, changing: bool
-) -> SharedCluster:
+) -> report_cluster.SharedCluster:
     """Return the shares of all jobs beside a queue, equal shares and shares that change."""
-    from planner.report.cluster import SharedCluster
-    from planner.search.fragments import crossings, pieces, small_moves
-    from planner.search.moving_shares import moving
-    from planner.search.shares import cost, equal_shares, planned, queue
-
     tasks, restart = [curve.task for curve in curves], float(file.restart or RESTART)
-    runs, moved = planned(tasks, file.gpus, aim), moving(tasks, file.gpus, aim, restart)
+    runs, moved = planned(tasks, file.gpus, aim), moving_shares.moving(tasks, file.gpus, aim, restart)
     if changing:
         runs = min(runs, moved, key=lambda one: cost(one, aim, file.gpus))
     baselines = {
@@ -126,22 +127,18 @@ def shared(
     domain = max(pool.gpus_per_node, int(pool.scaleup_domain))
     moves = small_moves(whole, file.gpus, pool.gpus_per_node)
     fragments = moves, crossings(whole, file.gpus, domain), domain
-    return SharedCluster(file, curves, runs, baselines, fragments, aim)
+    return report_cluster.SharedCluster(file, curves, runs, baselines, fragments, aim)
 
 
 def emit_shares(told: SharedCluster, shown: OutputOptions) -> None:
     """Write shares and times of all jobs, in the format asked for."""
-    from planner.cli.output import emit_document, emit_page, emit_rows
-    from planner.report.as_json import plain
-    from planner.report.cluster import cluster_document, cluster_page, run_record
-
     if shown.output is Format.json:
-        emit_document(cluster_document(told))
+        emit_document(report_cluster.cluster_document(told))
     elif shown.output is Format.csv:
-        rows = [plain(run_record(run, told)) for run in told.runs]
+        rows = [as_json.plain(report_cluster.run_record(run, told)) for run in told.runs]
         emit_rows([{name: row[name] for name in row if name != "plan"} for row in rows], shown.output)
     else:
-        emit_page(cluster_page(told), shown.output)
+        emit_page(report_cluster.cluster_page(told), shown.output)
 
 
 def as_objective(word: str) -> Objective:
@@ -151,14 +148,10 @@ def as_objective(word: str) -> Objective:
 
 def _parts(
     job: TrainingJob, kind: str, path: Path, reading: Reading
-) -> tuple[ModelSpec, Workload, Runtime] | None:
+) -> tuple[ModelSpec, inputs_workload.Workload, Runtime] | None:
     """Return model, workload and runtime of a job, or note what is wrong with them."""
-    from planner.calibrate.releases import named_runtime
-    from planner.inputs.load import load_model
-    from planner.inputs.workload import Workload
-
-    model = reading.attempt(load_model, job.model)
-    workload = Workload(**job.workload.model_dump())
+    model = reading.attempt(load.load_model, job.model)
+    workload = inputs_workload.Workload(**job.workload.model_dump())
     label = f"{path}: jobs.{job.name}.runtime"
-    runtime = reading.attempt(named_runtime, job.runtime, kind, workload.precision, label=label)
+    runtime = reading.attempt(tables.named_runtime, job.runtime, kind, workload.precision, label=label)
     return None if model is None or runtime is None else (model, workload, runtime)

@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from planner.cli.options import Format, OutputOptions
+from planner.cli.output import emit_document, emit_page, emit_rows
+from planner.deferred import deferred
+from planner.errors import Infeasible, InputError, Problem
+
+with deferred():
+    from planner.cli import tables
+    from planner.cost import flops as cost_flops
+    from planner.inputs import failures as inputs_failures
+    from planner.report import reconfigure as report_reconfigure
+    from planner.search import reconfigure
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,8 +46,6 @@ def read_change(
     reading: Reading, lose: str | None, back: str | None, failures: str | None
 ) -> NodeChange | None:
     """Return the change that is asked for, None where none is; faults are noted."""
-    from planner.inputs.failures import load_failures
-
     fewer, more = reading.count("--lose", lose), reading.count("--nodes-return", back)
     if lose is not None and back is not None:
         reading.fault("--nodes-return", "--lose too", "one of the two")
@@ -45,30 +53,24 @@ def read_change(
         if failures is not None:
             reading.fault("--failures", "no --lose and no --nodes-return", "one of the two")
         return None
-    profile = reading.attempt(load_failures, failures or "llama3", "--failures")
+    profile = reading.attempt(inputs_failures.load_failures, failures or "llama3", "--failures")
     return None if profile is None else NodeChange(fewer or 0, more or 0, profile)
 
 
 def present_jobs(
     file: JobsFile, profile: HardwareProfile, curves: Sequence[Curve], parts: Parts
-) -> list[PresentJob]:
+) -> list[reconfigure.PresentJob]:
     """Return the jobs with their useful work each second on each share, and the shares that they have."""
-    from dataclasses import replace
-
-    from planner.cost.flops import job_flops
-    from planner.runtimes._family import Job
-    from planner.search.reconfigure import LONG, PresentJob, best_shares
-
     found = []
     for curve in curves:
         model, work, runtime = parts[curve.task.name]
-        job = Job(runtime.trained(model), profile, 1, work)
+        job = tables.Job(runtime.trained(model), profile, 1, work)
         steps = curve.job.tokens / work.tokens_per_step
-        flops = float(job_flops(job, True)) * steps * curve.task.weight
+        flops = float(cost_flops.job_flops(job, True)) * steps * curve.task.weight
         rates = tuple((count, flops / seconds) for count, seconds in curve.task.options)
-        found.append(PresentJob(curve.task.name, rates, curve.job.has or 0))
+        found.append(reconfigure.PresentJob(curve.task.name, rates, curve.job.has or 0))
     if not any(one.has for one in found):
-        shares = best_shares(found, file.gpus, LONG, 0.0)
+        shares = reconfigure.best_shares(found, file.gpus, reconfigure.LONG, 0.0)
         found = [replace(one, has=share) for one, share in zip(found, shares, strict=True)]
     return found
 
@@ -90,11 +92,6 @@ def cluster_change(
     Infeasible
         If no job has as many accelerators as are lost.
     """
-    from planner.cli.output import emit_document, emit_page, emit_rows
-    from planner.errors import Infeasible, InputError, Problem
-    from planner.report.reconfigure import ChangedCluster, case_record, change_document, change_page
-    from planner.search.reconfigure import after_loss, after_return
-
     lost = asked.lost * per_node
     gpus = file.gpus - lost + asked.more * per_node
     if gpus < 1:
@@ -102,16 +99,20 @@ def cluster_change(
         raise InputError(
             Problem("--lose", str(asked.lost), f"at most {most} of the cluster's nodes", str(most))
         )
-    cases = after_loss(jobs, lost, gpus, times) if lost else [after_return(jobs, gpus, times)]
+    cases = (
+        reconfigure.after_loss(jobs, lost, gpus, times)
+        if lost
+        else [reconfigure.after_return(jobs, gpus, times)]
+    )
     if not cases:
         raise Infeasible(f"no job has {lost} accelerators to lose")
-    told = ChangedCluster(jobs, cases, gpus, file.gpus, times)
+    told = report_reconfigure.ChangedCluster(jobs, cases, gpus, file.gpus, times)
     if shown.output is Format.json:
-        emit_document(change_document(told))
+        emit_document(report_reconfigure.change_document(told))
     elif shown.output is Format.csv:
-        rows = [case_record(told, case) for case in cases]
+        rows = [report_reconfigure.case_record(told, case) for case in cases]
         emit_rows(
             [{"hit": row["hit"], "flops_per_s": row["rate"], **row["shares"]} for row in rows], shown.output
         )
     else:
-        emit_page(change_page(told), shown.output)
+        emit_page(report_reconfigure.change_page(told), shown.output)

@@ -14,6 +14,13 @@ from typing import Annotated, Any, Final
 import typer
 from typer.core import TyperGroup
 
+from planner.deferred import deferred
+
+with deferred():
+    from planner.cli import complete, config, synonyms, taken
+    from planner.cli import help as help_pages
+    from planner.report import plan_file
+
 COMMANDS: Final[dict[str, tuple[str, str, str]]] = {
     "search": ("search", "search", "Rank plans for a model on a cluster."),
     "estimate": ("estimate", "estimate", "Price one plan in full."),
@@ -118,9 +125,7 @@ def _with_grouped_help(command: Any) -> None:
     """Let a command's help stand in groups; what that takes is loaded when help is asked for."""
 
     def format_options(ctx: Any, formatter: Any) -> None:
-        from planner.cli.help import group_options
-
-        group_options(command)
+        help_pages.group_options(command)
         command.format_options(ctx, formatter)
 
     command.format_options = format_options
@@ -139,13 +144,9 @@ def _telling(command: Any) -> Any:
     plain = command.invoke
 
     def invoke(ctx: Any) -> Any:
-        from planner.cli.config import settings, tell
-
-        tell(ctx, settings())
+        config.tell(ctx, config.settings())
         if SPOKEN & set(ctx.params):
-            from planner.cli.taken import tell_taken
-
-            tell_taken(ctx)
+            taken.tell_taken(ctx)
         return plain(ctx)
 
     command.invoke = invoke
@@ -165,9 +166,7 @@ class LazyGroup(TyperGroup):
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write the lines of help without importing anything."""
-        from planner.cli.help import write_commands
-
-        write_commands({name: line for name, (_, _, line) in COMMANDS.items()}, formatter)
+        help_pages.write_commands({name: line for name, (_, _, line) in COMMANDS.items()}, formatter)
 
     def invoke(self, ctx: Any) -> Any:
         """Run a command; what typer would handle in its own way goes to the one handler."""
@@ -179,9 +178,7 @@ class LazyGroup(TyperGroup):
 
 def _print_version(asked: bool) -> None:
     if asked:
-        from planner.report.plan_file import tool_version
-
-        typer.echo(f"planner {tool_version()}")
+        typer.echo(f"planner {plan_file.tool_version()}")
         raise typer.Exit
 
 
@@ -209,14 +206,11 @@ def root(
 
 def run(ended: Callable[[BaseException], int]) -> None:
     """Run the command of the process's arguments; ``ended`` tells why a command stopped."""
-    from planner.cli.complete import VARIABLE, prepare
-    from planner.cli.config import default_map, settings
-
     asks = {"--help", "--version"} & set(sys.argv)
-    if VARIABLE in os.environ:
-        prepare()
-        asks = {VARIABLE}
-    table = {} if asks else default_map(settings())
+    if complete.VARIABLE in os.environ:
+        complete.prepare()
+        asks = {complete.VARIABLE}
+    table = {} if asks else config.default_map(config.settings())
     try:
         code = typer.main.get_command(app)(
             prog_name="planner", obj=ended, default_map=table, standalone_mode=False
@@ -247,7 +241,5 @@ def _with_synonym(words: str, error: Any) -> str:
     option, context = getattr(error, "option_name", None), getattr(error, "ctx", None)
     if type(error).__name__ != "NoSuchOption" or not option or context is None:
         return words
-    from planner.cli.synonyms import hint_of
-
-    hint = hint_of(option, context.command)
+    hint = synonyms.hint_of(option, context.command)
     return f"{words.partition('; nearest')[0]}; nearest: {hint}" if hint else words

@@ -5,15 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from planner.cli.complete import cluster
+from planner.cli.explain import priced, read_saved
 from planner.cli.options import Format, OutputOptions, spread
+from planner.cli.output import emit_document, emit_page, emit_rows
+from planner.cli.progress import Progress
+from planner.deferred import deferred
+from planner.errors import InputError, Problem
+from planner.question.reading import Reading
 
-if TYPE_CHECKING:
-    from planner.report.compare import NamedPlan
+with deferred():
+    from planner.inputs import load_hardware
+    from planner.question import job
+    from planner.report import compare as report_compare
+    from planner.report import flat
 
 
 @spread
@@ -40,12 +49,6 @@ def compare(
     With --hardware every plan is also priced as it is on other clusters. Exit code 1 means that some plan
     breaks a rule or does not fit.
     """
-    from planner.cli.output import emit_document, emit_page, emit_rows
-    from planner.cli.progress import Progress
-    from planner.errors import InputError, Problem
-    from planner.report.compare import compare_document, compare_page
-    from planner.report.flat import flat_row
-
     named, output = [], shown.output
     with Progress(shown.quiet, shown.verbose) as progress:
         for plan in read_all(plans, hardware or ()):
@@ -55,16 +58,16 @@ def compare(
         found = f"one plan, {plans[0]}" + (", on its own cluster" if hardware else "")
         raise InputError(Problem("PLAN...", found, "two plans or more, or --hardware with another cluster"))
     if output is Format.json:
-        emit_document(compare_document(named))
+        emit_document(report_compare.compare_document(named))
     elif output is Format.csv:
-        emit_rows([{"name": plan.name} | flat_row(plan.answer) for plan in named], output)
+        emit_rows([{"name": plan.name} | flat.flat_row(plan.answer) for plan in named], output)
     else:
-        emit_page(compare_page(named), output)
+        emit_page(report_compare.compare_page(named), output)
     if not all(plan.answer.feasible for plan in named):
         raise typer.Exit(1)
 
 
-def read_all(paths: Sequence[Path], clusters: Sequence[str]) -> Iterator[NamedPlan]:
+def read_all(paths: Sequence[Path], clusters: Sequence[str]) -> Iterator[report_compare.NamedPlan]:
     """Yield every plan priced where it is for, and on the other clusters; names are made unlike.
 
     Raises
@@ -72,30 +75,26 @@ def read_all(paths: Sequence[Path], clusters: Sequence[str]) -> Iterator[NamedPl
     InputError
         If a file or a cluster is wrong: all faults at once.
     """
-    from planner.cli.explain import priced, read_saved
-    from planner.inputs.load_hardware import load_hardware
-    from planner.question.job import check_precision
-    from planner.question.reading import Reading
-    from planner.report.compare import NamedPlan
-
     reading = Reading()
     saved = [reading.attempt(read_saved, path, len(paths) > 1) for path in paths]
-    others = [reading.attempt(load_hardware, name, "cluster") for name in dict.fromkeys(clusters)]
+    others = [
+        reading.attempt(load_hardware.load_hardware, name, "cluster") for name in dict.fromkeys(clusters)
+    ]
     for profile in others:
         for file in saved:
             if profile is not None and file is not None:
-                check_precision(profile, file.job.workload, reading)
+                job.check_precision(profile, file.job.workload, reading)
     reading.finish()
     labels = short_names(paths)
     for label, file in zip(labels, saved, strict=True):
         if file is not None:
-            yield NamedPlan(label, priced(file, label))
+            yield report_compare.NamedPlan(label, priced(file, label))
     for profile in others:
         for label, file in zip(labels, saved, strict=True):
             if file is not None and profile is not None and profile.name != file.job.hardware.name:
                 moved = replace(file, job=replace(file.job, hardware=profile))
                 place = f"{label} on {profile.name}" if len(paths) > 1 else profile.name
-                yield NamedPlan(place, priced(moved, place))
+                yield report_compare.NamedPlan(place, priced(moved, place))
 
 
 def short_names(paths: Sequence[Path]) -> list[str]:

@@ -6,8 +6,16 @@ from collections.abc import Callable, Iterable
 from typing import Annotated, Final
 
 import typer
+from typer._completion_classes import completion_init
+from typer._completion_shared import get_completion_script
+from typer._completion_shared import install as add
 
+from planner.deferred import deferred
 from planner.fields import FIELDS, Field
+from planner.question.reading import Reading
+
+with deferred():
+    from planner.inputs import load_hardware
 
 VARIABLE: Final = "_PLANNER_COMPLETE"
 """Environment variable by which a shell asks for words."""
@@ -27,9 +35,7 @@ def completing(names: Callable[[], Iterable[str]]) -> Complete:
 
 
 def _parts() -> Iterable[str]:
-    from planner.inputs.load_hardware import accelerator_names
-
-    return [*FIELDS["hardware"].names(), *accelerator_names()]
+    return [*FIELDS["hardware"].names(), *load_hardware.accelerator_names()]
 
 
 def _techniques(family: str, table: str) -> Callable[[], Iterable[str]]:
@@ -47,8 +53,6 @@ compress = completing(_techniques("compress", "COMPRESSIONS"))
 
 def prepare() -> None:
     """Let a shell ask for words."""
-    from typer._completion_classes import completion_init
-
     completion_init()
 
 
@@ -62,11 +66,6 @@ def completion(
 
     Try it with: source <(planner completion bash). With --install it stays.
     """
-    from typer._completion_shared import get_completion_script
-    from typer._completion_shared import install as add
-
-    from planner.question.reading import Reading
-
     reading = Reading()
     chosen = reading.word("SHELL", shell, SHELLS)
     reading.finish()

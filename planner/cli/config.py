@@ -9,12 +9,19 @@ from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
+from platformdirs import user_config_path
 
 from planner.cli.options import Format, FormatOption
+from planner.cli.output import emit_rows
 from planner.cli.printable import to_stderr
 from planner.cli.variables import DEBUG, PREFIX
+from planner.deferred import deferred
+from planner.errors import InputError, Problem, nearest
 from planner.fields import FIELDS
 from planner.files import PLAN_FORMAT, is_plan_file
+
+with deferred():
+    from planner.inputs import yaml_file
 
 PROJECT_FILE: Final = "planner.yaml"
 
@@ -73,8 +80,6 @@ class ConfiguredSetting:
 
 def user_file() -> Path:
     """Return where the user's own settings are read from."""
-    from platformdirs import user_config_path
-
     return user_config_path("planner") / PROJECT_FILE
 
 
@@ -107,10 +112,7 @@ def from_file(path: Path) -> dict[str, ConfiguredSetting]:
     InputError
         If a key is unknown or a value is no word, number or list of words.
     """
-    from planner.errors import InputError, Problem, nearest
-    from planner.inputs.yaml_file import read_yaml
-
-    content = read_yaml(path)
+    content = yaml_file.read_yaml(path)
     if str(content.get("format", "")).startswith(PLAN_FORMAT):
         return {}
     problems: list[Problem] = []
@@ -169,8 +171,6 @@ def _is_taken(context: Any, parameter: str) -> bool:
 
 def unknown_variables() -> list[str]:
     """Return the variables that look like settings and are none, each with the nearest that is one."""
-    from planner.errors import nearest
-
     known = [f"{PREFIX}{name.upper()}" for name in KEYS]
     wrong = sorted(name for name in os.environ if name.startswith(PREFIX) and name not in (*known, DEBUG))
     hints = {name: nearest(name, known) for name in wrong}
@@ -186,8 +186,6 @@ def show(
     Flags come first, then PLANNER_* variables, planner.yaml in this folder, the user's planner.yaml, and
     last the defaults.
     """
-    from planner.cli.output import emit_rows
-
     made = settings()
     every = [made.get(name) or ConfiguredSetting(name, key.default, "default") for name, key in KEYS.items()]
     rows = [

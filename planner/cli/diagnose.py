@@ -7,15 +7,26 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from planner.cli.from_file import AnyJobOptions, FromOption
+from planner.cli.explain import priced, read_saved
+from planner.cli.from_file import AnyJobOptions, FromOption, asked_of
+from planner.cli.mfu import above_zero, refuse_beside
 from planner.cli.options import Format, OutputOptions, PlanOptions, StepTimeOption, TokenRateOption, spread
+from planner.cli.output import emit_document, emit_page, emit_rows
 from planner.cli.printable import to_stderr
+from planner.deferred import deferred
+from planner.errors import InputError
 from planner.files import is_plan_file
+from planner.question.reading import Reading
+
+with deferred():
+    from planner.cli import estimate
+    from planner.cost import price
+    from planner.inputs import load, run_logs
+    from planner.report import diagnose as report_diagnose
 
 if TYPE_CHECKING:
     from planner.cost.estimate import Estimate
     from planner.inputs.run_logs import RunLog
-    from planner.report.diagnose import Observed
 
 
 @spread
@@ -43,44 +54,37 @@ def diagnose(
     MODEL may also be a plan file, or a launch file as for --from. What is measured is compared with the
     estimate; each thing that may be wrong is priced, and what comes nearest is named first.
     """
-    from planner.cli.mfu import above_zero
-    from planner.cli.output import emit_document, emit_page, emit_rows
-    from planner.inputs.run_logs import read_run_log
-    from planner.question.reading import Reading
-    from planner.report.diagnose import diagnose as diagnosed
-    from planner.report.diagnose import diagnosis_document, diagnosis_page
-
     reading = Reading()
     seconds = above_zero(reading, "--step-time", step_time)
     tokens = above_zero(reading, "--tokens-per-s", tokens_per_s)
     if step_time is not None and tokens_per_s is not None:
         reading.fault("--tokens-per-s", "--step-time", "one of the two")
-    found = reading.attempt(read_run_log, log) if log is not None else None
+    found = reading.attempt(run_logs.read_run_log, log) if log is not None else None
     if not reading.problems and not (seconds or tokens or oom or found):
         reading.fault("diagnose", "nothing measured", "--step-time, --tokens-per-s, --oom or --log FILE")
     reading.finish()
     answer = answer_of(job, plan, source, context, shown.quiet)
     if tokens is not None:
         seconds = answer.job.workload.tokens_per_step / tokens
-    told = diagnosed(answer, observed(answer, seconds, oom, found))
+    told = report_diagnose.diagnose(answer, observed(answer, seconds, oom, found))
     if shown.output is Format.json:
-        emit_document(diagnosis_document(told))
+        emit_document(report_diagnose.diagnosis_document(told))
     elif shown.output is Format.csv:
-        emit_rows([dict(row) for row in diagnosis_document(told)["causes"]], shown.output)
+        emit_rows([dict(row) for row in report_diagnose.diagnosis_document(told)["causes"]], shown.output)
     else:
-        emit_page(diagnosis_page(told), shown.output)
+        emit_page(report_diagnose.diagnosis_page(told), shown.output)
 
 
-def observed(answer: Estimate, seconds: float | None, oom: bool, log: RunLog | None) -> Observed:
+def observed(
+    answer: Estimate, seconds: float | None, oom: bool, log: RunLog | None
+) -> report_diagnose.Observed:
     """Return what is known of a run; what was said on the command line goes before its log."""
-    from planner.report.diagnose import Observed
-
     if log is None:
-        return Observed(seconds, None, oom)
+        return report_diagnose.Observed(seconds, None, oom)
     work = answer.job.workload
     logged = log.seconds(work.global_batch, work.seq_len, answer.job.gpus)
     words = f"median of {log.steps} steps of {log.source}" if log.steps else "its log"
-    return Observed(
+    return report_diagnose.Observed(
         seconds if seconds is not None else logged,
         log.peak,
         oom or log.out_of_memory,
@@ -100,12 +104,6 @@ def answer_of(
     UnsupportedPlan
         If the plan's degrees leave no price.
     """
-    from planner.cli.estimate import read
-    from planner.cli.explain import priced, read_saved
-    from planner.cli.from_file import asked_of
-    from planner.cli.mfu import refuse_beside
-    from planner.cost.price import Unpriced, price
-
     path = Path(job.model)
     if job.model and source is None and is_plan_file(path):
         refuse_beside(job, plan)
@@ -113,24 +111,21 @@ def answer_of(
     if job.model and source is None and is_launch_file(job.model):
         job, source = job.but(model=""), path
     request = asked_of(source, job, plan, context)
-    whole, chosen, runtime, _, names = request.read(read)
+    whole, chosen, runtime, _, names = request.read(estimate.read)
     for line in [] if quiet else request.notes():
         to_stderr(f"note: {line}")
-    answer = price(chosen, whole, runtime, names.memory_limit)
-    if isinstance(answer, Unpriced):
+    answer = price.price(chosen, whole, runtime, names.memory_limit)
+    if isinstance(answer, price.Unpriced):
         raise answer.error(whole.model.name)
     return answer
 
 
 def is_launch_file(text: str) -> bool:
     """Whether a text is the path of a file that is no model."""
-    from planner.errors import InputError
-    from planner.inputs.load import load_model
-
     try:
         if not Path(text).is_file():
             return False
-        load_model(text)
+        load.load_model(text)
     except InputError:
         return True
     except OSError:

@@ -7,15 +7,24 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from planner.cli.from_file import AnyJobOptions, FromOption
+from planner.cli.from_file import AnyJobOptions, FromOption, asked_of
 from planner.cli.notes import job_notes
 from planner.cli.options import ForceOption, Format, JobOptions, OutputOptions, PlanOptions, spread
+from planner.cli.output import emit_document, emit_page, emit_rows
 from planner.cli.printable import to_stderr
+from planner.deferred import deferred
+from planner.files import check_place, write_whole
+from planner.question.reading import Reading
+
+with deferred():
+    from planner.cost import estimate as cost_estimate
+    from planner.cost import price
+    from planner.question import question as questions
+    from planner.report import estimate_page, flat, moments, plan_file, played, remedies
 
 if TYPE_CHECKING:
     from planner.cli.from_file import Origin
     from planner.cost.estimate import Estimate
-    from planner.cost.price import Unpriced
     from planner.plan import Plan
     from planner.report.plan_file import Names
     from planner.runtimes._family import Job, Runtime
@@ -40,16 +49,10 @@ def estimate(
     With --from the options that a runner's own file stands for are read from it, those given here go before
     it, and the keys that were not understood are listed on standard error.
     """
-    from planner.cli.from_file import asked_of
-    from planner.cost.estimate import Estimate
-    from planner.cost.price import price
-    from planner.files import check_place, write_whole
-    from planner.report.plan_file import plan_yaml
-
     request = asked_of(source, job, plan, context)
     whole, chosen, runtime, defaults, names = request.read(read)
     check_place(save, force, "--save")
-    answer = price(chosen, whole, runtime, names.memory_limit)
+    answer = price.price(chosen, whole, runtime, names.memory_limit)
     for line in (
         []
         if shown.quiet
@@ -58,9 +61,9 @@ def estimate(
         to_stderr(f"note: {line}")
     listed = defaults | _taken_split(chosen, answer.plan)
     emit_estimate(answer, shown.output, {} if shown.quiet else defaults, listed, request.origin)
-    if save is not None and isinstance(answer, Estimate):
+    if save is not None and isinstance(answer, cost_estimate.Estimate):
         names = request.saved_names(names, save, force)
-        write_whole(save, plan_yaml(whole, runtime, answer.plan, names), force, "--save")
+        write_whole(save, plan_file.plan_yaml(whole, runtime, answer.plan, names), force, "--save")
     if not answer.feasible:
         raise typer.Exit(1)
 
@@ -73,15 +76,12 @@ def read(job: JobOptions, plan: PlanOptions) -> tuple[Job, Plan, Runtime, dict[s
     InputError
         With every fault of the options.
     """
-    from planner.question.question import read_question, single_of
-    from planner.question.reading import Reading
-
     reading = Reading()
-    question = read_question({**job.said, **plan.said}, reading, several=False)
+    question = questions.read_question({**job.said, **plan.said}, reading, several=False)
     reading.finish()
     if question is None:
         raise AssertionError("a fault was not told")
-    whole, chosen, runtime, defaults = single_of(question)
+    whole, chosen, runtime, defaults = questions.single_of(question)
     return whole, chosen, runtime, defaults, question.names(question.clusters[0][1])
 
 
@@ -92,29 +92,24 @@ def _taken_split(asked: Plan, priced: Plan) -> dict[str, Any]:
 
 
 def emit_estimate(
-    answer: Estimate | Unpriced,
+    answer: Estimate | price.Unpriced,
     output: Format,
     told: dict[str, Any],
     defaults: dict[str, Any],
     origin: Origin | None = None,
 ) -> None:
     """Write an estimate in the format asked for; ``told`` are the defaults that people are shown."""
-    from planner.cli.output import emit_document, emit_page, emit_rows
-    from planner.cost.price import Unpriced
-    from planner.report.estimate_page import estimate_page
-    from planner.report.flat import flat_row
-    from planner.report.moments import whole_document
-    from planner.report.played import far_step, played_page
-    from planner.report.remedies import lacks_memory, remedy_document, remedy_page
-
-    short = None if isinstance(answer, Unpriced) or not lacks_memory(answer) else answer
+    short = None if isinstance(answer, price.Unpriced) or not remedies.lacks_memory(answer) else answer
     if output is Format.json:
         source = {"from": origin.as_dict()} if origin is not None else {}
-        more = {"would_fit": remedy_document(short)} if short else {}
-        emit_document(whole_document(answer, defaults) | source | more)
+        more = {"would_fit": remedies.remedy_document(short)} if short else {}
+        emit_document(moments.whole_document(answer, defaults) | source | more)
     elif output is Format.csv:
-        emit_rows([flat_row(answer)], output)
+        emit_rows([flat.flat_row(answer)], output)
     else:
-        far = None if isinstance(answer, Unpriced) else far_step(answer)
-        remedy = remedy_page(short) if short else []
-        emit_page([*estimate_page(answer, told), *played_page([far] if far else []), *remedy], output)
+        far = None if isinstance(answer, price.Unpriced) else played.far_step(answer)
+        remedy = remedies.remedy_page(short) if short else []
+        emit_page(
+            [*estimate_page.estimate_page(answer, told), *played.played_page([far] if far else []), *remedy],
+            output,
+        )

@@ -8,8 +8,21 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from planner.cli.options import Format, OutputOptions, spread
+from planner.cli.output import emit_document, emit_page, emit_rows
 from planner.cli.printable import to_stderr
+from planner.cli.progress import Progress
 from planner.cli.versions import version_notes
+from planner.deferred import deferred
+from planner.question.reading import Reading
+
+with deferred():
+    from planner.cli import plans
+    from planner.cost import price
+    from planner.question import axes
+    from planner.question import job as question_job
+    from planner.report import explain as report_explain
+    from planner.report import explain_formulas, explain_page, explain_ranks, explain_rivals
+    from planner.search import optimise, request
 
 if TYPE_CHECKING:
     from planner.cost.estimate import Estimate
@@ -18,7 +31,6 @@ if TYPE_CHECKING:
     from planner.report.explain import Explanation
     from planner.report.explain_neighbours import Price
     from planner.report.plan_file import PlanFile
-    from planner.search.request import SearchRequest
 
 MOST_RIVALS = 30
 
@@ -55,9 +67,6 @@ def explain(
     The parts of the time add up to the step. Exit code 1 means that the plan breaks a rule or does not fit;
     the explanation is still written where the plan has a price.
     """
-    from planner.cli.progress import Progress
-    from planner.report.explain import explain as explained
-
     saved = read_saved(plan)
     with Progress(shown.quiet, shown.verbose) as progress:
         answer = priced(saved, plan)
@@ -68,7 +77,7 @@ def explain(
             show_ranks(answer, shown.output)
             return
         progress(0.0, "pricing what one change would do")
-        told = explained(answer, pricer_of(saved))
+        told = report_explain.explain(answer, pricer_of(saved))
         found = None
         if search:
             progress(0.0, "searching the same job")
@@ -80,31 +89,30 @@ def explain(
 
 def emit_explanation(told: Explanation, found: tuple[Estimate, ...] | None, output: Format) -> None:
     """Write an explanation in the format asked for, with its rivals where they were searched."""
-    from planner.cli.output import emit_document, emit_page, emit_rows
-    from planner.report.explain import explain_document
-    from planner.report.explain_page import explain_page
-    from planner.report.explain_rivals import rivals_document, rivals_page
-
     if output is Format.json:
-        rivals = {} if found is None else {"rivals": rivals_document(told.answer, found)}
-        emit_document(explain_document(told) | rivals)
+        rivals = {} if found is None else {"rivals": explain_rivals.rivals_document(told.answer, found)}
+        emit_document(report_explain.explain_document(told) | rivals)
     elif output is Format.csv:
         emit_rows(flat_explanation(told), output)
     else:
-        emit_page([*explain_page(told), *([] if found is None else rivals_page(told.answer, found))], output)
+        emit_page(
+            [
+                *explain_page.explain_page(told),
+                *([] if found is None else explain_rivals.rivals_page(told.answer, found)),
+            ],
+            output,
+        )
 
 
 def flat_explanation(told: Explanation) -> list[dict[str, Any]]:
     """Return the parts of the step and the neighbours as rows with the same keys."""
-    from planner.report.explain import neighbour_row
-
     rows: list[dict[str, Any]] = [
         {"table": "waterfall", "name": part.name, "from": "", "to": "", "time_s": part.seconds,
          "share": part.seconds / told.answer.step, "peak_gib": None, "refused": ""}
         for part in told.parts
     ]  # fmt: skip
     for neighbour in told.neighbours:
-        row = neighbour_row(neighbour, told.answer)
+        row = report_explain.neighbour_row(neighbour, told.answer)
         rows.append(
             {"table": "neighbours", "name": row["axis"], "from": row["from"], "to": row["to"],
              "time_s": row["step_time_s"], "share": row["change"], "peak_gib": row["peak_gib"],
@@ -115,17 +123,13 @@ def flat_explanation(told: Explanation) -> list[dict[str, Any]]:
 
 def found_for(saved: PlanFile) -> tuple[Estimate, ...]:
     """Return the best plans of a file's job, whatever its axes."""
-    from planner.search.optimise import search as ranked
-
-    return ranked(request_of(saved)).plans
+    return optimise.search(request_of(saved)).plans
 
 
-def request_of(saved: PlanFile) -> SearchRequest:
+def request_of(saved: PlanFile) -> request.SearchRequest:
     """Return the search of a file's job, whatever its plan's axes."""
-    from planner.search.request import SearchRequest
-
     job = saved.job
-    return SearchRequest(
+    return request.SearchRequest(
         model=job.model,
         clusters=(job.hardware,),
         gpu_counts=(job.gpus,),
@@ -138,33 +142,26 @@ def request_of(saved: PlanFile) -> SearchRequest:
 
 def show_formulas(answer: Estimate, term: str | None, output: Format) -> None:
     """Write the formulas of all terms, or of one."""
-    from planner.cli.output import emit_document, emit_page
-    from planner.question.reading import Reading
-    from planner.report.explain_formulas import formulas_document, formulas_page, terms_of
-
-    known = terms_of(answer)
+    known = explain_formulas.terms_of(answer)
     reading = Reading()
     names = tuple(dict.fromkeys(use.term for use in known))
     wanted = reading.word("--term", term, names) if term is not None else None
     reading.finish()
     chosen = [use for use in known if wanted in (None, use.term)]
     if output in (Format.json, Format.csv):
-        emit_document(formulas_document(chosen))
+        emit_document(explain_formulas.formulas_document(chosen))
     else:
-        emit_page(formulas_page(chosen), output)
+        emit_page(explain_formulas.formulas_page(chosen), output)
 
 
 def show_ranks(answer: Estimate, output: Format) -> None:
     """Write where each rank sits."""
-    from planner.cli.output import emit_document, emit_page, emit_rows
-    from planner.report.explain_ranks import rank_rows, ranks_document, ranks_page
-
     if output is Format.json:
-        emit_document(ranks_document(answer))
+        emit_document(explain_ranks.ranks_document(answer))
     elif output is Format.csv:
-        emit_rows([*rank_rows(answer)], output)
+        emit_rows([*explain_ranks.rank_rows(answer)], output)
     else:
-        emit_page(ranks_page(answer), output)
+        emit_page(explain_ranks.ranks_page(answer), output)
 
 
 def priced(saved: PlanFile, label: object) -> Estimate:
@@ -175,25 +172,18 @@ def priced(saved: PlanFile, label: object) -> Estimate:
     UnsupportedPlan
         If the plan's degrees leave no price; ``label`` names it.
     """
-    from planner.cost.price import Unpriced
-
     answer = pricer_of(saved)(saved.plan)
-    if isinstance(answer, Unpriced):
+    if isinstance(answer, price.Unpriced):
         raise answer.error(label)
     return answer
 
 
 def read_saved(path: Path, among: bool = False, text: str | None = None) -> PlanFile:
     """Return what a plan file says, checked against its cluster; notes name a file ``among`` others."""
-    from planner.cli.plans import read_plan
-    from planner.question.axes import check_offload
-    from planner.question.job import check_precision
-    from planner.question.reading import Reading
-
-    saved = read_plan(path, text)
+    saved = plans.read_plan(path, text)
     reading = Reading()
-    check_precision(saved.job.hardware, saved.job.workload, reading)
-    check_offload({"offload": saved.plan.offload}, [saved.job.hardware], reading)
+    question_job.check_precision(saved.job.hardware, saved.job.workload, reading)
+    axes.check_offload({"offload": saved.plan.offload}, [saved.job.hardware], reading)
     reading.finish()
     place = f"{path}: " if among else ""
     for line in (*saved.notes, *version_notes([saved.job.hardware])):
@@ -203,9 +193,8 @@ def read_saved(path: Path, among: bool = False, text: str | None = None) -> Plan
 
 def pricer_of(saved: PlanFile) -> Price:
     """Return a function that prices any plan of a file's job."""
-    from planner.cost.price import price
 
     def price_of(plan: Plan) -> Estimate | Unpriced:
-        return price(plan, saved.job, saved.runtime, saved.names.memory_limit)
+        return price.price(plan, saved.job, saved.runtime, saved.names.memory_limit)
 
     return price_of

@@ -13,8 +13,15 @@ import typer
 
 from planner.cli import complete
 from planner.cli.options import JobOptions, PlanOptions
+from planner.deferred import deferred
 from planner.errors import InputError, Problem
+from planner.files import write_whole
+from planner.question.reading import Reading, written_spans
 from planner.units import is_whole
+
+with deferred():
+    from planner.inputs import load_hardware, model_yaml
+    from planner.question import meant
 
 if TYPE_CHECKING:
     from planner.inputs.model import ModelSpec
@@ -139,13 +146,11 @@ class FileRequest:
         InputError
             With every fault, at its key of the file where it stands there.
         """
-        from planner.inputs.model_yaml import model_yaml
-
         with tempfile.TemporaryDirectory(prefix="planner-") if self.model else nullcontext("") as folder:
             job = self.job
             if self.model is not None:
                 path = Path(folder) / "model.yaml"
-                path.write_text(model_yaml(self.model), encoding="utf-8")
+                path.write_text(model_yaml.model_yaml(self.model), encoding="utf-8")
                 job = job.but(model=str(path))
             try:
                 return reader(job, self.plan)
@@ -160,11 +165,9 @@ class FileRequest:
         """Return the names for a plan file; a model without a name is written beside it."""
         if self.model is None:
             return names
-        from planner.files import write_whole
-        from planner.inputs.model_yaml import model_yaml
 
         path = plan.with_name(f"{plan.stem}.model.yaml")
-        write_whole(path, model_yaml(self.model), force, "--save")
+        write_whole(path, model_yaml.model_yaml(self.model), force, "--save")
         return replace(names, model=str(path))
 
 
@@ -178,6 +181,8 @@ def asked_of(
     InputError
         If the file is wrong, or no model can be told.
     """
+    from planner.runtimes._imports.dispatch import read_runner_file
+
     if path is None:
         if not job.model:
             expected = (
@@ -185,12 +190,9 @@ def asked_of(
             )
             raise InputError(Problem("MODEL", "nothing", expected))
         return FileRequest(job, plan)
-    from planner.question.meant import meant
-    from planner.question.reading import Reading, written_spans
-    from planner.runtimes._imports.dispatch import read_runner_file
 
     reading = Reading()
-    said = meant(job.said, reading)
+    said = meant.meant(job.said, reading)
     reading.finish()
     if isinstance(said["gpus"], tuple):
         said["gpus"] = written_spans(said["gpus"])
@@ -232,8 +234,6 @@ def without_settings(job: JobOptions, found: Imported, context: typer.Context | 
 
 def _vocabulary(job: JobOptions) -> int | None:
     """Return what ``--vocab-size`` says."""
-    from planner.question.reading import Reading
-
     reading = Reading()
     said = reading.count("--vocab-size", job.said.get("vocab_size"))
     reading.finish()
@@ -256,13 +256,11 @@ def _filled(options: Options, values: Mapping[str, str]) -> Options:
 
 def _node(found: Imported, job: JobOptions) -> dict[str, str]:
     """Return the accelerators of a node in use, where a script starts fewer than the cluster's have."""
-    from planner.inputs.load_hardware import load_hardware
-
     ranks = found.options.get("ranks", "")
     if not is_whole(ranks) or len(job.hardware or ()) != 1 or job.gpus_per_node or job.gpus:
         return {}
     try:
-        whole = load_hardware((job.hardware or [""])[0], "cluster").pool.gpus_per_node
+        whole = load_hardware.load_hardware((job.hardware or [""])[0], "cluster").pool.gpus_per_node
     except InputError:
         return {}
     return {"gpus_per_node": ranks} if whole % int(ranks) == 0 and int(ranks) < whole else {}

@@ -11,6 +11,14 @@ from typing import Annotated, Any, Final, NamedTuple
 import typer
 
 from planner.cli.options import Format, FormatOption
+from planner.cli.output import emit_document, emit_rows
+from planner.deferred import deferred
+from planner.errors import nearest
+from planner.question.reading import Reading
+
+with deferred():
+    from planner.cli import tables
+    from planner.inputs import load
 
 _ROW: Final = re.compile(r"^\|(.+)\|$")
 _STANDS_FOR: Final = re.compile(r" (?:the )?`(\w+)`")
@@ -43,10 +51,6 @@ def glossary(
 
     A word of a layout may have its number: tp4, mb2, zero1, GiB/80. A trait that --set takes is a word too.
     """
-    from planner.cli.output import emit_document, emit_rows
-    from planner.errors import nearest
-    from planner.question.reading import Reading
-
     known = {name.lower(): name for entry in entries() for name in entry.names}
     reading, found = Reading(), list[GlossaryEntry]()
     for word in words or ():
@@ -87,15 +91,13 @@ def meaning(word: str) -> list[GlossaryEntry]:
 
 def trait_meaning(word: str) -> list[GlossaryEntry]:
     """Return what a trait of a runtime means, by the name that ``--set`` takes."""
-    from planner.runtimes._trait_values import expected
-    from planner.runtimes._traits import TRAITS
-
     name = word.strip().lower().replace("-", "_")
-    if name not in TRAITS:
+    if name not in tables.TRAITS:
         return []
-    trait = TRAITS[name]
+    trait = tables.TRAITS[name]
     own = str(trait.default).lower() or "nothing"
-    means = f"{trait.meaning} It is {expected(name)}; {own} unless the runtime or its release has another."
+    values = tables.expected(name)
+    means = f"{trait.meaning} It is {values}; {own} unless the runtime or its release has another."
     return [GlossaryEntry((name,), trait.unit, means, "Traits of a runtime", "")]
 
 
@@ -106,9 +108,7 @@ def _forms(name: str) -> tuple[str, ...]:
 @cache
 def entries() -> tuple[GlossaryEntry, ...]:
     """Return the lines of the tables of the glossary that ships."""
-    from planner.inputs.load import data_folder
-
-    return tuple(_read((data_folder("docs") / "glossary.md").read_text(encoding="utf-8")))
+    return tuple(_read((load.data_folder("docs") / "glossary.md").read_text(encoding="utf-8")))
 
 
 def _read(text: str) -> Iterator[GlossaryEntry]:

@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from planner.cli.explain import priced, read_saved
+from planner.cli.goodput_nodes import NodeOptions, goodput_nodes
+from planner.cli.goodput_recoveries import goodput_recoveries
+from planner.cli.goodput_stragglers import goodput_stragglers
 from planner.cli.options import Format, OutputOptions, spread
+from planner.cli.output import emit_document, emit_page, emit_rows
+from planner.cli.search_goodput import FailureOptions
+from planner.deferred import deferred
+from planner.errors import Infeasible
+from planner.question.reading import Reading
 
-if TYPE_CHECKING:
-    from planner.question.reading import Reading
+with deferred():
+    from planner.report import as_json
+    from planner.report import goodput as report_goodput
 
 
 @spread
@@ -105,17 +115,6 @@ def goodput(
     --stragglers: what slow ranks cost, and whether backup workers or gradient codes pay. Exit
     code 1 tells that the plan breaks a rule or does not fit, or that the job never gets on.
     """
-    from planner.cli.explain import priced, read_saved
-    from planner.cli.goodput_nodes import NodeOptions, goodput_nodes
-    from planner.cli.goodput_recoveries import goodput_recoveries
-    from planner.cli.goodput_stragglers import goodput_stragglers
-    from planner.cli.output import emit_document, emit_page, emit_rows
-    from planner.cli.search_goodput import FailureOptions
-    from planner.errors import Infeasible
-    from planner.question.reading import Reading
-    from planner.report.as_json import plain
-    from planner.report.goodput import SEEN_MTBF, Failing, goodput_document, goodput_page
-
     if stragglers is not None:
         goodput_stragglers(plan, stragglers, shown)
         return
@@ -129,38 +128,25 @@ def goodput(
         goodput_recoveries(plan, FailureOptions(failures, recovery, storage), own, shown)
         return
     reading = Reading()
-    times = {name: seconds_of(reading, name, text) for name, text in texts.items()}
+    times = {name: reading.seconds(name, text) for name, text in texts.items()}
     for name in ("--checkpoint-time", "--restart-time"):
         if texts[name] is None:
             reading.fault(name, "nothing", "a time such as 30s or 15min, since sites differ")
     reading.finish()
     answer = priced(read_saved(plan), plan)
     save, restart = times["--checkpoint-time"] or 0.0, times["--restart-time"] or 0.0
-    told = Failing(answer, times["--device-mtbf"] or SEEN_MTBF, save, restart, times["--interval"])
+    told = report_goodput.Failing(
+        answer, times["--device-mtbf"] or report_goodput.SEEN_MTBF, save, restart, times["--interval"]
+    )
     if not told.gets_on:
         raise Infeasible(f"the job fails every {told.mtbf:.3g} s and never reaches its next checkpoint")
-    document = goodput_document(told)
+    document = report_goodput.goodput_document(told)
     if shown.output is Format.json:
         emit_document(document)
     elif shown.output is Format.csv:
         row = {name: value for name, value in document.items() if name != "estimate"}
-        emit_rows([plain(row)], shown.output)
+        emit_rows([as_json.plain(row)], shown.output)
     else:
-        emit_page(goodput_page(told), shown.output)
+        emit_page(report_goodput.goodput_page(told), shown.output)
     if not answer.feasible:
         raise typer.Exit(1)
-
-
-def seconds_of(reading: Reading, name: str, text: str | None) -> float | None:
-    """Return a time in seconds, or note that it is none."""
-    from planner.units import parse
-
-    try:
-        value = None if text is None else parse(text, "s")
-    except ValueError as error:
-        reading.fault(name, repr(text), f"a time such as 30s, 15min or 2h ({error})")
-        return None
-    if value is None or value > 0:
-        return value
-    reading.fault(name, repr(text), "a time above 0")
-    return None

@@ -7,7 +7,18 @@ from pathlib import Path
 
 import typer
 
+from planner.cli.explain import priced, read_saved, request_of
 from planner.cli.options import Format, OutputOptions
+from planner.cli.output import emit_document, emit_page, emit_rows
+from planner.cli.progress import Progress
+from planner.cli.search_goodput import read_rate
+from planner.deferred import deferred
+from planner.errors import Infeasible
+from planner.question.reading import Reading
+
+with deferred():
+    from planner.report import nodes
+    from planner.search import nodes as search_nodes
 
 
 @dataclass(frozen=True)
@@ -31,19 +42,9 @@ def goodput_nodes(plan: Path, asked: NodeOptions, shown: OutputOptions) -> None:
     Infeasible
         If no plan fits on what is left, or none loads the checkpoint.
     """
-    from planner.cli.explain import priced, read_saved, request_of
-    from planner.cli.goodput import seconds_of
-    from planner.cli.output import emit_document, emit_page, emit_rows
-    from planner.cli.progress import Progress
-    from planner.cli.search_goodput import read_rate
-    from planner.errors import Infeasible
-    from planner.question.reading import Reading
-    from planner.report.nodes import nodes_document, nodes_page
-    from planner.search.nodes import Left, after_change
-
     reading = Reading()
     fewer, more = reading.count("--lose", asked.lose), reading.count("--nodes-return", asked.back)
-    repair = seconds_of(reading, "--repair", asked.repair)
+    repair = reading.seconds("--repair", asked.repair)
     if asked.lose is None and asked.repair is not None:
         reading.fault("--repair", "no --lose", "--lose NODES, whose repair it is")
     if asked.lose is not None and asked.back is not None:
@@ -64,15 +65,17 @@ def goodput_nodes(plan: Path, asked: NodeOptions, shown: OutputOptions) -> None:
     reading.finish()
     with Progress(shown.quiet, shown.verbose) as progress:
         progress(0.0, f"searching {gpus} accelerators")
-        found = after_change(answer, request_of(saved), Left(gpus, rate or 1.0, asked.reshardable, repair))
+        found = search_nodes.after_change(
+            answer, request_of(saved), search_nodes.Left(gpus, rate or 1.0, asked.reshardable, repair)
+        )
     if found is None:
         raise Infeasible(f"no plan on {gpus:,} accelerators fits and loads the checkpoint")
     if shown.output is Format.json:
-        emit_document(nodes_document(found))
+        emit_document(nodes.nodes_document(found))
     elif shown.output is Format.csv:
-        document = nodes_document(found)
+        document = nodes.nodes_document(found)
         emit_rows([{k: v for k, v in document.items() if not isinstance(v, dict)}], shown.output)
     else:
-        emit_page(nodes_page(found), shown.output)
+        emit_page(nodes.nodes_page(found), shown.output)
     if not answer.feasible:
         raise typer.Exit(1)

@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from planner.cli.explain import priced, read_saved
 from planner.cli.options import OutputOptions
+from planner.cli.search_goodput import check_reckoned, conditions_of, emit_reckoned
+from planner.deferred import deferred
+from planner.question.reading import Reading
+
+with deferred():
+    from planner.search import goodput
 
 if TYPE_CHECKING:
     from planner.cli.search_goodput import FailureOptions
@@ -23,11 +30,6 @@ def goodput_recoveries(plan: Path, options: FailureOptions, unused: list[str], s
     Infeasible
         If no recovery keeps it going.
     """
-    from planner.cli.explain import priced, read_saved
-    from planner.cli.search_goodput import check_reckoned, conditions_of, emit_reckoned
-    from planner.question.reading import Reading
-    from planner.search.goodput import reckoned
-
     reading = Reading()
     for name in unused:
         reading.fault(name, "with --failures or --recovery", "one of the two")
@@ -41,7 +43,7 @@ def goodput_recoveries(plan: Path, options: FailureOptions, unused: list[str], s
         )
         reading.finish()
     answer = priced(saved, plan)
-    found = reckoned(answer, known)
+    found = goodput.reckoned(answer, known)
     check_reckoned(found)
     emit_reckoned(found, shown, (False, False))
     if not answer.feasible:

@@ -8,12 +8,22 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from planner.cli.explain import priced, read_saved
 from planner.cli.options import Format, OutputOptions
+from planner.cli.output import emit_document, emit_page, emit_rows
+from planner.deferred import deferred
+from planner.errors import InputError, Problem
+from planner.inputs.bounded import table_lines
+from planner.question.reading import Reading
+from planner.units import parse, percent
+
+with deferred():
+    from planner.cost import stragglers
+    from planner.report import stragglers as report_stragglers
 
 if TYPE_CHECKING:
     from planner.cost.stragglers import Quantile
     from planner.numeric import Column
-    from planner.question.reading import Reading
 
 
 def goodput_stragglers(plan: Path, text: str, shown: OutputOptions) -> None:
@@ -24,34 +34,25 @@ def goodput_stragglers(plan: Path, text: str, shown: OutputOptions) -> None:
     InputError
         If the distribution is none, or its log is wrong.
     """
-    from planner.cli.explain import priced, read_saved
-    from planner.cli.output import emit_document, emit_page, emit_rows
-    from planner.cost.stragglers import Straggling
-    from planner.question.reading import Reading
-    from planner.report.stragglers import stragglers_document, stragglers_page
-
     reading = Reading()
     found = read_distribution(text, reading)
     reading.finish()
     if found is None:
         raise AssertionError("a fault was not told")
     answer = priced(read_saved(plan), plan)
-    told = Straggling(answer, *found)
+    told = stragglers.Straggling(answer, *found)
     if shown.output is Format.json:
-        emit_document(stragglers_document(told))
+        emit_document(report_stragglers.stragglers_document(told))
     elif shown.output is Format.csv:
         emit_rows([dict(vars(one)) for one in told.remedies], shown.output)
     else:
-        emit_page(stragglers_page(told), shown.output)
+        emit_page(report_stragglers.stragglers_page(told), shown.output)
     if not answer.feasible:
         raise typer.Exit(1)
 
 
 def read_distribution(text: str, reading: Reading) -> tuple[Quantile, str] | None:
     """Return the times of a rank over their mean and the words for them, or note what is wrong."""
-    from planner.cost.stragglers import exponential, normal, of_log
-    from planner.units import parse, percent
-
     name, _, share = text.strip().partition(":")
     if name in ("normal", "exponential"):
         try:
@@ -61,12 +62,14 @@ def read_distribution(text: str, reading: Reading) -> tuple[Quantile, str] | Non
         if not 0 < spread < 1:
             reading.fault("--stragglers", repr(text), f"{name}:SHARE with a share below 1", f"{name}:3%")
             return None
-        return (normal if name == "normal" else exponential)(spread), f"{name} times, {percent(spread)}"
+        return (stragglers.normal if name == "normal" else stragglers.exponential)(
+            spread
+        ), f"{name} times, {percent(spread)}"
     if not name.lower().endswith(".csv"):
         reading.fault("--stragglers", repr(text), "normal:3%, exponential:3% or a log as CSV", "normal:3%")
         return None
     times = reading.attempt(read_times, Path(text.strip()))
-    return None if times is None else (of_log(times), f"{len(times):,} times of {text.strip()}")
+    return None if times is None else (stragglers.of_log(times), f"{len(times):,} times of {text.strip()}")
 
 
 def read_times(path: Path) -> Column:
@@ -78,9 +81,6 @@ def read_times(path: Path) -> Column:
         If it is missing, or a number in it is wrong.
     """
     import numpy as np
-
-    from planner.errors import InputError, Problem
-    from planner.inputs.bounded import table_lines
 
     with table_lines(path) as lines:
         rows = list(csv.DictReader(lines))

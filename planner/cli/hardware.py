@@ -23,6 +23,7 @@ from planner.inputs.load_hardware import (
 )
 from planner.inputs.record import Record, Sourced
 from planner.inputs.spoken_cluster import spoken_accelerator
+from planner.question.reading import Reading
 from planner.report.hardware_facts import accelerator_rows, cluster_rows
 
 app = typer.Typer(
@@ -109,8 +110,6 @@ def read_filters(memory: str | None, node: str | None, price: str | None) -> dic
     InputError
         With every one that is no number.
     """
-    from planner.question.reading import Reading
-
     reading = Reading()
     wanted = {
         "memory_gib": reading.number("--memory", memory, 0.0),

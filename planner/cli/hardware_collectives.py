@@ -8,6 +8,13 @@ import typer
 
 from planner.cli.complete import cluster
 from planner.cli.options import Format, FormatOption
+from planner.cli.output import emit_document, emit_page, emit_rows
+from planner.deferred import deferred
+from planner.question.reading import Reading
+
+with deferred():
+    from planner.inputs import load_hardware
+    from planner.report import collectives
 
 
 def collectives_command(
@@ -29,13 +36,8 @@ def collectives_command(
     output: FormatOption = Format.table,
 ) -> None:
     """Predict time and bandwidth of collectives by size, to hold a run of nccl-tests against."""
-    from planner.cli.output import emit_document, emit_page, emit_rows
-    from planner.inputs.load_hardware import load_hardware
-    from planner.question.reading import Reading
-    from planner.report.collectives import SIZES, collective_rows, collectives_page
-
     reading = Reading()
-    profile = reading.attempt(load_hardware, name, "cluster name")
+    profile = reading.attempt(load_hardware.load_hardware, name, "cluster name")
     count = reading.count("--gpus", gpus, least=2)
     sizes = [reading.memory("--size", text) for text in size or ()]
     if profile is not None:
@@ -46,10 +48,10 @@ def collectives_command(
     reading.finish()
     if profile is None or count is None:
         raise AssertionError("a fault was not told")
-    known = [nbytes for nbytes in sizes if nbytes is not None] or SIZES
+    known = [nbytes for nbytes in sizes if nbytes is not None] or collectives.SIZES
     if output is Format.json:
-        emit_document([*collective_rows(profile, count, known)])
+        emit_document([*collectives.collective_rows(profile, count, known)])
     elif output is Format.csv:
-        emit_rows([*collective_rows(profile, count, known)], output)
+        emit_rows([*collectives.collective_rows(profile, count, known)], output)
     else:
-        emit_page(collectives_page(profile, count, known), output)
+        emit_page(collectives.collectives_page(profile, count, known), output)

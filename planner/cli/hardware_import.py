@@ -10,9 +10,15 @@ import typer
 from planner.cli.options import ForceOption, Format, FormatOption
 from planner.cli.output import emit_rows
 from planner.cli.printable import to_stderr
+from planner.deferred import deferred
 from planner.errors import InputError, Problem
 from planner.files import write_whole
 from planner.inputs.yaml_file import parse_yaml
+
+with deferred():
+    from planner.calibrate.kernels import files as kernels_files
+    from planner.calibrate.measured import printed
+    from planner.inputs import import_logs, load_hardware
 
 
 def import_command(
@@ -34,12 +40,9 @@ def import_command(
     output: FormatOption = Format.table,
 ) -> None:
     """Write a profile from texts that a machine has printed; no GPU is needed."""
-    from planner.calibrate.kernels.files import render
-    from planner.calibrate.measured.printed import gather, imported
-
-    evidence = gather(_read(files))
-    result = imported(evidence, base, out.stem, in_place)
-    text = render(result.content)
+    evidence = printed.gather(_read(files))
+    result = printed.imported(evidence, base, out.stem, in_place)
+    text = kernels_files.render(result.content)
     write_whole(out, text, force)
     _prove(out, text)
     for note in result.notes:
@@ -49,13 +52,11 @@ def import_command(
 
 def _read(files: list[Path]) -> list[tuple[str, Any]]:
     """Read every text, and tell the faults of all at once."""
-    from planner.inputs.import_logs import read_log
-
     logs: list[tuple[str, Any]] = []
     problems: list[Problem] = []
     for path in files:
         try:
-            logs.append((path.name, read_log(path)))
+            logs.append((path.name, import_logs.read_log(path)))
         except InputError as error:
             problems += error.problems
     if problems:
@@ -65,11 +66,9 @@ def _read(files: list[Path]) -> list[tuple[str, Any]]:
 
 def _prove(out: Path, text: str) -> None:
     """Load what was written, so that a profile that does not load is told now."""
-    from planner.inputs.load_hardware import load_hardware
-
     if not parse_yaml(text, str(out)):
         raise InputError(Problem(str(out), "nothing", "a profile"))
-    load_hardware(str(out))
+    load_hardware.load_hardware(str(out))
 
 
 def rows_of(content: Any, place: str = "") -> list[dict[str, Any]]:

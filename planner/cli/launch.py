@@ -10,14 +10,27 @@ import typer
 
 from planner.cli.notes import vendor_notes
 from planner.cli.options import ForceOption, QuietOption, VerboseOption
+from planner.cli.progress import Progress
 from planner.cli.versions import version_notes
+from planner.deferred import deferred
+from planner.errors import Infeasible, UnsupportedPlan
+from planner.files import write_whole
+from planner.question.launched import Launch
+from planner.question.reading import Reading
+from planner.units import GIB
+
+with deferred():
+    from planner.cli import plans, tables
+    from planner.cost import price
+    from planner.question import axes
+    from planner.question import job as question_job
+    from planner.question import launch as question_launch
+    from planner.report import plan_file
 
 if TYPE_CHECKING:
     from planner.cost.estimate import Estimate
     from planner.plan import Plan
-    from planner.question.launched import Launch
     from planner.question.question import Question
-    from planner.question.reading import Reading
     from planner.report.plan_file import Names, PlanFile
     from planner.runtimes._family import Job, Runtime
 
@@ -80,24 +93,14 @@ def emit(
     What only you know stands in the variables DATA_PATH, TOKENIZER_PATH, OUTPUT_DIR, ACCOUNT, PARTITION and
     IMAGE, taken from the environment when the files are started. With SMOKE=1 there they try the plan first.
     """
-    from planner.cli.plans import read_plan
-    from planner.cli.progress import Progress
-    from planner.errors import UnsupportedPlan
-    from planner.question.axes import check_offload
-    from planner.question.job import check_precision
-    from planner.question.launch import wanted_target, write_files
-    from planner.question.launched import Launch
-    from planner.question.reading import Reading
-    from planner.units import GIB
-
-    saved = read_plan(plan)
+    saved = plans.read_plan(plan)
     reading = Reading()
     saved = in_release(saved, target, target_version, reading)
-    check_precision(saved.job.hardware, saved.job.workload, reading)
-    check_offload({"offload": saved.plan.offload}, [saved.job.hardware], reading)
+    question_job.check_precision(saved.job.hardware, saved.job.workload, reading)
+    axes.check_offload({"offload": saved.plan.offload}, [saved.job.hardware], reading)
     reading.finish()
     launch = Launch(out, target, launcher, target_version, force, smoke)
-    wanted = wanted_target(launch, saved.runtime)
+    wanted = question_launch.wanted_target(launch, saved.runtime)
     clusters = [saved.job.hardware]
     notes = [f"note: {line}" for line in (*saved.notes, *vendor_notes(clusters), *version_notes(clusters))]
     if wanted.runtime.name != saved.runtime.name:
@@ -114,22 +117,23 @@ def emit(
         order = "\n".join(saved.order) + "\n" if saved.order is not None else None
         if order is not None and wanted.runtime.order_command is None:
             raise UnsupportedPlan(f"{wanted.runtime.name} takes no order of passes that was made for a plan")
-        done = write_files(answer, saved.names, wanted, launch, order)
+        done = question_launch.write_files(answer, saved.names, wanted, launch, order)
     progress.tell(done)
 
 
 def in_release(saved: PlanFile, target: str | None, version: str | None, reading: Reading) -> PlanFile:
     """Return a saved plan on the release of its own runtime that ``--target-version`` names."""
-    from planner.calibrate.releases import named_runtime, plain_traits
-    from planner.runtimes._settings import changed
-
     if version is None or target is not None:
         return saved
     where = (saved.job.hardware.pool.accelerator.name, saved.job.workload.precision)
-    found = reading.attempt(named_runtime, f"{saved.runtime.name}@{version}", *where, "--target-version")
+    found = reading.attempt(
+        tables.named_runtime, f"{saved.runtime.name}@{version}", *where, "--target-version"
+    )
     if found is None:
         return saved
-    own: dict[str, Any] = dict(changed(saved.runtime.traits, plain_traits(saved.runtime, *where)))
+    own: dict[str, Any] = dict(
+        tables.changed(saved.runtime.traits, tables.plain_traits(saved.runtime, *where))
+    )
     return replace(saved, runtime=found.with_traits(**own))
 
 
@@ -143,12 +147,10 @@ def priced(plan: Plan, job: Job, runtime: Runtime, names: Names, unfit: bool = F
     Infeasible
         If it does not fit, and ``unfit`` is false.
     """
-    from planner.cost.price import Unpriced, price
-    from planner.errors import Infeasible, UnsupportedPlan
     from planner.launchers._emit import refusal
 
-    answer = price(plan, job, runtime, names.memory_limit)
-    if isinstance(answer, Unpriced) or answer.violations:
+    answer = price.price(plan, job, runtime, names.memory_limit)
+    if isinstance(answer, price.Unpriced) or answer.violations:
         raise UnsupportedPlan(refusal(runtime, answer.violations))
     if not answer.feasible and not unfit:
         raise Infeasible("the plan does not fit; --unfit writes its files nevertheless")
@@ -156,9 +158,7 @@ def priced(plan: Plan, job: Job, runtime: Runtime, names: Names, unfit: bool = F
 
 
 def _told_apart(saved: Runtime, target: Runtime) -> str:
-    from planner.runtimes import runtimes
-
-    lost = saved.traits != runtimes()[saved.name].traits
+    lost = saved.traits != tables.runtimes()[saved.name].traits
     return f"note: the plan was saved for {saved.name}; the run card has its price on {target.name}" + (
         f", without the traits that were set for {saved.name}" if lost else ""
     )
@@ -175,16 +175,13 @@ def write_best(
     """Write the plan file and the launch files of the best plan, where asked for; with its order, if made."""
     names = asked.names(best.job.hardware)
     if save is not None:
-        from planner.files import write_whole
-        from planner.report.plan_file import plan_yaml
-
-        write_whole(save, plan_yaml(best.job, best.runtime, best.plan, names, order), force, "--save")
+        write_whole(
+            save, plan_file.plan_yaml(best.job, best.runtime, best.plan, names, order), force, "--save"
+        )
     if launch is not None:
-        from planner.question.launch import wanted_target, write_files
-
-        wanted = wanted_target(launch, best.runtime)
+        wanted = question_launch.wanted_target(launch, best.runtime)
         if wanted.runtime.name != best.runtime.name:
             typer.echo(_told_apart(best.runtime, wanted.runtime), err=True)
             best = priced(best.plan, best.job, wanted.runtime, names)
             order = order if wanted.runtime.order_command is not None else None
-        typer.echo(write_files(best, names, wanted, launch, order), err=True)
+        typer.echo(question_launch.write_files(best, names, wanted, launch, order), err=True)

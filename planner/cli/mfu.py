@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from planner.cli.config import settings
+from planner.cli.explain import priced, read_saved
 from planner.cli.options import (
     Format,
     JobOptions,
@@ -19,13 +21,21 @@ from planner.cli.options import (
     TokenRateOption,
     spread,
 )
+from planner.cli.output import emit_document, emit_page, emit_rows
+from planner.cli.progress import Progress
 from planner.cli.versions import version_notes
+from planner.deferred import deferred
 from planner.files import is_plan_file
+from planner.question.reading import Reading
+
+with deferred():
+    from planner.cli import estimate
+    from planner.cost import price
+    from planner.report import as_json
+    from planner.report import mfu as report_mfu
 
 if TYPE_CHECKING:
-    from planner.cli.progress import Progress
     from planner.cost.estimate import Estimate
-    from planner.question.reading import Reading
 
 
 @spread
@@ -44,12 +54,6 @@ def mfu(
 
     MODEL may also be a plan file; then everything but the measurement comes from it.
     """
-    from planner.cli.output import emit_document, emit_page, emit_rows
-    from planner.cli.progress import Progress
-    from planner.question.reading import Reading
-    from planner.report.as_json import plain
-    from planner.report.mfu import MeasuredStep, mfu_document, mfu_page
-
     reading = Reading()
     texts = {
         "--step-time": step_time,
@@ -67,14 +71,14 @@ def mfu(
     ((name, value),) = given.items()
     tokens = answer.job.workload.tokens_per_step
     share = {"--step-time": 0, "--tokens-per-s": 1, "--tokens-per-s-per-gpu": answer.job.gpus}[name]
-    measured = MeasuredStep(answer, tokens / (value * share) if share else value)
-    document = mfu_document(measured)
+    measured = report_mfu.MeasuredStep(answer, tokens / (value * share) if share else value)
+    document = report_mfu.mfu_document(measured)
     if shown.output is Format.json:
         emit_document(document)
     elif shown.output is Format.csv:
-        emit_rows([plain(row) for row in document["conventions"]], shown.output)
+        emit_rows([as_json.plain(row) for row in document["conventions"]], shown.output)
     else:
-        emit_page(mfu_page(measured, {} if shown.quiet else defaults), shown.output)
+        emit_page(report_mfu.mfu_page(measured, {} if shown.quiet else defaults), shown.output)
 
 
 def above_zero(reading: Reading, name: str, text: str | None) -> float | None:
@@ -99,28 +103,21 @@ def read_answer(job: JobOptions, plan: PlanOptions, progress: Progress) -> tuple
     UnsupportedPlan
         If the plan's degrees leave no price.
     """
-    from planner.cli.estimate import read
-    from planner.cli.explain import priced, read_saved
-    from planner.cost.price import Unpriced, price
-
     path = Path(job.model)
     if is_plan_file(path):
         refuse_beside(job, plan)
         return priced(read_saved(path), path), {}
-    asked, chosen, runtime, defaults, names = read(job, plan)
+    asked, chosen, runtime, defaults, names = estimate.read(job, plan)
     for line in version_notes([asked.hardware]):
         progress.tell(f"note: {line}")
-    answer = price(chosen, asked, runtime, names.memory_limit)
-    if isinstance(answer, Unpriced):
+    answer = price.price(chosen, asked, runtime, names.memory_limit)
+    if isinstance(answer, price.Unpriced):
         raise answer.error(asked.model.name)
     return answer, defaults
 
 
 def refuse_beside(job: JobOptions, plan: PlanOptions) -> None:
     """Refuse options that a plan file already answers."""
-    from planner.cli.config import settings
-    from planner.question.reading import Reading
-
     reading, made = Reading(), settings()
     for record in (job, plan):
         for field in fields(record):

@@ -12,9 +12,16 @@ import typer
 from planner.cli import complete
 from planner.cli.from_file import FileRequest, asked_of
 from planner.cli.options import JobOptions, PlanOptions
+from planner.deferred import deferred
 from planner.errors import InputError, Problem
 from planner.inputs.workload import Workload
 from planner.units import is_whole
+
+with deferred():
+    from planner.cli import estimate
+    from planner.report import as_json
+    from planner.report import near as report_near
+    from planner.search import near
 
 if TYPE_CHECKING:
     from planner.search.near import Near
@@ -72,9 +79,7 @@ class NearRecipe:
 
     def search(self, request: SearchRequest, progress: Progress) -> NearAnswer:
         """Search the plans that keep the most of it."""
-        from planner.search.near import near
-
-        return NearAnswer(self, near(request, self.axes, progress))
+        return NearAnswer(self, near.near(request, self.axes, progress))
 
 
 @dataclass(frozen=True)
@@ -87,17 +92,14 @@ class NearAnswer:
     @property
     def lines(self) -> list[str]:
         """What was kept and changed, in words."""
-        from planner.report.near import near_lines
-
-        return near_lines(self.found, self.recipe.notes[1:])
+        return report_near.near_lines(self.found, self.recipe.notes[1:])
 
     @property
     def record(self) -> dict[str, Any]:
         """The same for scripts."""
-        from planner.report.as_json import plain
-        from planner.report.near import near_record
-
-        record: dict[str, Any] = plain(near_record(self.found, str(self.recipe.path), self.recipe.notes))
+        record: dict[str, Any] = as_json.plain(
+            report_near.near_record(self.found, str(self.recipe.path), self.recipe.notes)
+        )
         return record
 
 
@@ -120,8 +122,6 @@ def recipe_of(
             return None
         expected = "a name, a config.json or a model YAML; or --near FILE with a recipe that describes one"
         raise InputError(Problem("MODEL", "nothing", expected))
-    from planner.cli.estimate import read
-    from planner.search.near import axes_of
 
     own = job.but(gpus=None, hardware=(job.hardware or [])[:1] or None)
     origin = asked_of(path, own, PlanOptions(), context)
@@ -130,7 +130,7 @@ def recipe_of(
     if saves and origin.model is not None:
         expected = "a name of the model before --near, since a plan file names it"
         raise InputError(Problem("MODEL", f"{path}, which describes a model without a name", expected))
-    whole, own_plan, _, _, _ = origin.read(read)
+    whole, own_plan, _, _, _ = origin.read(estimate.read)
     filled = origin.job.but(hardware=job.hardware, gpus=job.gpus or origin.job.gpus)
     notes = list(origin.notes())
     count = _count(job.gpus)
@@ -142,7 +142,7 @@ def recipe_of(
             f"Batch scaled with the accelerators: {whole.workload.global_batch:,} sequences on {whole.gpus:,}"
             f" -> {batch:,} on {count:,} (--global-batch says another)."
         )
-    return NearRecipe(path, replace(origin, job=filled, plan=plan), axes_of(own_plan), tuple(notes))
+    return NearRecipe(path, replace(origin, job=filled, plan=plan), near.axes_of(own_plan), tuple(notes))
 
 
 def _count(text: str | None) -> int | None:

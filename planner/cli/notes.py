@@ -6,6 +6,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from planner.cli.versions import version_notes
+from planner.deferred import deferred
+
+with deferred():
+    from planner.cost import money
 
 if TYPE_CHECKING:
     from planner.inputs.hardware import HardwareProfile
@@ -49,12 +53,10 @@ def vendor_notes(profiles: Iterable[HardwareProfile]) -> Iterator[str]:
 
 def price_notes(profiles: Iterable[HardwareProfile], objective: str) -> Iterator[str]:
     """Yield that a cluster cannot be ranked by an objective, since a number of it is not known."""
-    from planner.cost.money import quote_of
-
     clusters = tuple(profiles)
     for profile in clusters:
         pool = profile.pool
-        quote = quote_of(pool)
+        quote = money.quote_of(pool)
         if quote is not None and quote.lent and objective == "cost" and len(clusters) > 1:
             seller = quote.seller or "another seller"
             yield (

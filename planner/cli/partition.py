@@ -8,6 +8,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from planner.cli.options import Format, OutputOptions, spread
+from planner.cli.output import emit_document, emit_page, emit_rows
+from planner.cli.progress import Progress
+from planner.deferred import deferred
+from planner.question.reading import Reading
+from planner.report.page import Table, counted, significant
+from planner.units import GIB, parse, show
+
+with deferred():
+    from planner.inputs import layer_graph
+    from planner.search.graph import cut as graph_cut
+    from planner.search.graph import problem as graph_problem
 
 if TYPE_CHECKING:
     from planner.report.page import Page
@@ -46,16 +57,8 @@ def partition(
     A layer is never on a stage before what it reads. Stages send to the next one alone, and keep
     activations as 1F1B does. Exit code 1 means that no cut keeps within the limit.
     """
-    from planner.cli.output import emit_document, emit_page, emit_rows
-    from planner.cli.progress import Progress
-    from planner.inputs.layer_graph import load_graph
-    from planner.question.reading import Reading
-    from planner.search.graph.cut import TIME_LIMIT, best_cut
-    from planner.search.graph.problem import CutProblem, cut_stages
-    from planner.units import parse
-
     reading = Reading()
-    found = reading.attempt(load_graph, graph)
+    found = reading.attempt(layer_graph.load_graph, graph)
     count = reading.count("--stages", stages)
     passes = reading.count("--microbatches", microbatches)
     limit = reading.memory("--memory-limit", memory_limit)
@@ -74,11 +77,11 @@ def partition(
     reading.finish()
     if found is None or count is None:
         raise AssertionError("a fault was not told")
-    problem = CutProblem(found, count, passes or count, limit or float("inf"), rate)
+    problem = graph_problem.CutProblem(found, count, passes or count, limit or float("inf"), rate)
     with Progress(shown.quiet, shown.verbose) as progress:
         progress(0.1, f"cutting {graph}")
-        cut = best_cut(problem, seconds or TIME_LIMIT)
-    parts = cut_stages(problem, cut.stages)
+        cut = graph_cut.best_cut(problem, seconds or graph_cut.TIME_LIMIT)
+    parts = graph_problem.cut_stages(problem, cut.stages)
     if shown.output is Format.json:
         emit_document(partition_document(problem, cut, parts))
     elif shown.output is Format.csv:
@@ -89,8 +92,6 @@ def partition(
 
 def partition_document(problem: CutProblem, cut: Cut, parts: list[CutStage]) -> dict[str, Any]:
     """Return a cut as JSON, schema ``planner/partition/1``."""
-    from planner.units import GIB
-
     slowest = max(part.seconds for part in parts)
     return {
         "schema": "planner/partition/1",
@@ -119,9 +120,6 @@ def step_seconds(problem: CutProblem, parts: list[CutStage]) -> float:
 
 def partition_page(problem: CutProblem, cut: Cut, parts: list[CutStage]) -> Page:
     """Return a cut for people."""
-    from planner.report.page import Table, counted, significant
-    from planner.units import GIB, show
-
     slowest = max(part.seconds for part in parts)
     even = sum(part.compute for part in parts) / len(parts)
     proof = "no cut is better" if cut.proved else f"no cut is below {show(cut.bound, 's')}"

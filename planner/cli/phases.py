@@ -8,10 +8,18 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from planner.cli.options import Format, OutputOptions, PlanOptions, Texts, Written, of_fields, spread
+from planner.cli.output import emit_document, emit_page, emit_rows
+from planner.cli.search_goodput import read_rate
+from planner.deferred import deferred
 from planner.fields import FIELDS, JOB
+from planner.question.reading import Reading
+
+with deferred():
+    from planner.cli import search
+    from planner.report import phases as report_phases
+    from planner.search import phases as search_phases
 
 if TYPE_CHECKING:
-    from planner.question.reading import Reading
     from planner.search.request import SearchRequest
 
 LEFT_OUT: Final = ("seq_len", "global_batch", "tokens", "seq_lens", "max_tokens_per_rank")
@@ -49,18 +57,14 @@ def phases(
 
     A step has as many tokens in all phases. Exit code 1 tells that some phase has no plan that fits.
     """
-    from planner.cli.output import emit_document, emit_page, emit_rows
-    from planner.report.phases import phases_document, phases_page, phases_rows
-    from planner.search.phases import plan_phases
-
     requests, tokens, rate, defaults = read_phases({**job.said, **plan.said}, phase, storage)
-    found = plan_phases(requests, tokens, rate)
+    found = search_phases.plan_phases(requests, tokens, rate)
     if shown.output is Format.json:
-        emit_document(phases_document(found, defaults))
+        emit_document(report_phases.phases_document(found, defaults))
     elif shown.output is Format.csv:
-        emit_rows(phases_rows(found), shown.output)
+        emit_rows(report_phases.phases_rows(found), shown.output)
     else:
-        emit_page(phases_page(found), shown.output)
+        emit_page(report_phases.phases_page(found), shown.output)
     if found.own is None:
         raise typer.Exit(1)
 
@@ -73,10 +77,6 @@ def read_phases(said: dict[str, Any], texts: list[str] | None, storage: str | No
     InputError
         With every fault of the options.
     """
-    from planner.cli.search import read
-    from planner.cli.search_goodput import read_rate
-    from planner.question.reading import Reading
-
     reading = Reading()
     rate = read_rate(storage, reading)
     pairs = [_pair(text, reading) for text in texts or ()]
@@ -91,7 +91,9 @@ def read_phases(said: dict[str, Any], texts: list[str] | None, storage: str | No
         expected = f"a multiple of the {whole} tokens that all lengths divide"
         reading.fault("global_batch_tokens", str(batch), expected, str(most))
     reading.finish()
-    asked = [read({**said, "seq_len": str(length), "global_batch_tokens": str(most)}) for length, _ in pairs]
+    asked = [
+        search.read({**said, "seq_len": str(length), "global_batch_tokens": str(most)}) for length, _ in pairs
+    ]
     for question, request in asked[:1]:
         if len(request.clusters) * len(request.gpu_counts) * len(request.runtimes) > 1:
             reading.fault("--phase", "several clusters, counts or runtimes", "one of each")

@@ -11,8 +11,13 @@ import typer
 
 from planner.cli.options import Format, FormatOption, QuietOption, VerboseOption
 from planner.cli.output import emit_document, emit_rows
+from planner.deferred import deferred
 from planner.errors import InputError, Problem
 from planner.files import write_whole
+
+with deferred():
+    from planner.calibrate.measured import files as measured_files
+    from planner.profile import machine as profile_machine
 
 if TYPE_CHECKING:
     from planner.calibrate.measured.files import MeasuredFiles
@@ -60,28 +65,27 @@ def profile(
     verbose: VerboseOption = False,
 ) -> None:
     """Measure this machine and write a hardware profile; under torchrun its collectives too."""
-    from planner.calibrate.measured.files import RAW, Machine, beside, profile_files
-    from planner.profile.machine import ProfileRequest, measure_machine
-
     check(out, minutes, timeout)
-    raw = beside(out, RAW)
-    request = ProfileRequest(device, raw, 60 * minutes, tuple(only or ()), fresh, allow_busy, timeout)
+    raw = measured_files.beside(out, measured_files.RAW)
+    request = profile_machine.ProfileRequest(
+        device, raw, 60 * minutes, tuple(only or ()), fresh, allow_busy, timeout
+    )
     with ProfileProgress(60 * minutes, quiet, verbose) as progress:
         try:
-            measured = measure_machine(request, progress.tell)
+            measured = profile_machine.measure_machine(request, progress.tell)
         except KeyboardInterrupt:
             progress.note(f"\nwhat was measured is kept in {raw}; the same command goes on")
             raise
     if measured is None:
         return
-    machine = Machine(
+    machine = measured_files.Machine(
         product=measured.device.name,
         memory=measured.memory,
         multiprocessors=float(measured.device.multiprocessors),
         provenance={name: str(text) for name, text in measured.provenance.items()},
         cluster=cluster,
     )
-    files = profile_files(out, machine, measured.rows)
+    files = measured_files.profile_files(out, machine, measured.rows)
     for path, text in files.texts.items():
         write_whole(path, text, force=True)
     for note in (*measured.notes, *files.notes):

@@ -8,13 +8,24 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from planner.cli.explain import priced, pricer_of, read_saved, request_of
 from planner.cli.options import ForceOption, QuietOption, VerboseOption
+from planner.cli.progress import Progress
+from planner.deferred import deferred
+from planner.files import check_place, write_whole
+from planner.inputs.bounded import DOCUMENT_BYTES
+from planner.question.reading import Reading
+
+with deferred():
+    from planner.cost import price
+    from planner.inputs import yaml_file
+    from planner.report import explain, html, html_plan, html_search, html_sites, plan_file, sites
+    from planner.report import front as report_front
 
 if TYPE_CHECKING:
     from planner.cost.estimate import Estimate
     from planner.report.front import Patience, Tell
     from planner.report.html import HtmlPage
-    from planner.report.html_plan import Around
     from planner.report.plan_file import PlanFile
 
 TIME_LIMIT = 60.0
@@ -47,32 +58,26 @@ def report(
 
     It needs plotly, from the extra: pip install 'parallelism-planner[report]'.
     """
-    from planner.cli.progress import Progress
-    from planner.files import check_place, write_whole
-    from planner.question.reading import Reading
-    from planner.report.front import Patience
-    from planner.report.html import library, page_html
-    from planner.report.html_search import search_report
-    from planner.report.html_sites import sites_report
-    from planner.report.plan_file import tool_version
-    from planner.report.sites import SITES
-
     reading = Reading()
     seconds = reading.number("--time-limit", time_limit, 0.0)
     reading.finish()
-    patience = Patience(TIME_LIMIT if seconds is None else seconds)
+    patience = report_front.Patience(TIME_LIMIT if seconds is None else seconds)
     said = source_text(source)
     document = search_document_of(said, source)
-    library()
+    html.library()
     check_place(out, force, "--out")
     with Progress(quiet, verbose) as progress:
         progress(0.0, f"drawing {source}")
         if document is None:
             page = plan_page(source, said, progress if search else None, patience)
         else:
-            drawn = sites_report if document.get("schema") == SITES else search_report
-            page = drawn(document, str(source), tool_version())
-        text = page_html(page)
+            drawn = (
+                html_sites.sites_report
+                if document.get("schema") == sites.SITES
+                else html_search.search_report
+            )
+            page = drawn(document, str(source), plan_file.tool_version())
+        text = html.page_html(page)
     write_whole(out, text, force)
     for what in patience.left_out:
         progress.tell(f"note: no time for {what}")
@@ -88,10 +93,7 @@ def source_text(path: Path) -> str:
     InputError
         If it cannot be read.
     """
-    from planner.inputs.bounded import DOCUMENT_BYTES
-    from planner.inputs.yaml_file import read_text
-
-    return read_text(path, DOCUMENT_BYTES)
+    return yaml_file.read_text(path, DOCUMENT_BYTES)
 
 
 def search_document_of(text: str, path: Path) -> dict[str, Any] | None:
@@ -102,45 +104,34 @@ def search_document_of(text: str, path: Path) -> dict[str, Any] | None:
     InputError
         If it starts like JSON and is none.
     """
-    from planner.inputs.yaml_file import parse_json
-
-    return parse_json(text, str(path)) if text.lstrip().startswith("{") else None
+    return yaml_file.parse_json(text, str(path)) if text.lstrip().startswith("{") else None
 
 
 def plan_page(path: Path, text: str, tell: Tell | None, patience: Patience) -> HtmlPage:
     """Return the page of a plan file that was read; its job is searched where ``tell`` wants to be told."""
-    from planner.cli.explain import priced, pricer_of, read_saved
-    from planner.report.explain import explain
-    from planner.report.html_plan import Around, plan_report
-    from planner.report.plan_file import tool_version
-
     saved = read_saved(path, text=text)
     answer = priced(saved, path)
-    told = explain(answer, pricer_of(saved))
-    around = Around(scaled(saved)) if tell is None else searched_around(saved, answer, tell, patience)
-    return plan_report(told, around, tool_version(), saved.notes)
+    told = explain.explain(answer, pricer_of(saved))
+    around = (
+        html_plan.Around(scaled(saved)) if tell is None else searched_around(saved, answer, tell, patience)
+    )
+    return html_plan.plan_report(told, around, plan_file.tool_version(), saved.notes)
 
 
-def searched_around(saved: PlanFile, answer: Estimate, tell: Tell, patience: Patience) -> Around:
+def searched_around(saved: PlanFile, answer: Estimate, tell: Tell, patience: Patience) -> html_plan.Around:
     """Return what stands around a plan, the fastest plans of other counts and limits searched."""
-    from planner.cli.explain import request_of
-    from planner.report.front import best_at_counts, memory_front
-    from planner.report.html_plan import Around
-
     scaling, request = scaled(saved), request_of(saved)
     own = saved.job.gpus
     others = sorted(
         (answer.job.gpus for answer in scaling), key=lambda gpus: (max(gpus / own, own / gpus), gpus)
     )
-    best = best_at_counts(request, (own, *others), tell, patience, [answer, *scaling])
-    front = memory_front(request, POINTS, tell, patience, [answer])
-    return Around(scaling, best, front, tuple(patience.left_out))
+    best = report_front.best_at_counts(request, (own, *others), tell, patience, [answer, *scaling])
+    front = report_front.memory_front(request, POINTS, tell, patience, [answer])
+    return html_plan.Around(scaling, best, front, tuple(patience.left_out))
 
 
 def scaled(saved: PlanFile) -> list[Estimate]:
     """Return the plan's prices on half to eight times the accelerators, where it runs and fits."""
-    from planner.cost.price import Unpriced, price
-
     found = []
     plan, job = saved.plan, saved.job
     for factor in (0.25, 0.5, 2.0, 4.0, 8.0):
@@ -154,7 +145,7 @@ def scaled(saved: PlanFile) -> list[Estimate]:
             else plan.zero_shards
         )
         other = replace(plan, dp=dp, num_microbatches=float(passes), zero_shards=shards)
-        answer = price(other, replace(job, gpus=int(gpus)), saved.runtime, saved.names.memory_limit)
-        if not isinstance(answer, Unpriced) and answer.feasible:
+        answer = price.price(other, replace(job, gpus=int(gpus)), saved.runtime, saved.names.memory_limit)
+        if not isinstance(answer, price.Unpriced) and answer.feasible:
             found.append(answer)
     return found

@@ -7,7 +7,16 @@ from typing import Annotated
 
 import typer
 
+from planner.cli.explain import priced, read_saved
 from planner.cli.options import Format, OutputOptions, spread
+from planner.cli.output import emit_document, emit_page, emit_rows
+from planner.cli.search_goodput import read_rate
+from planner.deferred import deferred
+from planner.question.reading import Reading
+
+with deferred():
+    from planner.cost import resume as cost_resume
+    from planner.report import resume as report_resume
 
 
 @spread
@@ -30,28 +39,21 @@ def resume(
 
     Exit code 1 means that it cannot.
     """
-    from planner.cli.explain import priced, read_saved
-    from planner.cli.output import emit_document, emit_page, emit_rows
-    from planner.cli.search_goodput import read_rate
-    from planner.cost.resume import Resume
-    from planner.question.reading import Reading
-    from planner.report.resume import resume_document, resume_page
-
     reading = Reading()
     rate = read_rate(storage, reading)
     reading.finish()
     first, second = (priced(read_saved(path, True), path) for path in (old, new))
-    told = Resume(first, second, rate, fully_reshardable)
+    told = cost_resume.Resume(first, second, rate, fully_reshardable)
     if shown.output is Format.json:
-        emit_document(resume_document(told))
+        emit_document(report_resume.resume_document(told))
     elif shown.output is Format.csv:
-        flat = resume_document(told)
+        flat = report_resume.resume_document(told)
         moves = flat["moves"] or {}
         emit_rows(
             [{name: flat[name] for name in ("loads", "tool", "direct_s", "through_storage_s")} | moves],
             shown.output,
         )
     else:
-        emit_page(resume_page(told), shown.output)
+        emit_page(report_resume.resume_page(told), shown.output)
     if not told.verdict.loads:
         raise typer.Exit(1)

@@ -10,9 +10,15 @@ import typer
 
 from planner.cli.complete import runtime as complete
 from planner.cli.options import Format, FormatOption
+from planner.cli.output import emit_document, emit_page, emit_rows
+from planner.deferred import deferred
+
+with deferred():
+    from planner.cli import plans, tables
+    from planner.cost import price
+    from planner.report import compare, flat, releases
 
 if TYPE_CHECKING:
-    from planner.report.compare import NamedPlan
     from planner.report.plan_file import PlanFile
 
 app = typer.Typer(
@@ -30,10 +36,7 @@ ReleaseArgument = Annotated[
 @app.command("list")
 def list_command(output: FormatOption = Format.table) -> None:
     """List the runtimes: newest release, how many are known, files that can be written."""
-    from planner.cli.output import emit_rows
-    from planner.report.releases import runtime_rows
-
-    emit_rows(runtime_rows(), output)
+    emit_rows(releases.runtime_rows(), output)
 
 
 @app.command("show")
@@ -42,17 +45,14 @@ def show_command(
     output: FormatOption = Format.table,
 ) -> None:
     """Show one runtime: its releases, what each brings, and the measured runs behind it."""
-    from planner.cli.output import emit_rows
-    from planner.report.releases import measured_rows, release_rows, runtime_document
-
-    document = runtime_document(name)
+    document = releases.runtime_document(name)
     if output is Format.json:
         typer.echo(json.dumps(document, indent=2))
         return
-    emit_rows(release_rows(document, output is Format.csv), output)
+    emit_rows(releases.release_rows(document, output is Format.csv), output)
     if output is not Format.csv and document["measured"]:
         typer.echo()
-        emit_rows(measured_rows(document), output)
+        emit_rows(releases.measured_rows(document), output)
 
 
 @app.command("diff")
@@ -67,36 +67,27 @@ def diff_command(
     Traits that the plan file sets hold on both. Exit code 1 means that the plan breaks a rule or does not
     fit on one of them.
     """
-    from planner.cli.output import emit_document, emit_page, emit_rows
-    from planner.cli.plans import read_plan
-    from planner.report.compare import compare_page
-    from planner.report.flat import flat_row
-    from planner.report.releases import diff_document
-
-    saved = read_plan(plan)
+    saved = plans.read_plan(plan)
     pair = [_on_release(saved, text) for text in (first, second)]
     if output is Format.json:
-        emit_document(diff_document(pair[0], pair[1]))
+        emit_document(releases.diff_document(pair[0], pair[1]))
     elif output is Format.csv:
-        emit_rows([{"name": one.name} | flat_row(one.answer) for one in pair], output)
+        emit_rows([{"name": one.name} | flat.flat_row(one.answer) for one in pair], output)
     else:
-        emit_page(compare_page(pair), output)
+        emit_page(compare.compare_page(pair), output)
     if not all(one.answer.feasible for one in pair):
         raise typer.Exit(1)
 
 
-def _on_release(saved: PlanFile, text: str) -> NamedPlan:
+def _on_release(saved: PlanFile, text: str) -> compare.NamedPlan:
     """Return a saved plan priced on a release, the traits that its file sets on top."""
-    from planner.calibrate.releases import named_runtime, plain_traits
-    from planner.cost.price import Unpriced, price
-    from planner.report.compare import NamedPlan
-    from planner.runtimes._settings import changed
-
     where = (saved.job.hardware.pool.accelerator.name, saved.job.workload.precision)
-    found = named_runtime(text, *where, label="NAME@RELEASE")
-    own: dict[str, Any] = dict(changed(saved.runtime.traits, plain_traits(saved.runtime, *where)))
+    found = tables.named_runtime(text, *where, label="NAME@RELEASE")
+    own: dict[str, Any] = dict(
+        tables.changed(saved.runtime.traits, tables.plain_traits(saved.runtime, *where))
+    )
     found = found.with_traits(**own)
-    answer = price(saved.plan, saved.job, found, saved.names.memory_limit)
-    if isinstance(answer, Unpriced):
+    answer = price.price(saved.plan, saved.job, found, saved.names.memory_limit)
+    if isinstance(answer, price.Unpriced):
         raise answer.error()
-    return NamedPlan(f"{found.name}@{found.release}", answer)
+    return compare.NamedPlan(f"{found.name}@{found.release}", answer)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from planner.cli.config import KEYS
+from planner.cli.flags import flags_of, print_flags
 from planner.cli.launch import LauncherOption, SmokeOption, TargetOption, write_best
 from planner.cli.near import NearJobOptions, NearOption, recipe_of
 from planner.cli.notes import job_notes
@@ -25,17 +26,32 @@ from planner.cli.options import (
     option_of,
     spread,
 )
+from planner.cli.output import emit_document, emit_page, emit_rows
 from planner.cli.printable import to_stderr
-from planner.cli.search_goodput import FailureOptions
+from planner.cli.progress import Progress
+from planner.cli.search_goodput import FailureOptions, read_conditions, search_goodput
 from planner.cli.sites import SiteOptions, SitesAsked, is_over_sites, search_over_sites
+from planner.deferred import deferred
+from planner.errors import InputError, Problem
 from planner.fields import FIELDS
+from planner.files import check_place
+from planner.question.launched import Launch
+from planner.question.reading import Reading
+
+with deferred():
+    from planner.cli import reach, tables
+    from planner.question import job as question_job
+    from planner.question import launch as question_launch
+    from planner.question import question as questions
+    from planner.report import as_json, flat, made_order, search_answer, search_page
+    from planner.report import front as report_front
+    from planner.report import played as report_played
+    from planner.search import optimise
 
 if TYPE_CHECKING:
     from planner.cli.near import NearAnswer
-    from planner.cli.progress import Progress
     from planner.cost.estimate import Estimate
     from planner.question.job import Files
-    from planner.question.launched import Launch
     from planner.question.question import Question
     from planner.report.made_order import MadeOrder
     from planner.search.optimise import SearchResult
@@ -92,13 +108,6 @@ def search(
 
     Exit code 1 means that nothing fits; the answer then says what would.
     """
-    from planner.cli.progress import Progress
-    from planner.cli.reach import check_reached
-    from planner.cli.search_goodput import read_conditions, search_goodput
-    from planner.files import check_place
-    from planner.question.launched import Launch
-    from planner.search.optimise import search as ranked
-
     launch = Launch(emit, target, launcher, job.target_version, force, smoke) if emit is not None else None
     if is_over_sites(job, sites):
         given = {**vars(failing), "slowdown": slowdown, "synthesize": synthesize, "front": front}
@@ -123,7 +132,7 @@ def search(
         return
     with Progress(shown.quiet, shown.verbose) as progress:
         beside = recipe.search(request, progress) if recipe is not None else None
-        result = beside.found.result if beside is not None else ranked(request, progress)
+        result = beside.found.result if beside is not None else optimise.search(request, progress)
         progress(1.0, f"{result.priced:,} plans priced in {result.scan:.3f} s")
         request = in_use(beside.found.request if beside is not None else request, result)
         known = result.plans
@@ -131,7 +140,7 @@ def search(
         made = None if making is None else _made(result, making, request)
     result = _ordered(result, made) if made and objective == "time" else result
     if not result.valid:
-        check_reached(request)
+        reach.check_reached(request)
     tell_notes(() if shown.quiet else (request,), objective)
     order = order_of(result, made, objective)
     told = best_flags(result, wanted, order) if flags else None
@@ -149,32 +158,23 @@ def tell_notes(requests: Iterable[SearchRequest], objective: str) -> None:
 
 
 def _limits(request: SearchRequest, points: int, progress: Progress, known: tuple[Estimate, ...]) -> Any:
-    from planner.report.front import memory_front
-
-    return memory_front(request, points, progress, known=known)
+    return report_front.memory_front(request, points, progress, known=known)
 
 
 def _made(result: SearchResult, making: float, request: SearchRequest) -> tuple[MadeOrder, ...]:
-    from planner.report.made_order import made_orders
-
-    return made_orders(result.plans, making, request.oom_risk)
+    return made_order.made_orders(result.plans, making, request.oom_risk)
 
 
 def _ordered(result: SearchResult, made: tuple[MadeOrder, ...]) -> SearchResult:
-    from planner.report.made_order import best_first
-
-    return best_first(result, made)
+    return made_order.best_first(result, made)
 
 
 def best_flags(result: SearchResult, launch: Launch, order: str | None) -> dict[str, Any] | None:
     """Return the runner's own flags of the best plan; None where there is no plan."""
-    from planner.cli.flags import flags_of
-    from planner.question.launch import wanted_target
-
     if not result.plans:
         return None
     best = result.plans[0]
-    return flags_of(best, wanted_target(launch, best.runtime), order)
+    return flags_of(best, question_launch.wanted_target(launch, best.runtime), order)
 
 
 def order_of(result: SearchResult, made: tuple[MadeOrder, ...] | None, objective: str) -> str | None:
@@ -199,15 +199,12 @@ def read_seconds(text: str | None, request: SearchRequest) -> float | None:
     InputError
         If it is no positive number, or no runtime that is searched takes such orders.
     """
-    from planner.question.reading import Reading
-    from planner.runtimes import runtimes
-
     reading = Reading()
     seconds = reading.number("--synthesize", text, 0.0)
     if seconds is not None and seconds <= 0:
         reading.fault("--synthesize", f"{seconds:g}", "seconds above 0, such as 10")
     if text is not None and all(runtime.order_command is None for runtime in request.runtimes):
-        able = [name for name, runtime in runtimes().items() if runtime.order_command is not None]
+        able = [name for name, runtime in tables.runtimes().items() if runtime.order_command is not None]
         names = ", ".join(runtime.name for runtime in request.runtimes)
         reading.fault(
             "--synthesize", f"runtime {names}", f"a runtime that takes made orders: {', '.join(able)}"
@@ -224,8 +221,6 @@ def read_front(text: str | None, request: SearchRequest) -> int | None:
     InputError
         If it is no small number, or several clusters or counts are compared.
     """
-    from planner.question.reading import Reading
-
     reading = Reading()
     points = reading.count("--front", text, least=2, most=64)
     if points is not None and len(request.clusters) * len(request.gpu_counts) > 1:
@@ -244,15 +239,11 @@ def _read(
 
 def _of_library(target: str, said: Mapping[str, Any]) -> dict[str, Any]:
     """Return what is searched for the files of a library: its runtimes, and the axes that it can say."""
-    from planner.runtimes import runtimes
-    from planner.runtimes._libraries import library_named
-    from planner.runtimes._libraries._family import FIXED, HOSTS
-
-    if library_named(target) is None:
+    if tables.library_named(target) is None:
         return {}
     method = said.get("method") or "full"
-    able = [name for name in HOSTS if method in runtimes()[name].methods]
-    own = {"runtime": able or list(HOSTS), **FIXED}
+    able = [name for name in tables.HOSTS if method in tables.runtimes()[name].methods]
+    own = {"runtime": able or list(tables.HOSTS), **tables.FIXED}
     return {name: value for name, value in own.items() if said.get(name) is None}
 
 
@@ -272,11 +263,9 @@ def check_names(target: str | None, launcher: str) -> None:
     if target is None and launcher == "torchrun":
         return
     from planner.launchers import launchers
-    from planner.question.launch import targets
-    from planner.question.reading import Reading
 
     reading = Reading()
-    reading.named("--target", target, targets())
+    reading.named("--target", target, question_launch.targets())
     reading.named("--launcher", launcher, launchers())
     reading.finish()
 
@@ -289,17 +278,14 @@ def check_files(launch: Launch, request: SearchRequest, written: bool, flags: bo
     InputError
         If a name is unknown, or an option stands where it has no meaning.
     """
-    from planner.errors import InputError, Problem
-
     if launch.smoke and not written:
         raise InputError(Problem("--smoke", "no --emit", "a folder for the files", "--emit run --smoke"))
     check_names(launch.target, launch.launcher)
     if not (written or flags):
         return
-    from planner.question.launch import wanted_target
 
     for runtime in request.runtimes:
-        wanted_target(launch, runtime)
+        question_launch.wanted_target(launch, runtime)
 
 
 def read(said: Mapping[str, Any], files: Files | None = None) -> tuple[Question, SearchRequest]:
@@ -310,16 +296,12 @@ def read(said: Mapping[str, Any], files: Files | None = None) -> tuple[Question,
     InputError
         With every fault of the options.
     """
-    from planner.question.job import FILES
-    from planner.question.question import read_question, request_of
-    from planner.question.reading import Reading
-
     reading = Reading()
-    question = read_question(said, reading, files or FILES)
+    question = questions.read_question(said, reading, files or question_job.FILES)
     reading.finish()
     if question is None:
         raise AssertionError("a fault was not told")
-    return question, request_of(question)
+    return question, questions.request_of(question)
 
 
 def emit_search(
@@ -333,45 +315,34 @@ def emit_search(
     near: NearAnswer | None = None,
 ) -> None:
     """Write a search in the format asked for; time against memory, made orders and flags where asked for."""
-    from planner.cli.output import emit_document, emit_page, emit_rows
-    from planner.report.as_json import plain, search_document
-    from planner.report.flat import flat_row
-    from planner.report.front import front_document, front_page
-    from planner.report.made_order import made_page, made_record
-    from planner.report.played import far_steps, played_page, played_records
-    from planner.report.search_answer import search_answer
-    from planner.report.search_page import search_page
-
-    played = far_steps(result)
+    played = report_played.far_steps(result)
     if shown.output is Format.json:
-        more: dict[str, Any] = {} if front is None else {"front": front_document(front)}
+        more: dict[str, Any] = {} if front is None else {"front": report_front.front_document(front)}
         if played:
-            more["played"] = plain(played_records(played))
+            more["played"] = as_json.plain(report_played.played_records(played))
         if made is not None:
-            more["synthesis"] = plain([made_record(one) for one in made])
+            more["synthesis"] = as_json.plain([made_order.made_record(one) for one in made])
         if near is not None:
             more["near"] = near.record
         if flags is not None:
             more["flags"] = flags
-        emit_document(search_document(result, defaults) | more)
+        emit_document(as_json.search_document(result, defaults) | more)
     elif shown.output is Format.csv:
         rows = [("plan", answer) for answer in result.plans] + list(result.baselines)
         rows += [("front", answer) for answer in front or ()]
-        emit_rows([{"row": name} | flat_row(answer) for name, answer in rows], shown.output)
+        emit_rows([{"row": name} | flat.flat_row(answer) for name, answer in rows], shown.output)
     else:
-        answer = search_page if shown.verbose else search_answer
+        answer = search_page.search_page if shown.verbose else search_answer.search_answer
         page = answer(result, request, {} if shown.quiet else defaults)
         emit_page(
             [
                 *page,
                 *(near.lines if near is not None else ()),
-                *played_page(played),
-                *made_page(made, request.objective == "time"),
-                *front_page(front or ()),
+                *report_played.played_page(played),
+                *made_order.made_page(made, request.objective == "time"),
+                *report_front.front_page(front or ()),
             ],
             shown.output,
         )
         if flags is not None:
-            from planner.cli.flags import print_flags
-
             print_flags(flags)

@@ -8,16 +8,28 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from planner.cli.launch import priced, write_best
 from planner.cli.options import Format, OutputOptions
+from planner.cli.output import emit_document, emit_page, emit_rows
+from planner.cli.progress import Progress
+from planner.deferred import deferred
+from planner.errors import Infeasible
+from planner.question.reading import Reading
+from planner.units import parse
+
+with deferred():
+    from planner.cli import search, tables
+    from planner.inputs import failures as inputs_failures
+    from planner.question import launch as question_launch
+    from planner.report import reliability
+    from planner.search import goodput
 
 if TYPE_CHECKING:
     from planner.cost.reliability import Reliable
     from planner.plan import Plan
     from planner.question.launched import Launch
     from planner.question.question import Question
-    from planner.question.reading import Reading
     from planner.runtimes._family import Job
-    from planner.runtimes._saving import Saving
     from planner.search.goodput import Conditions, Reckoned
     from planner.search.request import SearchRequest
     from planner.techniques.recovery import Recovery
@@ -66,8 +78,6 @@ def read_conditions(options: FailureOptions, request: SearchRequest, **unused: o
     InputError
         With every option that is missing, wrong, or there for another objective.
     """
-    from planner.question.reading import Reading
-
     reading, objective, method = Reading(), request.objective, request.workload.method
     if objective != "goodput":
         for name in options.given:
@@ -85,7 +95,7 @@ def read_conditions(options: FailureOptions, request: SearchRequest, **unused: o
     return conditions_of(options, reading)
 
 
-def conditions_of(options: FailureOptions, reading: Reading) -> Conditions:
+def conditions_of(options: FailureOptions, reading: Reading) -> goodput.Conditions:
     """Return what is known of failures, of options that belong together.
 
     Raises
@@ -93,16 +103,13 @@ def conditions_of(options: FailureOptions, reading: Reading) -> Conditions:
     InputError
         With every option that is wrong, and the faults noted before.
     """
-    from planner.inputs.failures import load_failures
-    from planner.search.goodput import Conditions
-
     rate = read_rate(options.storage, reading)
-    profile = reading.attempt(load_failures, options.failures or "llama3", "--failures")
+    profile = reading.attempt(inputs_failures.load_failures, options.failures or "llama3", "--failures")
     found, steps = _recoveries(options.recovery, reading)
     reading.finish()
     if rate is None or profile is None:
         raise AssertionError("a fault was not told")
-    return Conditions(profile, found, rate, steps)
+    return goodput.Conditions(profile, found, rate, steps)
 
 
 def check_reckoned(found: Reckoned) -> None:
@@ -113,8 +120,6 @@ def check_reckoned(found: Reckoned) -> None:
     Infeasible
         If there is none, with why.
     """
-    from planner.errors import Infeasible
-
     if not found.plans:
         why = "; ".join(f"{name}: {reason}" for name, reason in found.refused.items())
         raise Infeasible(
@@ -124,8 +129,6 @@ def check_reckoned(found: Reckoned) -> None:
 
 def read_rate(text: str | None, reading: Reading) -> float | None:
     """Return the rate of a storage, or note that it is none. [byte/s]"""
-    from planner.units import parse
-
     if text is None:
         return None
     try:
@@ -141,7 +144,6 @@ def read_rate(text: str | None, reading: Reading) -> float | None:
 
 def _recoveries(text: str | None, reading: Reading) -> tuple[tuple[Recovery, ...], float | None]:
     """Return the recoveries to compare, those of runners unless one is named, and steps of learning."""
-    from planner.cli.goodput import seconds_of
     from planner.techniques.recovery import RECOVERIES
 
     if text is None:
@@ -152,7 +154,7 @@ def _recoveries(text: str | None, reading: Reading) -> tuple[tuple[Recovery, ...
         return (), None
     if rest.strip().lower().endswith("steps"):
         return (found,), _learning(found, rest.strip()[: -len("steps")], text, reading)
-    pause = seconds_of(reading, "--recovery", rest) if rest or text.endswith(":") else None
+    pause = reading.seconds("--recovery", rest) if rest or text.endswith(":") else None
     return (found if pause is None else replace(found, pause=pause),), None
 
 
@@ -173,22 +175,17 @@ def _learning(found: Recovery, count: str, text: str, reading: Reading) -> float
 
 def emit_reckoned(found: Reckoned, shown: OutputOptions, several: tuple[bool, bool]) -> None:
     """Write plans ranked where machines fail, in the format asked for."""
-    from planner.cli.output import emit_document, emit_page, emit_rows
-    from planner.report.reliability import goodput_answer, goodput_rows, goodput_search_document
-
     if shown.output is Format.json:
-        emit_document(goodput_search_document(found))
+        emit_document(reliability.goodput_search_document(found))
     elif shown.output is Format.csv:
-        emit_rows(goodput_rows(found), shown.output)
+        emit_rows(reliability.goodput_rows(found), shown.output)
     else:
-        emit_page(goodput_answer(found, several), shown.output)
+        emit_page(reliability.goodput_answer(found, several), shown.output)
 
 
-def saving_of(best: Reliable) -> Saving:
+def saving_of(best: Reliable) -> tables.Saving:
     """Return what the launch files say of checkpoints and failures."""
-    from planner.runtimes._saving import Saving
-
-    return Saving(
+    return tables.Saving(
         steps=best.far_steps,
         behind=best.writes_behind,
         recovery=best.recovery.name,
@@ -206,8 +203,6 @@ def write_groups(best: Reliable, asked: Question, launch: Launch) -> None:
     UnsupportedPlan
         If the runtime cannot run a group alone.
     """
-    from planner.cli.launch import priced
-    from planner.question.launch import wanted_target, write_files
     from planner.runtimes.torchtitan.semi_sync import SemiSync, semi_sync_runtime
 
     answer, groups = best.answer, int(best.replicas)
@@ -218,8 +213,10 @@ def write_groups(best: Reliable, asked: Question, launch: Launch) -> None:
         way = SemiSync("", 1, 1, 0, False, groups, number, best.mode_step - answer.step, least=1)
         runtime = semi_sync_runtime(answer.runtime, way)
         place = replace(launch, out=launch.out / f"group-{number}")
-        wanted = replace(wanted_target(place, answer.runtime), runtime=runtime)
-        typer.echo(write_files(replace(alone, runtime=runtime), names, wanted, place), err=True)
+        wanted = replace(question_launch.wanted_target(place, answer.runtime), runtime=runtime)
+        typer.echo(
+            question_launch.write_files(replace(alone, runtime=runtime), names, wanted, place), err=True
+        )
 
 
 def group_of(best: Reliable) -> tuple[Plan, Job]:
@@ -240,15 +237,10 @@ def search_goodput(
     files: tuple[Path | None, Launch | None, bool],
 ) -> None:
     """Rank plans where machines fail, write the answer, and the best plan's files where asked for."""
-    from planner.cli.launch import write_best
-    from planner.cli.progress import Progress
-    from planner.cli.search import emit_search
-    from planner.search.goodput import ranked_by_goodput
-
     with Progress(shown.quiet, shown.verbose) as progress:
-        found = ranked_by_goodput(request, conditions, progress)
+        found = goodput.ranked_by_goodput(request, conditions, progress)
     if not found.plans and found.result is not None and not found.result.plans:
-        emit_search(found.result, replace(request, objective="time"), shown, asked.defaults)
+        search.emit_search(found.result, replace(request, objective="time"), shown, asked.defaults)
         raise typer.Exit(1)
     check_reckoned(found)
     several = len(request.clusters) > 1, len(request.gpu_counts) > 1

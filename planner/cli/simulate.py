@@ -19,6 +19,7 @@ from planner.cli.simulate_asked import (
 )
 from planner.cli.simulate_beside import SimulatedBeside, WantedRival, check_beside, play_beside, read_beside
 from planner.cli.simulation_page import document, figures, show
+from planner.deferred import deferred
 from planner.errors import UnsupportedPlan
 from planner.question.reading import Reading, shown
 from planner.question.synthesis import MOST_RANKS, fault_missing, read_times
@@ -27,6 +28,9 @@ from planner.simulate.record import step_record
 from planner.simulate.trace import trace
 from planner.techniques.schedules import SCHEDULES, Schedule
 from planner.techniques.schedules._engine import Timeline
+
+with deferred():
+    from planner.cli import simulate_plan, simulate_synthesized
 
 
 def simulate(
@@ -138,21 +142,19 @@ def simulate(
         "--copy-time": copy_time, "--fill": " ".join(fill or ()) or None, "--fill-parts": fill_parts,
     }  # fmt: skip
     if plan is not None:
-        from planner.cli.simulate_plan import simulate_plan
-
         alone = wishes | extras | {"--sends-occupy": "set" if sends_occupy else None}
         for option, text in (bare | alone).items():
             if text is not None:
                 reading.fault(option, shown(text), "no such option beside a plan, which says it itself")
-        simulate_plan(plan, reading, (spread, start), answer)
+        simulate_plan.simulate_plan(plan, reading, (spread, start), answer)
         return
     if schedule is not None and schedule.strip().lower() in SYNTHESIZED:
-        from planner.cli.simulate_synthesized import simulate_synthesized
-
         for option, text in extras.items():
             if text is not None:
                 reading.fault(option, shown(text), f"no such option beside --schedule {SYNTHESIZED[0]}")
-        simulate_synthesized(reading, bare | wishes, sends_occupy, (spread, start), answer)
+        simulate_synthesized.simulate_synthesized(
+            reading, bare | wishes, sends_occupy, (spread, start), answer
+        )
         return
     for option, text in wishes.items():
         if text is not None:

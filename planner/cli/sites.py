@@ -10,14 +10,27 @@ import typer
 
 from planner.cli import complete
 from planner.cli.options import Format, JobOptions, OutputOptions, PlanOptions
+from planner.cli.output import emit_document, emit_page, emit_rows
+from planner.cli.progress import Progress
+from planner.cli.sites_files import write_sites
+from planner.deferred import deferred
 from planner.errors import nearest
+from planner.question.reading import Reading
+
+with deferred():
+    from planner.inputs import sites
+    from planner.question import axes as question_axes
+    from planner.question import job as question_job
+    from planner.question import traits, values
+    from planner.report import sites as report_sites
+    from planner.search import settings
+    from planner.search.sites import rank
+    from planner.search.sites import request as sites_request
 
 if TYPE_CHECKING:
     from planner.inputs.sites import SitesProfile
     from planner.question.job import JobAsked
     from planner.question.launched import Launch
-    from planner.question.reading import Reading
-    from planner.search.sites.request import SitesRequest
     from planner.techniques.sync import Sync
 
 MOST_STEPS: Final = 10**6
@@ -99,11 +112,8 @@ def is_over_sites(job: JobOptions, options: SiteOptions) -> bool:
     InputError
         If options for sites are given and no file of sites, or several clusters beside it.
     """
-    from planner.inputs.sites import is_sites_file
-    from planner.question.reading import Reading
-
     names = list(dict.fromkeys(job.hardware or ()))
-    found = [name for name in names if is_sites_file(name)]
+    found = [name for name in names if sites.is_sites_file(name)]
     reading = Reading()
     if found and len(names) > 1:
         reading.fault("--hardware", ", ".join(names), "one file of sites alone", found[0])
@@ -123,24 +133,21 @@ def search_over_sites(
     job: JobOptions, plan: PlanOptions, shown: OutputOptions, options: SiteOptions, asked: SitesAsked
 ) -> None:
     """Rank the ways to train over the sites of a file."""
-    from planner.cli.output import emit_document, emit_page, emit_rows
-    from planner.cli.progress import Progress
-    from planner.cli.sites_files import write_sites
-    from planner.report.sites import sites_document, sites_page, way_document
-    from planner.search.sites.rank import search_sites
-
     request, defaults = read_sites(job, plan, options, asked)
     with Progress(shown.quiet, shown.verbose) as progress:
         progress(0.0, f"searching inside {len(request.profile.sites)} sites")
-        result = search_sites(request)
+        result = rank.search_sites(request)
         progress(1.0, f"{result.searched:,} plans priced")
     if shown.output is Format.json:
-        emit_document(sites_document(result, request, defaults))
+        emit_document(report_sites.sites_document(result, request, defaults))
     elif shown.output is Format.csv:
-        rows = [flat_way(way_document(one)) for one in (*result.ranked, *result.others)]
+        rows = [flat_way(report_sites.way_document(one)) for one in (*result.ranked, *result.others)]
         emit_rows(rows, shown.output)
     else:
-        emit_page(sites_page(result, request, {} if shown.quiet else defaults, shown.verbose), shown.output)
+        emit_page(
+            report_sites.sites_page(result, request, {} if shown.quiet else defaults, shown.verbose),
+            shown.output,
+        )
     if not result.ranked:
         raise typer.Exit(1)
     if asked.launch is not None:
@@ -163,7 +170,7 @@ def flat_way(document: dict[str, Any]) -> dict[str, Any]:
 
 def read_sites(
     job: JobOptions, plan: PlanOptions, options: SiteOptions, asked: SitesAsked
-) -> tuple[SitesRequest, dict[str, Any]]:
+) -> tuple[sites_request.SitesRequest, dict[str, Any]]:
     """Return the request of a search over sites, and what was taken because nothing was given.
 
     Raises
@@ -171,28 +178,20 @@ def read_sites(
     InputError
         With every fault of options and file.
     """
-    from planner.inputs.sites import load_sites
-    from planner.question.axes import read_axes
-    from planner.question.job import read_job
-    from planner.question.reading import Reading
-    from planner.question.traits import allowed_settings, pinned_settings
-    from planner.question.values import read_value
-    from planner.search.settings import OpenSettings
-    from planner.search.sites.request import SitesRequest
     from planner.techniques.compress import read_compression
 
     reading = Reading()
-    found = reading.attempt(load_sites, (job.hardware or [""])[0])
+    found = reading.attempt(sites.load_sites, (job.hardware or [""])[0])
     _refuse_others(job, asked, reading)
-    axes = read_axes(plan.said, reading)
-    risk = read_value("oom_risk", asked.oom_risk, reading)
+    axes = question_axes.read_axes(plan.said, reading)
+    risk = values.read_value("oom_risk", asked.oom_risk, reading)
     syncs = read_syncs(options.sync, options.across, reading)
     steps = read_steps(options.inner_steps, reading)
     packed = reading.attempt(read_compression, options.compress) if options.compress is not None else None
     first = found[0].sites[0].cluster if found is not None else "dgx-h100"
     inner = job.but(hardware=[first], gpus="1", runtime=(job.runtime or [RUNTIME])[:1])
-    known = read_job(inner.said, reading)
-    allowed = allowed_settings(asked.allow, reading)
+    known = question_job.read_job(inner.said, reading)
+    allowed = traits.allowed_settings(asked.allow, reading)
     batch = whole_batch(known, found[0].replicas, job, reading) if found and known else None
     syncs = _with_parts(syncs, known, found, is_named(options.sync), reading)
     reading.finish()
@@ -203,7 +202,7 @@ def read_sites(
     defaults |= {"global_batch": batch} if "global_batch" in defaults else {}
     defaults |= {} if options.inner_steps else {"inner_steps": STEPS}
     defaults |= {} if job.runtime else {"runtime": RUNTIME}
-    request = SitesRequest(
+    request = sites_request.SitesRequest(
         profile=found[0],
         clusters=found[1],
         model=known.model,
@@ -216,7 +215,7 @@ def read_sites(
         fixed=axes,
         memory_limit=known.memory_limit,
         oom_risk=risk,
-        settings=OpenSettings(pinned_settings(job.changes or (), workload), allowed),
+        settings=settings.OpenSettings(traits.pinned_settings(job.changes or (), workload), allowed),
     )
     return request, defaults
 
@@ -258,7 +257,12 @@ def read_syncs(texts: list[str] | None, across: str | None, reading: Reading) ->
 
     axis = across.strip().lower() if across is not None else None
     if axis is not None and axis not in AXES:
-        reading.fault("--across", str(across), f"one of {', '.join(AXES)}", nearest(axis, tuple(AXES)))
+        reading.fault(
+            "--across",
+            str(across),
+            f"one of {', '.join(AXES)}",
+            nearest(axis, tuple(AXES)),
+        )
         return None
     if not texts or not is_named(texts):
         return tuple(one for one in SYNCS.values() if axis in (None, one.axis))
@@ -297,8 +301,6 @@ def _with_parts(
 
 def read_steps(text: str | None, reading: Reading) -> tuple[int, ...] | None:
     """Return the inner steps that are tried."""
-    from planner.search.sites.request import steps_between
-
     spans = reading.counts("--inner-steps", text or STEPS)
     if spans is None:
         return None
@@ -306,4 +308,4 @@ def read_steps(text: str | None, reading: Reading) -> tuple[int, ...] | None:
     if most > MOST_STEPS:
         reading.fault("--inner-steps", str(most), f"at most {MOST_STEPS:,}", str(MOST_STEPS))
         return None
-    return tuple(sorted({steps for span in spans for steps in steps_between(*span)}))
+    return tuple(sorted({steps for span in spans for steps in sites_request.steps_between(*span)}))

@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Final
 import typer
 
 from planner.cli.options import JobOptions
+from planner.deferred import deferred
 from planner.errors import UnsupportedPlan
+
+with deferred():
+    from planner.inputs import load_hardware
+    from planner.question import launch as question_launch
+    from planner.report import plan_file
+    from planner.search.sites import joint
 
 if TYPE_CHECKING:
     from planner.question.launched import Launch
@@ -45,8 +52,6 @@ def write_sites(result: SitesResult, request: SitesRequest, job: JobOptions, lau
 
 def _write_replicas(best: Ranked, request: SitesRequest, job: JobOptions, launch: Launch) -> None:
     """Write a folder of files for each replica, which torchft keeps together."""
-    from planner.question.launch import wanted_target, write_files
-    from planner.report.plan_file import Names
     from planner.runtimes.torchtitan.semi_sync import semi_sync_runtime
 
     replica = 0
@@ -56,26 +61,28 @@ def _write_replicas(best: Ranked, request: SitesRequest, job: JobOptions, launch
             folder = site.name if site.replicas == 1 else f"{site.name}-{number}"
             runtime = semi_sync_runtime(answer.runtime, semi_sync_of(best, request, replica))
             place = replace(launch, out=launch.out / folder)
-            wanted = replace(wanted_target(place, answer.runtime), runtime=runtime)
-            names = Names(job.model, site.cluster, None, request.memory_limit)
-            typer.echo(write_files(replace(answer, runtime=runtime), names, wanted, place), err=True)
+            wanted = replace(question_launch.wanted_target(place, answer.runtime), runtime=runtime)
+            names = plan_file.Names(job.model, site.cluster, None, request.memory_limit)
+            typer.echo(
+                question_launch.write_files(replace(answer, runtime=runtime), names, wanted, place), err=True
+            )
             replica += 1
 
 
 def _write_job(best: Ranked, request: SitesRequest, job: JobOptions, launch: Launch) -> None:
     """Write the files of one job whose islands are the sites."""
-    from planner.inputs.load_hardware import load_hardware
-    from planner.question.launch import wanted_target, write_files
-    from planner.report.plan_file import Names
-    from planner.search.sites.joint import islands_yaml, on_cluster
-
-    text = islands_yaml(request.profile, request.clusters, Path((job.hardware or [""])[0]).parent)
+    text = joint.islands_yaml(request.profile, request.clusters, Path((job.hardware or [""])[0]).parent)
     with TemporaryDirectory() as folder:
         file = Path(folder) / "hardware.yaml"
         file.write_text(text, encoding="utf-8")
-        answer = on_cluster(next(iter(best.plans.values())), load_hardware(str(file)))
-        names = Names(job.model, str(file), None, request.memory_limit)
-        typer.echo(write_files(answer, names, wanted_target(launch, answer.runtime), launch), err=True)
+        answer = joint.on_cluster(next(iter(best.plans.values())), load_hardware.load_hardware(str(file)))
+        names = plan_file.Names(job.model, str(file), None, request.memory_limit)
+        typer.echo(
+            question_launch.write_files(
+                answer, names, question_launch.wanted_target(launch, answer.runtime), launch
+            ),
+            err=True,
+        )
 
 
 def semi_sync_of(best: Ranked, request: SitesRequest, replica: int) -> SemiSync:

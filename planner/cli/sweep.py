@@ -10,11 +10,26 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from planner.cli.options import ForceOption, Format, OutputOptions, spread
+from planner.cli.output import as_csv, emit_document, emit_page, emit_rows
+from planner.cli.progress import Progress
 from planner.cli.versions import version_notes
+from planner.deferred import deferred
+from planner.errors import InputError, Problem
+from planner.files import write_whole
+from planner.question.reading import Reading
+from planner.units import parse, show
+
+with deferred():
+    from planner.cli import journal as cli_journal
+    from planner.cli import sweep_cases
+    from planner.inputs import load_hardware
+    from planner.question import job
+    from planner.sweep import as_json as sweep_as_json
+    from planner.sweep import bisect, flat, front, page, ranges, run, solve
+    from planner.sweep import grid as sweep_grid
+    from planner.sweep import row as sweep_row
 
 if TYPE_CHECKING:
-    from planner.cli.progress import Progress
-    from planner.question.reading import Reading
     from planner.sweep.grid import Grid
     from planner.sweep.page import Asked
     from planner.sweep.row import Row, SweepOutcome
@@ -79,13 +94,7 @@ def sweep(
     Results are kept as they come; the same command goes on where it was stopped. Exit code 1 means that
     nothing fits anywhere, or that a question has no answer.
     """
-    from planner.cli.journal import Journal
-    from planner.cli.progress import Progress
-    from planner.cli.sweep_cases import read_grid
-    from planner.question.reading import Reading
-    from planner.sweep.grid import load_grid
-
-    plan = load_grid(grid)
+    plan = sweep_grid.load_grid(grid)
     reading = Reading()
     asked = _asked(plan, finish_in, longest_sequence, smallest_cluster, reading)
     halved = _halved(plan, asked, reading)
@@ -95,12 +104,12 @@ def sweep(
     lines, table = _files(grid, out, resume, force)
     with Progress(shown.quiet, shown.verbose) as progress:
         bar = _Bar(progress, plan.size)
-        cases = read_grid(plan, str(grid), bar.reading)
+        cases = sweep_cases.read_grid(plan, str(grid), bar.reading)
         for line in version_notes(
             cluster for case in cases if case.request for cluster in case.request.clusters
         ):
             progress.tell(f"note: {line}")
-        with Journal(lines, afresh=not resume) as journal:
+        with cli_journal.Journal(lines, afresh=not resume) as journal:
             known = journal.rows()
             _tell_known(cases, known, lines, progress)
             result = _searched(cases, known, execute, journal.append, bar.searching, halved)
@@ -119,12 +128,9 @@ def _searched(
     halved: str | None,
 ) -> Sweep:
     """Search every case, or those that tell where fitting ends on the axis ``halved``."""
-    from planner.sweep.bisect import bisected, ladders_of
-    from planner.sweep.run import run
-
     if halved is None:
-        return run(cases, known, execute, keep, tell)
-    return bisected(ladders_of(cases, halved), known, execute, keep, tell)
+        return run.run(cases, known, execute, keep, tell)
+    return bisect.bisected(bisect.ladders_of(cases, halved), known, execute, keep, tell)
 
 
 class _Execute:
@@ -140,11 +146,9 @@ class _Execute:
         self.settings = ExecutorSettings(reading.count("--jobs", jobs, most=4096), address)
 
     def __call__(self, work: Work) -> Iterator[tuple[str, SweepOutcome]]:
-        from planner.sweep.solve import solve
-
         if self.entry is None:
             raise AssertionError("a fault was not told")
-        return self.entry.run(work, solve, self.settings)
+        return self.entry.run(work, solve.solve, self.settings)
 
 
 class _Bar:
@@ -161,8 +165,6 @@ class _Bar:
 
     def searching(self, done: int, total: int) -> None:
         """Tell that so many of ``total`` cases are searched."""
-        from planner.units import show
-
         if done == 0:
             self.started = time.monotonic()
         left = (time.monotonic() - self.started) / done * (total - done) if done else 0.0
@@ -174,7 +176,6 @@ class _Bar:
 def _asked(plan: Grid, finish_in: str | None, longest: bool, smallest: bool, reading: Reading) -> Asked:
     """Return the questions that are asked, with their limits; noted where the grid lacks what one needs."""
     from planner.sweep.questions import questions
-    from planner.units import parse
 
     limits = {"longest-sequence": 0.0 if longest else None, "smallest-cluster": 0.0 if smallest else None}
     if finish_in is not None:
@@ -192,9 +193,7 @@ def _asked(plan: Grid, finish_in: str | None, longest: bool, smallest: bool, rea
 
 def _halved(plan: Grid, asked: Asked, reading: Reading) -> str | None:
     """Return the axis whose range is searched by halving it; it lets no other question be answered."""
-    from planner.sweep.ranges import has_range
-
-    halving = next((entry for entry in asked if entry.halves and has_range(plan, entry.axis)), None)
+    halving = next((entry for entry in asked if entry.halves and ranges.has_range(plan, entry.axis)), None)
     if halving is None:
         return None
     for other in asked:
@@ -206,31 +205,24 @@ def _halved(plan: Grid, asked: Asked, reading: Reading) -> str | None:
 
 def _listed(plan: Grid, asked: Asked, grid: Path) -> Grid:
     """Return the grid with the ranges that questions solve for as lists."""
-    from planner.sweep.grid import check_size
-    from planner.sweep.ranges import has_range, without_ranges
-
     for question in asked:
-        if has_range(plan, question.axis):
-            plan = without_ranges(plan, question.axis, question.between or _counts_of(plan))
-    check_size(plan, grid)
+        if ranges.has_range(plan, question.axis):
+            plan = ranges.without_ranges(plan, question.axis, question.between or _counts_of(plan))
+    sweep_grid.check_size(plan, grid)
     return plan
 
 
 def _counts_of(plan: Grid) -> Callable[[int, int], Sequence[int]]:
     """Return what a range of accelerators stands for on the clusters of a grid."""
-    from planner.errors import InputError
-    from planner.inputs.load_hardware import load_hardware
-    from planner.question.job import range_counts
-
     pools = []
     for name in plan.hardware:
         try:
-            pools.append(load_hardware(str(name)).pool)
+            pools.append(load_hardware.load_hardware(str(name)).pool)
         except InputError:
             continue
     node = min((pool.gpus_per_node for pool in pools), default=1)
     most = max((pool.max_gpus for pool in pools), default=float("inf"))
-    return lambda low, high: range_counts(low, int(min(high, max(low, most))), node)
+    return lambda low, high: job.range_counts(low, int(min(high, max(low, most))), node)
 
 
 def _files(grid: Path, out: Path | None, resume: bool, force: bool) -> tuple[Path, Path | None]:
@@ -241,8 +233,6 @@ def _files(grid: Path, out: Path | None, resume: bool, force: bool) -> tuple[Pat
     InputError
         If the name says neither, or a file that is to be written anew exists.
     """
-    from planner.errors import InputError, Problem
-
     out = out or Path(grid.with_suffix(".jsonl").name)
     if out.suffix not in (".jsonl", ".csv"):
         expected = "a name that ends in .jsonl or .csv"
@@ -256,45 +246,31 @@ def _files(grid: Path, out: Path | None, resume: bool, force: bool) -> tuple[Pat
 
 
 def _tell_known(cases: list[SweepCase], known: Mapping[str, Row], lines: Path, progress: Progress) -> None:
-    from planner.sweep.row import FAILED
-
-    there = sum(case.key in known and known[case.key].outcome.status != FAILED for case in cases)
+    there = sum(case.key in known and known[case.key].outcome.status != sweep_row.FAILED for case in cases)
     if there:
         progress.tell(f"{there} of {len(cases)} cases are in {lines} and are skipped")
 
 
 def _write_csv(result: Sweep, table: Path) -> None:
-    from planner.cli.output import as_csv
-    from planner.files import write_whole
-    from planner.sweep.flat import flat_rows
-
-    write_whole(table, as_csv(flat_rows(result.rows)), force=True)
+    write_whole(table, as_csv(flat.flat_rows(result.rows)), force=True)
 
 
 def _emit(result: Sweep, plan: Grid, asked: Asked, output: Format, out: str) -> None:
     """Write the answer in the format asked for."""
-    from planner.cli.output import emit_document, emit_page, emit_rows
-    from planner.sweep.as_json import sweep_document
-    from planner.sweep.flat import flat_rows
-    from planner.sweep.page import sweep_page
-
     if output is Format.json:
-        emit_document(sweep_document(result, plan.varying, asked, out))
+        emit_document(sweep_as_json.sweep_document(result, plan.varying, asked, out))
     elif output is Format.csv:
-        emit_rows(flat_rows(result.rows), output)
+        emit_rows(flat.flat_rows(result.rows), output)
     else:
-        emit_page([*sweep_page(result, plan.varying, asked), f"Every case: {out}"], output)
+        emit_page([*page.sweep_page(result, plan.varying, asked), f"Every case: {out}"], output)
 
 
 def _exit_code(result: Sweep, plan: Grid, asked: Asked) -> int:
     """Return 70 where a search failed, 1 where nothing fits or a question has no answer, else 0."""
-    from planner.sweep.front import fitting
-    from planner.sweep.row import FAILED
-
-    if any(row.outcome.status == FAILED for row in result.rows):
+    if any(row.outcome.status == sweep_row.FAILED for row in result.rows):
         return INTERNAL
     answered = all(
         any(reply[question.axis] is not None for reply in question.replies(result.rows, plan.varying, limit))
         for question, limit in asked.items()
     )
-    return 0 if answered and fitting(result.rows) else 1
+    return 0 if answered and front.fitting(result.rows) else 1

@@ -15,9 +15,25 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from planner.cli.explain import priced, read_saved, request_of
 from planner.cli.launch import LauncherOption
 from planner.cli.options import ForceOption, Format, OutputOptions, spread
+from planner.cli.output import emit_document, emit_page, emit_rows
 from planner.cli.printable import to_stderr
+from planner.deferred import deferred
+from planner.errors import InputError, PlannerError, Problem
+from planner.files import write_whole
+from planner.question.launched import Launch
+from planner.question.reading import Reading
+from planner.report.page import Table, significant
+from planner.units import GIB
+
+with deferred():
+    from planner.cli import calibrate
+    from planner.inputs import load_hardware, run_logs
+    from planner.question import launch as question_launch
+    from planner.report import layout
+    from planner.search import optimise
 
 if TYPE_CHECKING:
     from planner.cost.estimate import Estimate
@@ -80,10 +96,6 @@ def tune(
     on, and scripts that were started by hand count once their output lies in DIR/N/train.log. The measured
     rows calibrate the cluster (DIR/site.yaml), and the job is searched again with it.
     """
-    from planner.cli.explain import read_saved
-    from planner.cli.output import emit_document, emit_page, emit_rows
-    from planner.question.reading import Reading
-
     reading = Reading()
     count = reading.count("--top", top, most=MOST)
     if run and launcher != HERE:
@@ -124,8 +136,6 @@ def known_trials(out: Path, saved: PlanFile, force: bool) -> list[Trial]:
     InputError
         If the folder is of another job, or its file is none.
     """
-    from planner.errors import InputError, Problem
-
     path = out / STATE
     if force or not path.is_file():
         return []
@@ -143,29 +153,24 @@ def known_trials(out: Path, saved: PlanFile, force: bool) -> list[Trial]:
 
 def new_trials(saved: PlanFile, count: int, out: Path, launcher: str, force: bool) -> list[Trial]:
     """Search the job, write the scripts of its best plans, the saved one first, and return their trials."""
-    from planner.cli.explain import priced, request_of
-    from planner.report.layout import layout
-    from planner.search.optimise import search as ranked
-
     own = priced(saved, saved.plan.slug)
-    others = ranked(replace(request_of(saved), top=count)).plans if count > 1 else ()
+    others = optimise.search(replace(request_of(saved), top=count)).plans if count > 1 else ()
     found = [own, *(one for one in others if one.plan != own.plan)][:count]
     trials = []
     for number, answer in enumerate(found, 1):
         folder = f"{number}-{answer.plan.slug}"
         write(answer, saved, out / folder, launcher, force)
-        trials.append(Trial(folder, layout(answer.plan), answer.step, _gib(answer.peak)))
+        trials.append(Trial(folder, layout.layout(answer.plan), answer.step, _gib(answer.peak)))
     keep(out, saved, trials)
     return trials
 
 
 def write(answer: Estimate, saved: PlanFile, folder: Path, launcher: str, force: bool) -> None:
     """Write the files that try a plan."""
-    from planner.question.launch import wanted_target, write_plan
-    from planner.question.launched import Launch
-
     launch = Launch(folder, None, launcher, None, force, smoke=True)
-    write_plan(answer, saved.names, wanted_target(launch, answer.runtime), launch)
+    question_launch.write_plan(
+        answer, saved.names, question_launch.wanted_target(launch, answer.runtime), launch
+    )
 
 
 def start(folder: Path) -> None:
@@ -189,13 +194,10 @@ def start(folder: Path) -> None:
 
 def read_trial(trial: Trial, folder: Path, saved: PlanFile) -> Trial:
     """Return a trial with what its log says, where there is one."""
-    from planner.errors import InputError
-    from planner.inputs.run_logs import read_run_log
-
     if not (folder / LOG).is_file():
         return trial
     try:
-        log = read_run_log(folder / LOG)
+        log = run_logs.read_run_log(folder / LOG)
     except InputError:
         return replace(trial, state="failed")
     work = saved.job.workload
@@ -208,15 +210,11 @@ def read_trial(trial: Trial, folder: Path, saved: PlanFile) -> Trial:
 
 
 def _gib(nbytes: float) -> float:
-    from planner.units import GIB
-
     return nbytes / GIB
 
 
 def keep(out: Path, saved: PlanFile, trials: Sequence[Trial]) -> None:
     """Write what is known, and the measured rows as one table."""
-    from planner.files import write_whole
-
     content = {"format": FORMAT, "job": job_key(saved), "trials": [asdict(one) for one in trials]}
     write_whole(out / STATE, json.dumps(content, indent=2) + "\n", True, "--out")
     rows = [dict(_row(out / one.folder, one)) for one in trials if one.measured_s is not None]
@@ -238,25 +236,19 @@ def _row(folder: Path, trial: Trial) -> Mapping[str, Any]:
 
 def ranked_again(out: Path, saved: PlanFile, trials: Sequence[Trial]) -> tuple[Estimate, ...]:
     """Return the best plans of the job on the cluster as the trials calibrate it; none where they cannot."""
-    from planner.cli.calibrate import calibrate
-    from planner.cli.explain import request_of
-    from planner.errors import PlannerError
-    from planner.inputs.load_hardware import load_hardware
-    from planner.search.optimise import search as ranked
-
     if not any(one.measured_s is not None for one in trials):
         return ()
     site = out / SITE
     try:
         with _quiet_output():
-            calibrate(
+            calibrate.calibrate(
                 runs=out / ROWS, hardware=saved.names.hardware, out=site, factors="", force=True, quiet=True
             )
-        cluster = load_hardware(str(site))
+        cluster = load_hardware.load_hardware(str(site))
     except PlannerError as error:
         to_stderr(f"note: not calibrated: {error}")
         return ()
-    return ranked(replace(request_of(saved), clusters=(cluster,), top=3)).plans
+    return optimise.search(replace(request_of(saved), clusters=(cluster,), top=3)).plans
 
 
 def _quiet_output() -> Any:
@@ -267,8 +259,6 @@ def _quiet_output() -> Any:
 
 def _page(out: Path, trials: Sequence[Trial], again: Sequence[Estimate]) -> Page:
     """Return the trials, the calibrated ranking, and what to do next."""
-    from planner.report.page import Table
-
     page: Page = [Table(tuple(_told(number, one) for number, one in enumerate(trials, 1)))]
     measured = [one for one in trials if one.measured_s is not None]
     waiting = [one for one in trials if one.state == "to run"]
@@ -292,16 +282,11 @@ def _page(out: Path, trials: Sequence[Trial], again: Sequence[Estimate]) -> Page
 
 
 def _ranking(plans: Sequence[Estimate]) -> Iterator[str]:
-    from planner.report.layout import layout
-    from planner.report.page import significant
-
     for number, answer in enumerate(plans, 1):
-        yield f"  {number}  {layout(answer.plan)}  {significant(answer.step)} s"
+        yield f"  {number}  {layout.layout(answer.plan)}  {significant(answer.step)} s"
 
 
 def _told(number: int, trial: Trial) -> dict[str, str]:
-    from planner.report.page import significant
-
     ratio = "-" if trial.measured_s is None else f"{trial.measured_s / trial.estimated_s - 1:+.1%}"
     return {
         "#": str(number),

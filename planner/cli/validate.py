@@ -13,9 +13,20 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from planner.calibrate.runs.blanks import blanks_told
 from planner.cli.options import Format, QuietOption, VerboseOption
 from planner.cli.output import as_csv
 from planner.cli.progress import Progress
+from planner.deferred import deferred
+from planner.inputs.bounded import table_lines
+
+with deferred():
+    from planner.calibrate import constants, refit
+    from planner.calibrate import overlay as calibrate_overlay
+    from planner.calibrate import validate as calibrate_validate
+    from planner.calibrate.runs import catalogue as runs_catalogue
+    from planner.calibrate.runs import table as runs_table
+    from planner.cli import validate_text
 
 if TYPE_CHECKING:
     from planner.calibrate.overlay import Overlay
@@ -55,17 +66,10 @@ def validate(
     verbose: VerboseOption = False,
 ) -> None:
     """Price every run of a table and tell how far the predictions are from what was measured."""
-    from planner.calibrate.overlay import read_overlay
-    from planner.calibrate.runs.blanks import blanks_told
-    from planner.calibrate.runs.table import read_runs
-    from planner.calibrate.validate import as_json, json_parts
-    from planner.cli.validate_text import as_markdown, as_rows, as_text
-    from planner.inputs.bounded import table_lines
-
     name = "standard input" if str(runs) == "-" else str(runs)
-    on_top = read_overlay(overlay) if overlay is not None else None
+    on_top = calibrate_overlay.read_overlay(overlay) if overlay is not None else None
     with Progress(quiet, verbose) as progress, table_lines(runs) as lines:
-        table = read_runs(lines, name)
+        table = runs_table.read_runs(lines, name)
         for warning in table.warnings:
             progress.tell(f"note: {warning}")
         progress(0.0, f"pricing the runs of {name}")
@@ -73,34 +77,36 @@ def validate(
         if blanks := blanks_told(table.blanks):
             progress.tell(f"note: {name}: {blanks}")
     if output is Format.json:
-        sys.stdout.writelines(json_parts(result))
+        sys.stdout.writelines(calibrate_validate.json_parts(result))
         sys.stdout.write("\n")
         return
-    document = as_json(result)
+    document = calibrate_validate.as_json(result)
     if output is Format.csv:
-        text = as_csv(as_rows(document))
+        text = as_csv(validate_text.as_rows(document))
     else:
-        text = as_markdown(document) if output is Format.markdown else as_text(document, name)
+        text = (
+            validate_text.as_markdown(document)
+            if output is Format.markdown
+            else validate_text.as_text(document, name)
+        )
     sys.stdout.write(text)
 
 
 def _validated(table: RunTable, fold: Fold | None, overlay: Overlay | None, progress: Progress) -> Validation:
     """Price a table with the shipped constants, or with constants that have not seen the row's fold."""
-    from planner.calibrate.constants import shipped_values
-    from planner.calibrate.overlay import predictions_of
-    from planner.calibrate.refit import Refit
-    from planner.calibrate.runs.catalogue import shipped_catalogue
-    from planner.calibrate.validate import validate, validate_out_of_fold
-
-    catalogue = shipped_catalogue()
+    catalogue = runs_catalogue.shipped_catalogue()
     if fold is None:
         with rare_collections():
-            return validate(table.rows, catalogue, predictions_of(shipped_values(), overlay))
+            return calibrate_validate.validate(
+                table.rows, catalogue, calibrate_overlay.predictions_of(constants.shipped_values(), overlay)
+            )
 
     def tell(line: str) -> None:
         progress.tell(f"{line}; {time.monotonic() - progress.started:.0f} s in all")
 
-    return validate_out_of_fold(table.rows, catalogue, Refit(overlay=overlay), fold.value, tell)
+    return calibrate_validate.validate_out_of_fold(
+        table.rows, catalogue, refit.Refit(overlay=overlay), fold.value, tell
+    )
 
 
 @contextmanager

@@ -5,6 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from planner.deferred import deferred
+
+with deferred():
+    from planner.profile import running
+
 if TYPE_CHECKING:
     from planner.inputs.hardware import HardwareProfile
 
@@ -18,7 +23,6 @@ def version_notes(profiles: Iterable[HardwareProfile]) -> list[str]:
     ]
     if not measured:
         return []
-    from planner.profile.running import running_versions, software_notes
 
-    now = running_versions()
-    return list(dict.fromkeys(note for profile in measured for note in software_notes(profile, now)))
+    now = running.running_versions()
+    return list(dict.fromkeys(note for profile in measured for note in running.software_notes(profile, now)))

@@ -23,9 +23,9 @@ Standing = Literal["datasheet", "measured", "fitted", "literature", "derived", "
 
 
 class Record(BaseModel):
-    """A frozen input record; an unknown key is an error."""
+    """A frozen input record; an unknown key is an error. What validates it is built at its first use."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
 
 def _whole(raw: Any) -> Any:

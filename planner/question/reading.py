@@ -110,6 +110,18 @@ class Reading:
         if self.problems:
             raise InputError(self.problems)
 
+    def seconds(self, option: str, given: str | None) -> float | None:
+        """Return a time above zero in seconds."""
+        try:
+            value = None if given is None else parse(given, "s")
+        except ValueError as error:
+            self.fault(option, repr(given), f"a time such as 30s, 15min or 2h ({error})")
+            return None
+        if value is None or value > 0:
+            return value
+        self.fault(option, repr(given), "a time above 0")
+        return None
+
     def count(
         self, option: str, given: str | float | None, least: int = 1, most: int = MOST_COUNT
     ) -> int | None:

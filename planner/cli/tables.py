@@ -1,0 +1,27 @@
+"""What commands look up in the tables of runtimes and releases, which are loaded with it."""
+
+from __future__ import annotations
+
+from planner.calibrate.releases import named_runtime, plain_traits
+from planner.runtimes import runtimes
+from planner.runtimes._family import Job
+from planner.runtimes._libraries import library_named
+from planner.runtimes._libraries._family import FIXED, HOSTS
+from planner.runtimes._saving import Saving
+from planner.runtimes._settings import changed
+from planner.runtimes._trait_values import expected
+from planner.runtimes._traits import TRAITS
+
+__all__ = [
+    "FIXED",
+    "HOSTS",
+    "TRAITS",
+    "Job",
+    "Saving",
+    "changed",
+    "expected",
+    "library_named",
+    "named_runtime",
+    "plain_traits",
+    "runtimes",
+]

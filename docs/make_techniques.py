@@ -132,7 +132,10 @@ def page() -> str:
             {},
             "`full:N` recomputes N layers of every stage, `selective:MODULE+MODULE` named parts of a layer:\n"
             + ", ".join(f"`{module}`" for module in MODULES)
-            + ".",
+            + ".\n\n"
+            "`stream:D` needs what is whole of a layer and a D-th of the rest. No runner here has it:\n"
+            "estimates price it and say so. Its head in parts is `loss_tiles`; beside a causal kernel it\n"
+            "takes longer than `full`, since its parts compute scores that a mask throws away.",
         ),
         section(
             "Precision",

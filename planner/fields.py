@@ -279,7 +279,7 @@ AXES: Final = (
     Field("num_microbatches", "count", help="Micro-batches per step and rank.", most=10**7, derived=True),
     Field(
         "recompute", "recompute", "NAME", table="planner.techniques.recompute:RECOMPUTES", default="none",
-        help="none, selective, selective:MODULE+MODULE, full or full:N.",
+        help="none, selective, selective:MODULE+MODULE, full, full:N or stream:D.",
         elsewhere="activation-checkpointing gradient-checkpointing checkpointing ac ckpt "
         "recompute-granularity",
     ),

@@ -25,6 +25,7 @@ from planner.cost.expert_host import host_floor_and_idle, local_experts
 from planner.cost.graphs import layer_graph_bytes
 from planner.cost.layer_floor import FORWARD_SHARE, floored_passes, layer_floor
 from planner.cost.operators import Operator, Pricer, largest, total
+from planner.cost.sequence_parts import part_bytes, repeated_in_parts
 from planner.cost.stages import ENCODER
 from planner.formulas.launches import launched_seconds
 from planner.numeric import Num, maximum, some, where
@@ -216,6 +217,9 @@ def again(layer: PricedLayer, choice: RecomputeChoice, pricer: Pricer) -> Again:
     if whole and traits.recompute.early_stop and last is not None:
         stops = 1.0 - pricer.kept_attention
         seconds, flops = seconds - stops * last.forward, flops - stops * last.flops
+    if choice.parts > 1.0:
+        more = repeated_in_parts(layer.operators, choice.parts)
+        seconds, flops = seconds + more.seconds, flops + more.flops
     if whole and traits.host.seconds_forward:
         seconds = launched_seconds(seconds, forward_host_seconds(layer, traits), exposed_host(pricer))
     return Again(
@@ -269,6 +273,9 @@ def _pass_seconds(layer: PricedLayer, pricer: Pricer) -> tuple[Num, Num, Num]:
 
 def _pass_bytes(layer: PricedLayer, choice: RecomputeChoice, pricer: Pricer, freed: Num) -> tuple[Num, Num]:
     """Bytes kept from forward to backward, and those that exist besides while backward runs. [byte]"""
+    if choice.parts > 1.0:
+        held = _left(layer, choice, pricer)
+        return held, part_bytes(layer.operators, choice.parts, pricer) - held
     everything = total(layer.operators, "kept") + total(layer.operators, "saved")
     held = _left(layer, choice, pricer) if choice.whole_layer else everything - freed
     besides = everything - held + largest(layer.operators, "result")

@@ -27,11 +27,14 @@ class RecomputeChoice:
         Parts whose forward runs again, where not the whole layer.
     layers : float
         Layers of each stage to which it applies; infinite for all. [-]
+    parts : float
+        Parts of a sequence in which a layer runs again and backward, one after another. [-]
     """
 
     whole_layer: bool
     modules: frozenset[str]
     layers: float
+    parts: float = 1.0
 
 
 @dataclass(frozen=True)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from planner.cost.case import Case, head_ranks
 from planner.cost.exchange import ACTIVATION_BYTES, Exchange
-from planner.cost.lengths_dealt import is_by_length, sent_share
+from planner.cost.lengths_dealt import is_by_length, shared_documents
 from planner.formulas.overlap import exposed_seconds
 from planner.inputs.model import Attention, LatentAttention
 from planner.numeric import Num, ceil, maximum, where
@@ -96,15 +96,42 @@ def gradient_share(case: Case, leg: Leg) -> Num:
 
 def context_exchange(pricer: Pricer, mixer: Attention | LatentAttention, attention: Operator) -> Exchange:
     """Price what attention sends between the ranks that share a sequence."""
-    found = Exchange()
-    for leg in legs(pricer.case, pricer.plan, pricer.tokens, mixer):
-        found = found + leg_exchange(pricer.case, leg, attention)
-    if is_by_length(pricer.case):
-        share = sent_share(pricer.case, pricer.plan)
-        found = Exchange(
-            *(share * part for part in (found.forward, found.backward)),
-            *(share * part for part in (found.forward_sent, found.backward_sent)),
-        )
+    case, found = pricer.case, Exchange()
+    parts = legs(case, pricer.plan, pricer.tokens, mixer)
+    if is_by_length(case):
+        return exchange_by_length(pricer, parts, attention)
+    for leg in parts:
+        found = found + leg_exchange(case, leg, attention)
+    return found
+
+
+def exchange_by_length(pricer: Pricer, parts: tuple[Leg, ...], attention: Operator) -> Exchange:
+    """Price the messages of documents each of which goes round its own ranks, beside its own attention.
+
+    Attention for each token grows with its document's length, so that long ones hide their messages, and
+    those of documents inside a node go over its links.
+
+    References
+    ----------
+    .. [1] H. Ge et al., "ByteScale," arXiv:2502.21231, 2025, sec. 5: P2P only inside the ranks of a document.
+    """
+    case, found = pricer.case, Exchange()
+    documents = case.workload.packed
+    if documents is None:
+        return found
+    for shared in shared_documents(case, pricer.plan):
+        if shared.ranks <= 1.0:
+            continue
+        tokens = shared.length / shared.ranks
+        count = shared.tokens * documents.filled * pricer.tokens / tokens
+        share = tokens / pricer.tokens * (shared.length / documents.attended)
+        own = attention.with_values(forward=share * attention.forward, backward=share * attention.backward)
+        for leg in parts:
+            each = leg_exchange(case, replace(leg, ranks=shared.ranks, tokens=tokens), own)
+            found = found + Exchange(
+                count * each.forward, count * each.backward,
+                count * each.forward_sent, count * each.backward_sent,
+            )  # fmt: skip
     return found
 
 

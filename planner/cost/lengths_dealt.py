@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
 import numpy as np
 
 from planner.cost.case import Case
-from planner.formulas.unequal import sequence_ranks
+from planner.formulas.unequal import expected_largest, sequence_ranks
 from planner.inputs.lengths import packed
 from planner.numeric import Column, Num
 from planner.plan import Plan
@@ -16,8 +18,14 @@ from planner.plan import Plan
 DEALS: Final = 32
 """Steps that are drawn. [-]"""
 
+DRAWS: Final = 4096
+"""Ranks that are drawn. [-]"""
+
 MOST_DEALT: Final = 2**16
 """Sequences of a step up to which they are dealt out one by one; more even out. [-]"""
+
+KEPT_LAYERS: Final = 2.0
+"""Layers of a rank whose activations stay on the device whatever is offloaded (arXiv:2502.21231). [-]"""
 
 
 def is_by_length(case: Case) -> bool:
@@ -25,7 +33,9 @@ def is_by_length(case: Case) -> bool:
     return case.traits.context.by_length and case.workload.seq_lens is not None
 
 
-def document_ranks(lengths: Column, capacity: float, layers: float, most: float) -> Column:
+def document_ranks(
+    lengths: Column, capacity: float, layers: float, most: float, offloaded: float = 0.0
+) -> Column:
     """Ranks of documents: a power of two, as many as hold them, at most all that share data. [-]
 
     References
@@ -33,31 +43,84 @@ def document_ranks(lengths: Column, capacity: float, layers: float, most: float)
     .. [1] NVIDIA, Megatron-LM, ``megatron/core/pipeline_parallel/hybrid_cp_schedule.py``:
        ``gpus_needed`` is ``max(1, 2 ** ceil(log2(seq_len / max_seq_len_per_rank)))``.
     """
-    needed = np.asarray(sequence_ranks(lengths, capacity, layers))
+    needed = np.asarray(sequence_ranks(lengths, capacity, layers, offloaded))
     found: Column = np.minimum(2.0 ** np.ceil(np.log2(needed)), most)
     return found
 
 
+@dataclass(frozen=True)
+class Shared:
+    """Documents that have the same number of ranks each; arrays over the plans of a batch.
+
+    Parameters
+    ----------
+    ranks : float
+        Ranks of each. [-]
+    tokens : Num
+        Their share of all tokens. [-]
+    length : Num
+        Tokens of the document of a token among them, in the mean. [token]
+    """
+
+    ranks: float
+    tokens: Num
+    length: Num
+
+
 @lru_cache(maxsize=4096)
-def _sent_share(source: str, seq_len: int, capacity: float, layers: float, cp: int, most: int) -> float:
+def _by_ranks(
+    source: str, seq_len: int, capacity: float, layers: float, most: int, offloaded: float
+) -> dict[float, tuple[float, float]]:
+    """Return the share of tokens and the mean length of documents by their number of ranks."""
     lengths = packed(source, seq_len).lengths.astype(float)
-    ranks = document_ranks(lengths, capacity, layers, float(most))
-    sent = float((lengths / lengths.sum() * (ranks - 1.0) / ranks).sum())
-    return min(1.0, sent * cp / (cp - 1.0)) if cp > 1 else 0.0
+    ranks = document_ranks(lengths, capacity, layers, float(most), offloaded)
+    found = {}
+    for count in np.unique(ranks):
+        own = lengths[ranks == count]
+        found[float(count)] = float(own.sum() / lengths.sum()), float((own**2).sum() / own.sum())
+    return found
 
 
-def sent_share(case: Case, plan: Plan) -> Num:
-    """Share of the messages of context parallelism that go where documents have their own ranks. [-]"""
+def _degrees(case: Case, plan: Plan) -> list[Column]:
+    """Tokens that a rank takes, ranks that share data, and the share of layers that may leave the device."""
+    work = case.workload
+    parts = np.ceil(work.seq_len / np.asarray(plan.cp, float))
+    room = parts if work.max_tokens_per_rank is None else 0.0 * parts + work.max_tokens_per_rank
+    away = np.minimum(1.0, case.offload.layers / max(case.model.num_layers - KEPT_LAYERS, 1.0))
+    return list(np.broadcast_arrays(room, plan.cp * plan.dp, away))
+
+
+def shared_documents(case: Case, plan: Plan) -> Iterator[Shared]:
+    """Yield documents by the number of ranks that share them, of one plan or of many."""
     work, layers = case.workload, float(case.model.num_layers)
-    degrees = np.broadcast_arrays(np.asarray(plan.cp, float), np.asarray(plan.cp * plan.dp, float))
-    found = [
-        _sent_share(
-            work.seq_lens or "", work.seq_len,
-            float(work.max_tokens_per_rank or np.ceil(work.seq_len / cp)), layers, int(cp), int(most),
-        )
-        for cp, most in zip(*(part.ravel() for part in degrees), strict=True)
-    ]  # fmt: skip
-    return float(found[0]) if degrees[0].ndim == 0 else np.array(found).reshape(degrees[0].shape)
+    columns = _degrees(case, plan)
+    known = [
+        _by_ranks(work.seq_lens or "", work.seq_len, float(room), layers, int(most), float(away))
+        for room, most, away in zip(*(part.ravel() for part in columns), strict=True)
+    ]
+    shape = columns[0].shape
+    for ranks in sorted({count for one in known for count in one}):
+        pairs = np.array([one.get(ranks, (0.0, ranks)) for one in known])
+        tokens, length = (pairs[:, index].reshape(shape) for index in (0, 1))
+        yield Shared(ranks, *((tokens, length) if shape else (float(tokens), float(length))))
+
+
+def apart_excess(case: Case, plan: Plan) -> float:
+    """Attention of the busiest rank over the mean, minus one, documents of one plan on ranks as they come.
+
+    References
+    ----------
+    .. [1] H. Ge et al., "ByteScale," arXiv:2502.21231, 2025: hybrid data parallelism before its scheduler.
+    """
+    known = list(shared_documents(case, plan))
+    weights = np.array([float(one.tokens) for one in known])
+    costs = np.array([float(one.length) for one in known])
+    costs = costs / float(weights @ costs)
+    ranks, added = float(plan.cp * plan.dp), max(1, int(plan.micro_batch * plan.num_microbatches))
+    if ranks <= 1 or np.ptp(costs) < 1e-9:
+        return 0.0
+    drawn = np.random.default_rng(2).choice(costs, (DRAWS, added), p=weights / weights.sum()).mean(axis=1)
+    return max(0.0, float(expected_largest(drawn, ranks)) - 1.0)
 
 
 @lru_cache(maxsize=4096)

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from planner.cost.case import Case, case_of
-from planner.cost.estimate import Estimate
-from planner.cost.lengths_dealt import document_ranks, is_by_length
+from planner.cost.estimate import Estimate, estimate
+from planner.cost.lengths_dealt import apart_excess, document_ranks, is_by_length
 from planner.cost.unequal import attention_seconds, waiting_seconds, waits_each_pass
 from planner.inputs.lengths import PackedLengths
 from planner.inputs.model import LatentAttention
@@ -160,8 +160,8 @@ class UnevenSteps:
         return tuple(found)
 
     @cached_property
-    def dynamic(self) -> float:
-        """Seconds of a step in which each document has just the ranks that it needs, balanced by FLOPs. [s]
+    def by_length(self) -> Estimate:
+        """The plan with just the ranks for each document that it needs, balanced by FLOPs.
 
         Messages of context parallelism go between the ranks of a document alone, and ranks wait as long as
         they do with sequences balanced; loss and gradients are summed by tokens over all ranks.
@@ -172,14 +172,17 @@ class UnevenSteps:
            document, equal FLOPs on all ranks.
         """
         if is_by_length(self.case):
-            return self.answer.step
-        plan, lengths = self.answer.plan, self.packed.lengths.astype(float)
-        ranks = self.ranks_of(lengths)
-        tokens = lengths / lengths.sum()
-        sent = float((tokens * (ranks - 1.0) / ranks).sum())
-        share = min(1.0, sent * plan.cp / (plan.cp - 1.0)) if plan.cp > 1 else 0.0
-        waits = float(self.seconds(self.balanced, self.each_pass).mean()) - self.even
-        return float(self.even + waits - (1.0 - share) * self.answer.time.cp_comm)
+            return self.answer
+        runtime = self.answer.runtime.with_traits(context_by_length=True)
+        return estimate(self.answer.plan, self.answer.job, runtime)
+
+    @property
+    def unbalanced(self) -> float:
+        """Seconds of such a step whose documents stay on the ranks that they come to. [s]"""
+        other = self.by_length
+        case = case_of(other.plan, other.job, other.runtime)
+        even = float(other.step - waiting_seconds(case, other.plan))
+        return even + self.growing * apart_excess(case, other.plan)
 
     def dynamic_limits(self) -> Iterator[str]:
         """Yield why Megatron-LM's dynamic context parallelism does not run the plan.

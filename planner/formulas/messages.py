@@ -163,6 +163,54 @@ def shift_seconds(nbytes: Num, ranks: Num, stride: Num, tiers: Sequence[Tier]) -
     return (ranks - 1) * (latency + nbytes / ranks * slowest)
 
 
+def routed_shift_seconds(nbytes: Num, ranks: Num, stride: Num, tiers: Sequence[Tier]) -> Num:
+    r"""Seconds of `shift_seconds` where what leaves a fast domain goes over the ports of all its members.
+
+    .. math:: t = (n-1) \max\left(h_i(s),\; 2 h_i\left(s\frac{x-1}{x}\right)
+              + h_o\left(\frac{s}{x}\right)\right), \quad s = S / n
+
+    Parameters
+    ----------
+    nbytes : Num
+        Size :math:`S` of all parts together. [byte]
+    ranks, stride : Num
+        Members :math:`n` and the distance between them; :math:`x` of them share a fast domain. [-]
+    tiers : sequence of Tier
+        From the innermost to the outermost; :math:`h_i` and :math:`h_o` are hops inside and between domains.
+
+    Returns
+    -------
+    Num
+        Elapsed time, that of the plain ring where it is less. [s]
+
+    Notes
+    -----
+    A part is spread over the members, sent and gathered one after the other; sent piece by piece the three
+    overlap, and the time tends to the longest of them.
+
+    References
+    ----------
+    .. [1] C. Chen et al., "Zeppelin," arXiv:2509.21841, 2025 (the routing layer).
+
+    Examples
+    --------
+    >>> inner, outer = Tier("a", 8, 400e9, 0.0, 400e9), Tier("b", float("inf"), 50e9, 0.0, 50e9)
+    >>> round(float(routed_shift_seconds(16e9, 16.0, 1.0, [inner, outer])), 5)
+    0.10312
+    >>> round(float(shift_seconds(16e9, 16.0, 1.0, [inner, outer])), 5)
+    0.3
+    """
+    domain = tiers[-2].domain if len(tiers) > 1 else ranks
+    near = maximum(minimum(ranks, floor(domain / stride)), 1.0)
+    part, hops, inside = nbytes / ranks, ranks - 1.0, maximum(near - 1.0, 1.0)
+    plain = shift_seconds(nbytes, ranks, stride, tiers)
+    spread = shift_seconds(part * (near - 1.0), near, stride, tiers) / inside
+    whole = shift_seconds(part * near, near, stride, tiers) / inside
+    far = shift_seconds(nbytes / near, ranks, stride, tiers) / maximum(hops, 1.0)
+    routed = hops * maximum(whole, 2.0 * spread + far)
+    return where(np.greater(ranks, near), minimum(plain, routed), plain)
+
+
 def double_ring_seconds(nbytes: Num, ranks: Num, stride: Num, tiers: Sequence[Tier]) -> Num:
     r"""Seconds to pass the parts of a buffer around rings in fast domains, and from ring to ring beside them.
 

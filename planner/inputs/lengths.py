@@ -49,7 +49,7 @@ def read_lengths(text: str, where: str = "--seq-lens") -> str:
     said = text.strip()
     if said.partition(":")[0].strip().lower() == "lognormal":
         law = _law(said, where)
-        return "lognormal:" + ",".join(f"{name}={value:g}" for name, value in law.items())
+        return "lognormal:" + ",".join(f"{name}={value:.10g}" for name, value in law.items())
     path = Path(said).expanduser()
     if not path.is_file():
         raise InputError(Problem(where, repr(text), "a CSV file with the column `length`, or a law", LAW))

@@ -45,8 +45,9 @@ def lengths_record(answer: Estimate) -> dict[str, Any]:
             "classes": [asdict(one) for one in steps.classes],
             "dynamic_cp": {
                 "tokens_per_rank": steps.capacity,
-                "step_time_s": steps.dynamic,
-                "speedup": answer.step / steps.dynamic,
+                "step_time_s": steps.by_length.step,
+                "unbalanced_step_s": steps.unbalanced,
+                "speedup": answer.step / steps.by_length.step,
                 "not_in_megatron": list(steps.dynamic_limits()),
             },
         }
@@ -84,7 +85,8 @@ def lengths_page(answer: Estimate) -> Page:
         f"Waiting in each pass takes {each} s, once a step {once} s (ODC, arXiv:2601.19362: {gain}).",
         "With context parallelism by length (ByteScale, arXiv:2502.21231), at "
         f"{dynamic['tokens_per_rank']:,.0f} tokens on a rank, a step takes "
-        f"{significant(dynamic['step_time_s'])} s, {dynamic['speedup']:.2f} times as fast (Megatron-LM: "
+        f"{significant(dynamic['step_time_s'])} s, {dynamic['speedup']:.2f} times as fast "
+        f"({significant(dynamic['unbalanced_step_s'])} s unless work is balanced; Megatron-LM: "
         f"--set dynamic_context=true).{why}",
         Table(tuple(rows)),
     ]

@@ -57,8 +57,8 @@ def test_a_long_tail_gains_messages_and_waits() -> None:
 
 def test_the_price_is_what_was_told_beside_the_plan() -> None:
     plain, dynamic = (priced(LONG_TAIL, one) for one in (False, True))
-    assert dynamic.step == pytest.approx(UnevenSteps(plain).dynamic, rel=0.02)
-    assert UnevenSteps(dynamic).dynamic == dynamic.step
+    assert dynamic.step == pytest.approx(UnevenSteps(plain).by_length.step)
+    assert UnevenSteps(dynamic).by_length is dynamic
 
 
 def test_no_spread_of_lengths_makes_it_slower() -> None:

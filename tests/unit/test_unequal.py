@@ -47,7 +47,7 @@ def test_equal_lengths_gain_nothing(tmp_path: Path) -> None:
         assert same.mfu == pytest.approx(plain.mfu, rel=1e-12)
         assert steps.one_sided_gain == pytest.approx(0.0, abs=1e-12)
         assert steps.imbalance(steps.arrived) == steps.imbalance(steps.balanced) == pytest.approx(1.0)
-        assert steps.dynamic == pytest.approx(same.step, rel=1e-12)
+        assert steps.by_length.step == pytest.approx(same.step, rel=1e-12)
         assert steps.spread == pytest.approx(0.0, abs=1e-12)
 
 

@@ -1,0 +1,133 @@
+"""What context parallelism by length gains, rung by rung, in the papers of ByteScale and Zeppelin.
+
+Neither prints its lengths. ByteScale's share of tokens in documents beyond 256 K is 37% in its own data and
+9.8% on GitHub (arXiv:2502.21231). The tables here are lognormal with these shares and a mean of 8 K; with
+means of 16 K and 32 K the gains differ by less than an eighth.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.special import ndtri
+
+from planner.cost.estimate import Estimate, estimate
+from planner.cost.uneven_steps import UnevenSteps
+from planner.formulas.collectives import Tier
+from planner.formulas.messages import routed_shift_seconds, shift_seconds
+from planner.inputs.lengths import lengths_of, packed, read_lengths
+from planner.inputs.load import load_model
+from planner.inputs.load_hardware import load_hardware
+from planner.inputs.workload import Workload
+from planner.plan import Plan
+from planner.runtimes import runtimes
+from planner.runtimes._family import Job
+
+CONTEXT = 2**21
+SPREADS = {"own": (2.41, 0.37), "github": (1.65, 0.098)}
+"""Spread of the logarithm, and the share of tokens beyond 256 K that it gives."""
+MEGATRON = runtimes()["megatron-lm"]
+
+
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Write 20,000 quantiles of each law, with a mean of 8 K tokens."""
+    normal, folder = ndtri((np.arange(20_000) + 0.5) / 20_000), tmp_path_factory.mktemp("lengths")
+    found = {}
+    for name, (spread, _) in SPREADS.items():
+        low, high = 1.0, float(CONTEXT)
+        while high - low > 1e-9 * high:
+            middle = (low + high) / 2
+            short = np.clip(middle * np.exp(spread * normal), 1, CONTEXT).mean() < 8192
+            low, high = (middle, high) if short else (low, middle)
+        lengths = np.rint(np.clip(low * np.exp(spread * normal), 1, CONTEXT)).astype(int)
+        path = folder / f"{name}.csv"
+        path.write_text("length\n" + "\n".join(map(str, lengths)) + "\n")
+        found[name] = read_lengths(str(path))
+    return found
+
+
+def priced(source: str | None, offload: str = "none", by_length: bool = True) -> Estimate:
+    """Price 7B at 2 M tokens on 1,024 accelerators, whose static mesh is as wide as the longest needs."""
+    work = Workload(seq_len=CONTEXT, global_batch=16, seq_lens=source)
+    job = Job(load_model("llama2-7b"), load_hardware("hgx-h800"), 1024, work)
+    plan = Plan(cp=256.0, dp=4.0, zero=1, zero_shards=1024.0, num_microbatches=4.0, offload=offload)
+    return estimate(plan, job, MEGATRON.with_traits(context_by_length=by_length))
+
+
+@pytest.mark.parametrize("name", SPREADS)
+def test_the_tables_have_the_shares_of_long_documents_that_are_printed(
+    name: str, tables: dict[str, str]
+) -> None:
+    lengths = lengths_of(tables[name]).astype(float)
+    assert lengths[lengths > 2**18].sum() / lengths.sum() == pytest.approx(SPREADS[name][1], rel=0.03)
+
+
+def test_the_rungs_of_bytescale(tables: dict[str, str]) -> None:
+    """1.00, 1.59, 2.01, 3.69 (fig. 20); priced a sixth to a third more: 2.12, 2.35, 4.65.
+
+    Documents with their own ranks, half of the layers' activations away, and work balanced; the last rung, a
+    remote loader, is not priced.
+    """
+    static = priced(tables["own"], by_length=False).step
+    away = priced(tables["own"], "activations:15")
+    steps = (UnevenSteps(priced(tables["own"])).unbalanced, UnevenSteps(away).unbalanced, away.step)
+    rungs = [static / step for step in steps]
+    assert rungs == sorted(rungs)
+    assert rungs == pytest.approx((1.59, 2.01, 3.69), rel=0.34)
+
+
+def test_the_step_without_offload(tables: dict[str, str]) -> None:
+    """8m40, 4m32 and 2m37 (fig. 18)."""
+    static, own = priced(tables["own"], by_length=False), priced(tables["own"])
+    found = (static.step / UnevenSteps(own).unbalanced, static.step / own.step)
+    assert found == pytest.approx((520 / 272, 520 / 157), rel=0.12)
+
+
+def test_short_documents_gain_the_most(tables: dict[str, str]) -> None:
+    """Up to 7.89 times on GitHub (fig. 17), priced 11; messages are 97.6% of a micro-batch (fig. 18)."""
+    static = priced(tables["github"], by_length=False)
+    assert 7.89 < static.step / priced(tables["github"]).step < 1.45 * 7.89
+    assert static.time.cp_comm / (static.time.cp_comm + static.time.compute) == pytest.approx(0.976, abs=0.01)
+
+
+def test_alike_lengths_gain_nothing_rung_by_rung() -> None:
+    alike = read_lengths(f"lognormal:mean={CONTEXT},max={CONTEXT},seed=1")
+    static, own = priced(alike, by_length=False), priced(alike)
+    assert own.step == pytest.approx(static.step, rel=1e-9)
+    assert UnevenSteps(own).unbalanced == pytest.approx(static.step, rel=1e-9)
+
+
+def test_a_part_over_all_ports_of_a_node() -> None:
+    """Zeppelin (arXiv:2509.21841): 2.18 ms of a 64 K sequence become 411 us.
+
+    Priced, spreading, sending and gathering follow one another (0.75 ms); piece by piece they would take as
+    long as the longest (0.27 ms). What was measured lies between.
+    """
+    tiers = [Tier("nvlink", 8, 200e9, 0.0, 200e9), Tier("network", np.inf, 25e9, 0.0, 25e9)]
+    whole = 16 * 2.18e-3 * 25e9
+    plain, routed = (
+        float(seconds(whole, 16.0, 1.0, tiers)) / 15 for seconds in (shift_seconds, routed_shift_seconds)
+    )
+    assert plain == pytest.approx(2.18e-3)
+    assert plain / 8 < 411e-6 < routed < plain / 2
+
+
+@pytest.mark.parametrize(("ranks", "stride"), [(8.0, 1.0), (4.0, 2.0), (16.0, 8.0)])
+def test_a_ring_inside_a_node_or_of_one_rank_in_each_has_nothing_to_spread(
+    ranks: float, stride: float
+) -> None:
+    tiers = [Tier("nvlink", 8, 200e9, 1e-6, 200e9), Tier("network", np.inf, 25e9, 5e-6, 25e9)]
+    routed = float(routed_shift_seconds(1e9, ranks, stride, tiers))
+    assert routed == pytest.approx(float(shift_seconds(1e9, ranks, stride, tiers)))
+
+
+def test_many_short_documents_send_nothing() -> None:
+    """Zeppelin: 105.44 ms become 21.504 ms, since no short document leaves its rank."""
+    work = Workload(seq_len=65536, global_batch=4, seq_lens="lognormal:mean=1024,max=4096,seed=1")
+    assert packed(work.seq_lens or "", 65536).filled > 0.9
+    job = Job(load_model("llama2-7b"), load_hardware("hgx-a800"), 16, work)
+    plan = Plan(cp=16.0, zero=1, zero_shards=16.0, num_microbatches=4.0)
+    static, own = (estimate(plan, job, MEGATRON.with_traits(context_by_length=way)) for way in (False, True))
+    assert own.time.cp_comm == own.sent.cp == 0.0
+    assert static.step / own.step > 105.44 / 21.504

@@ -123,7 +123,7 @@ def page() -> str:
             "live through the whole step where weights are whole; *at rest*: ZeRO-2 too shards weights\n"
             "between steps; *by rows*: each parameter is cut and padded by itself.",
             ENGINES,
-            {"lasting": "lasting", "at_rest": "at rest", "pads_rows": "by rows"},
+            {"lasting": "lasting", "at_rest": "at rest", "pads_rows": "by rows", "runs": "run here"},
         ),
         section(
             "Recompute",

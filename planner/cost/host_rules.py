@@ -6,12 +6,15 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import numpy as np
+
 from planner.cost.activation_offload import LayerPasses, host_activation_bytes
 from planner.cost.case import Case
 from planner.cost.host_checkpoints import host_checkpoint_bytes, hosts_checkpoints
-from planner.numeric import Num
+from planner.numeric import Num, maximum
 from planner.plan import Plan
 from planner.rules import Rule
+from planner.techniques.engines._family import HOST_SHARE
 from planner.techniques.offload._family import buffered_bytes, host_state_bytes
 from planner.units import show
 
@@ -36,6 +39,24 @@ def offload_rules(plan: Plan, case: Case) -> list[Rule]:
         *_fetching_rules(plan, case),
         *_room_rules("host-holds-states", case, host_states(plan, case), "none"),
         *_room_rules("disk-holds-states", case, disk_states(plan, case), "optimizer", DISK),
+        *_engine_rules(case),
+    ]
+
+
+def _engine_rules(case: Case) -> list[Rule]:
+    """Return the rule that a runtime here keeps weights and states as the engine does."""
+    if case.engine.runs:
+        return []
+    return [
+        Rule(
+            "engine-has-a-runner",
+            False,
+            lambda: (
+                f"engine {case.engine.name}",
+                "an engine that a runtime here has: its authors' own program alone runs this one",
+                "--set engine=deepspeed-zero",
+            ),
+        )
     ]
 
 
@@ -100,12 +121,39 @@ def host_states(plan: Plan, case: Case) -> dict[str, Num]:
 
     Where something rests on disk, what passes through the host has pinned buffers there.
     """
+    found = _wanted_on_host(plan, case)
+    if not case.engine.pooled or case.pool.node.host_memory is None:
+        return found
+    room = case.engine.host_share * float(case.pool.node.host_memory)
+    share = np.minimum(1.0, room / maximum(sum(found.values()), 1.0))
+    return {name: share * nbytes for name, nbytes in found.items()}
+
+
+def spilled_bytes(case: Case, plan: Plan) -> Num:
+    """Bytes of weights and states that each rank keeps on its device, since its node's memory is full. [byte]
+
+    References
+    ----------
+    .. [1] J. Fang et al., "PatrickStar," arXiv:2108.05818, 2021: chunks lie on either.
+    """
+    if not case.engine.pooled or case.offload.weights != "host":
+        return 0.0
+    wanted, held = sum(_wanted_on_host(plan, case).values()), sum(host_states(plan, case).values())
+    return (wanted - held) / case.node_ranks / POOLED_SHARE
+
+
+POOLED_SHARE = 0.8
+"""Share of a device's memory that chunks may fill (github.com/Tencent/PatrickStar, its default). [-]"""
+
+
+def _wanted_on_host(plan: Plan, case: Case) -> dict[str, Num]:
     if not case.offload.optimizer or not case.method.trains_base:
         return {}
     gradients, copies = case.host_gradient_bytes, case.engine.host_copy_bytes
+    resting = 0.0 if case.engine.replaces_weights else gradients
     found: dict[str, Num] = {}
     if case.offload.states == "host":
-        found["optimizer states"] = _node_bytes(plan, case, case.optimizer_bytes + gradients + copies)
+        found["optimizer states"] = _node_bytes(plan, case, case.optimizer_bytes + resting + copies)
     else:
         found["gradients"] = _node_bytes(plan, case, gradients)
     if case.offload.weights == "host":
@@ -135,9 +183,6 @@ class Store:
     share: float
 
 
-HOST_SHARE = 0.8
-"""Share of a node's memory that states may take: the rest is for data, caches and the system. [-]"""
-
 HOST = Store("memory", "host_memory", HOST_SHARE)
 DISK = Store("disks", "nvme", 1.0)
 
@@ -150,14 +195,15 @@ def _room_rules(
     if size is None or not parts:
         return []
     needed: Num = sum(parts.values())
-    room = store.share * float(size)
+    share = case.engine.host_share if store is HOST else store.share
+    room = share * float(size) * (1.0 + 1e-9)
     return [
         Rule(
             name,
             needed <= room,
             lambda: (
                 f"{show(float(needed), 'byte')} of {', '.join(parts)} in a node's {store.name}",
-                f"at most {show(room, 'byte')}, {store.share:.0%} of what it has",
+                f"at most {show(room, 'byte')}, {share:.0%} of what it has",
                 nearest,
             ),
         )

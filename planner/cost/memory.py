@@ -12,6 +12,7 @@ from planner.cost.attention_core import SCORES_KEPT
 from planner.cost.block_cost import LayerCost
 from planner.cost.case import Case, filled_expert_shards, piped
 from planner.cost.graphs import GRAPHED, graph_bytes
+from planner.cost.host_rules import spilled_bytes
 from planner.cost.padding import kept_padding
 from planner.cost.peaks import (
     gathered_bytes,
@@ -215,6 +216,7 @@ def stage_memory(
     kept_bytes = case.gradient_bytes + case.traits.optimizer.gradient_copy_bytes
     gradients = gradients * (kept_bytes * (not case.hosts_gradients)) + undivided_bytes(case, plan, passes)
     weights = weights * (not case.offload.fetches) + secondary_bytes(case, plan, trained)
+    weights = weights + spilled_bytes(case, plan)
     trained = held.trained + held.expert_trained
     gathered: Num = 0.0
     if case.engine.at_rest and sharding.shards_gradients:

@@ -12,6 +12,9 @@ from planner.plan import Plan
 from planner.techniques.offload._family import HOST_ADAM_SECONDS
 from planner.techniques.sharding import Sharding
 
+HOST_SHARE = 0.8
+"""Share of a node's memory that states may take: the rest is for data, caches and the system. [-]"""
+
 GATHERED_BYTES = 2.0
 """Weights that learn are gathered in 16 bit. [byte]"""
 
@@ -215,6 +218,14 @@ class Engine:
         Bytes of each parameter that the host needs beside states and gradients as they are kept. [byte]
     host_adam_seconds : float
         Seconds of its Adam on the host for one parameter. [s]
+    host_share : float
+        Share of a node's memory that states may take. [-]
+    replaces_weights : bool
+        Whether a gradient takes the place of its 16-bit weight on the host.
+    pooled : bool
+        Whether what a node's memory does not hold of weights and states rests on its devices.
+    runs : bool
+        Whether a runtime here has it.
     states : str
         How optimizer states are dealt out: as parts of one ``buffer``, as a part of each of the
         ``parameters``, with a ring pass for each, or whole parameters to ``owners``, a message for each.
@@ -234,6 +245,10 @@ class Engine:
     hosts_gradients: bool = False
     host_copy_bytes: float = 0.0
     host_adam_seconds: float = HOST_ADAM_SECONDS
+    host_share: float = HOST_SHARE
+    replaces_weights: bool = False
+    pooled: bool = False
+    runs: bool = True
     states: Literal["buffer", "parameters", "owners"] = "buffer"
     aliases: tuple[str, ...] = ()
 

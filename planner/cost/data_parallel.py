@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from planner.cost import zeropp
+from planner.cost import shard_levels, zeropp
 from planner.cost.case import Case, kept_attention, piped
 from planner.cost.memory import StageWeights
+from planner.cost.resting import has_levels
 from planner.cost.rounds import BACKWARD_SHARE, copies_at_once, exposed_by_rounds, gatherings, reductions
 from planner.cost.shard_groups import ShardGroup, groups, pass_seconds
 from planner.cost.whole_matrices import exchanged_share
@@ -31,6 +32,8 @@ def shard_bytes(case: Case) -> float:
 
 def gradient_seconds(case: Case, group: ShardGroup) -> Num:
     """Seconds to reduce the gradients of a group once: over the shards, then over the replicas. [s]"""
+    if has_levels(case):
+        return shard_levels.reduce_seconds(case, group)
     if zeropp.reduces_in_few_bits(case):
         return zeropp.two_hop_seconds(case, group)
     inside = pass_seconds(case, group, group.params * shard_bytes(case), group.shards, group.stride)
@@ -58,6 +61,8 @@ def sharded_calls(case: Case, plan: Plan) -> Num:
 def gathered_seconds(case: Case, plan: Plan, group: ShardGroup) -> Num:
     """Seconds to gather the weights of a group as often as `gathers` says. [s]"""
     times = gathers(case, plan, group)
+    if has_levels(case):
+        return shard_levels.gather_seconds(case, group, times)
     if zeropp.changes_gathers(case):
         return zeropp.gather_seconds(case, group, times)
     return times * weight_seconds(case, group)
@@ -174,6 +179,9 @@ def traffic_of(case: Case, plan: Plan, held: StageWeights) -> DataTraffic:
             fetch = fetch + gathers(case, plan, group) * fetched_seconds(case, group)
         gather = gather + fetch
     sent = _sent_once(case, plan, parts) if case.traits.data.hidden_traffic else (0.0, 0.0)
+    if has_levels(case):
+        once: Num = sum(shard_levels.step_seconds(case, part) for part in parts)
+        return DataTraffic(reduce, gather, *sent, once, _crossing(case, parts), fetch)
     if case.schedule.weight_copies == 1.0:
         return DataTraffic(reduce, gather, *sent, fetch=fetch)
     for_reduce, for_gather = copies_at_once(case)
@@ -284,7 +292,15 @@ def data_parallel_sent(case: Case, plan: Plan, held: StageWeights) -> Num:
     """Bytes one rank sends in a step for data parallelism, as a ring. [byte]"""
     parts = groups(case, plan, held)
     sent = _sent(case, plan, *_sent_once(case, plan, parts))
+    if has_levels(case):
+        return sent + _crossing(case, parts)
     return sent if case.schedule.weight_copies == 1.0 else sent + _exchanged(case, parts)
+
+
+def _crossing(case: Case, parts: Sequence[ShardGroup]) -> Num:
+    """Bytes one rank sends between nodes once in a step, where states lie on levels of links. [byte]"""
+    sent: Num = sum(shard_levels.step_sent(case, part) for part in parts)
+    return sent
 
 
 def _exchanged(case: Case, parts: Sequence[ShardGroup]) -> Num:
@@ -305,12 +321,16 @@ def _sent_once(case: Case, plan: Plan, parts: Sequence[ShardGroup]) -> tuple[Num
     reduced: Num = 0.0
     gathered: Num = 0.0
     for group in parts:
+        times = gathers(case, plan, group)
+        if has_levels(case):
+            near, whole = shard_levels.passing_sent(case, group, times)
+            reduced, gathered = reduced + near, gathered + whole
+            continue
         part = replica_bytes(case, group)
         once = ring_sent_bytes(group.params * shard_bytes(case), group.shards)
         if zeropp.reduces_in_few_bits(case):
             once = zeropp.two_hop_sent(case, group)
         reduced = reduced + gradient_calls(case, plan) * (once + 2 * ring_sent_bytes(part, group.replicas))
-        times = gathers(case, plan, group)
         if zeropp.changes_gathers(case):
             gathered = gathered + zeropp.gathered_sent(case, group, times)
         else:

@@ -12,6 +12,7 @@ import numpy as np
 
 from planner.cost.case import Case, head_ranks
 from planner.cost.host_rules import host_activation_rules, host_checkpoint_rules, offload_rules
+from planner.cost.resting import level_rules
 from planner.cost.sequence_parts import parts_rules
 from planner.plan import Plan
 from planner.rules import Mask, Rule, divides, nearest_divisors, structural_rules
@@ -60,6 +61,7 @@ def pass_rules(plan: Plan, case: Case) -> list[Rule]:
         *recurrent_rules(plan, case.job),
         *shortcut_rules(case.job),
         *parts_rules(plan, case),
+        *level_rules(plan, case),
         *encoder_rules(plan, case),
     ]
 

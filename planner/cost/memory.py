@@ -22,6 +22,7 @@ from planner.cost.peaks import (
     stepping_peak,
     undivided_bytes,
 )
+from planner.cost.resting import has_levels, resting_shards
 from planner.cost.secondary import secondary_bytes
 from planner.cost.stages import ENCODER, ENDS, Piece, Stages, whole_ends
 from planner.cost.whole_matrices import first_moments, matrix_bytes, padded_weights
@@ -206,6 +207,9 @@ def stage_memory(
     trained = held.trained + padding * case.method.trains_base
     stored = held.stored + padding * case.weight_bytes
     weights, gradients, states = sharded_states(stored, trained, trained, dense, sharding)
+    if has_levels(case):
+        near, node = resting_shards(case, plan)
+        weights, gradients = stored / near, trained / node
     if case.has_experts:
         inside = (held.expert_stored, held.expert_trained, held.expert_trained)
         parts = sharded_states(*inside, experts, sharding)

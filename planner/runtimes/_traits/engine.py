@@ -50,6 +50,10 @@ class EngineTraits:
         False,
         "Whether the ranks of a node share a second copy of sharded weights, from which backward gathers.",
     )
+    shard_levels: bool = trait(
+        False,
+        "Whether sharded weights rest in a module or node, gradients in a node, optimizer states everywhere.",
+    )
     quantised_gathers: bool = trait(
         False,
         "Whether sharded weights are gathered in 8 bit.",

@@ -1,0 +1,65 @@
+"""Where sharded weights and gradients rest that are spread over fewer ranks than optimizer states."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from planner.cost.case import Case
+from planner.numeric import Num, maximum, minimum
+from planner.plan import Plan
+from planner.rules import Rule
+
+
+def has_levels(case: Case) -> bool:
+    """Whether sharded weights, gradients and states are spread over levels of links of their own."""
+    return case.traits.engine.shard_levels and case.sharding.shards_parameters
+
+
+def near_ranks(case: Case, shards: Num, stride: Num) -> Num:
+    """Ranks that share weights: those in a module of several dies, else those in a node. [-]"""
+    joined = case.tiers[0].domain if case.pool.node.package is not None else float(case.node_ranks)
+    return maximum(1.0, minimum(shards, joined / stride))
+
+
+def resting_shards(case: Case, plan: Plan) -> tuple[Num, Num]:
+    """Return the ranks that share weights, and those that share gradients. [-]"""
+    node = maximum(1.0, minimum(plan.zero_shards, case.node_ranks / plan.tp))
+    return near_ranks(case, plan.zero_shards, plan.tp), node
+
+
+def level_rules(plan: Plan, case: Case) -> list[Rule]:
+    """Return the rules of levels: whole layers that are all trained, on the device, and in no runtime.
+
+    References
+    ----------
+    .. [1] arXiv:2501.04266: a DeepSpeed of its authors' own; edaa7221 has two levels at most.
+    """
+    if not has_levels(case):
+        return []
+    plain = np.equal(plan.tp, 1) & np.equal(plan.ep, 1) & np.equal(plan.pp, 1)
+    return [
+        Rule(
+            "levels-alone",
+            plain,
+            lambda: (
+                f"shard_levels with tp {plan.tp:g}, pp {plan.pp:g}, ep {plan.ep:g}", "tp, pp and ep 1", OFF
+            ),
+        ),
+        Rule(
+            "levels-on-device",
+            (not case.offload.fetches) and case.method.trains_base,
+            lambda: (
+                f"shard_levels with offload {plan.offload}, {case.job.workload.method}",
+                "full training with weights on the device",
+                OFF,
+            ),
+        ),
+        Rule(
+            "levels-have-a-runner",
+            False,
+            lambda: ("shard_levels", "one level, or secondary_shards: no runtime here has three", OFF),
+        ),
+    ]  # fmt: skip
+
+
+OFF = "--set shard_levels=one"

@@ -289,7 +289,7 @@ AXES: Final = (
     ),
     Field(
         "cp_method", "context", "NAME", table="planner.techniques.context:CONTEXT_METHODS", default="ring",
-        help="ring, double-ring, all-gather, all-to-all, usp, burst, token-ring, lightseq; "
+        help="ring, double-ring, all-gather, all-to-all, usp, burst, token-ring, lightseq, dsp; "
         "METHOD+lasp, +lasp-2 or +zeco where linear layers pass on states.",
     ),
     Field(

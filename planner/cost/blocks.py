@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import get_args
 
 from planner.cost.adapters import adapter_params, bottleneck_bytes, input_bytes
+from planner.cost.block_parts import part_operators
 from planner.cost.case import Case
 from planner.cost.casts import cast_seconds
 from planner.cost.dispatched import bias_traffic
@@ -295,6 +296,8 @@ FFNS: dict[type, Callable[..., list[Operator]]] = {DenseFfn: dense_operators, Ex
 
 def block_operators(pricer: Pricer, block: Block) -> list[Operator]:
     """Price every operator of one layer."""
+    if block.parts:
+        return part_operators(pricer, block.parts)
     mixer, ffn, odd = block.mixer, block.ffn, odd_products(block.mixer)
     operators = block_norms(pricer, block, odd)
     if mixer is not None:
@@ -309,7 +312,7 @@ def spared_product(pricer: Pricer, block: Block, operators: list[Operator]) -> O
 
     Backward needs the result of routed experts for the gradient of their weights in the sum, of a gated
     shared expert for its gate's, and of any feed-forward for a norm after it or for the mask of dropout. One
-    in tiles is a single function, which runs to its end.
+    in tiles is a single function, which runs to its end; a block of parts ends with a gate.
 
     References
     ----------
@@ -319,7 +322,7 @@ def spared_product(pricer: Pricer, block: Block, operators: list[Operator]) -> O
     ffn = block.ffn
     summed = isinstance(ffn, Experts) and (not ffn.shared_inner or ffn.shared_gate)
     tiled = isinstance(ffn, DenseFfn) and pricer.case.traits.kernels.mlp_tiles > 1.0
-    if tiled or summed or block.norms > 2 or pricer.case.traits.kernels.dropout:
+    if block.parts or tiled or summed or block.norms > 2 or pricer.case.traits.kernels.dropout:
         return None
     return [operator for operator in operators if some(operator.flops)][-1]
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
+from planner.cost.block_parts import parts_exchange
 from planner.cost.case import Case
 from planner.cost.context_parallel import context_exchange
 from planner.cost.exchange import ACTIVATION_BYTES, Exchange
@@ -280,6 +281,8 @@ class BlockExchanges:
 
 def block_exchanges(pricer: Pricer, block: Block, operators: list[Operator]) -> BlockExchanges:
     """Price all communication inside one layer."""
+    if block.parts:
+        return BlockExchanges(Exchange(), parts_exchange(pricer, block.parts, operators), Exchange())
     ffn = block.ffn
     fed = ffn is not None and (not isinstance(ffn, Experts) or ffn.shared_inner > 0)
     return BlockExchanges(

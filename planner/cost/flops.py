@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from planner.cost.block_parts import diffusion_flops
 from planner.formulas.model_flops import model_flops
 from planner.formulas.transformer import attention_params, ffn_params
 from planner.inputs.model import Attention, Block, Experts, LatentAttention, ModelSpec
@@ -58,6 +59,8 @@ def step_flops(
 def job_flops(job: Job, trains_base: bool = True) -> float:
     """Model FLOPs of a job's step. [FLOP]"""
     work = job.workload
+    if job.model.diffusion is not None:
+        return work.global_batch * diffusion_flops(job.model, float(work.seq_len))
     tokens, known = float(work.tokens_per_step), work.packed
     documents = work.document_tokens if known is None else known.attended / known.filled
     language = step_flops(job.model, work.seq_len, tokens, documents, not trains_base)

@@ -32,6 +32,7 @@ def _routed(job: Job) -> bool:
 
 
 KINDS: Final[Mapping[str, Kind]] = {
+    "a diffusion transformer": lambda plan, job: job.model.diffusion is not None,
     "an encoder of images": lambda plan, job: job.model.encoder is not None,
     "activations on the host": lambda plan, job: plan.offload.startswith("activations"),
     "tensor parallelism beyond the fast links": lambda plan, job: bool(plan.tp > _domain(job)),

@@ -11,6 +11,7 @@ import math
 import numpy as np
 
 from planner.cost.case import Case, head_ranks
+from planner.cost.diffusion_rules import diffusion_rules, shared_cores
 from planner.cost.host_rules import host_activation_rules, host_checkpoint_rules, offload_rules
 from planner.cost.resting import level_rules
 from planner.cost.sequence_parts import parts_rules
@@ -63,6 +64,7 @@ def pass_rules(plan: Plan, case: Case) -> list[Rule]:
         *parts_rules(plan, case),
         *level_rules(plan, case),
         *encoder_rules(plan, case),
+        *diffusion_rules(plan, case),
     ]
 
 
@@ -305,7 +307,7 @@ def _schedule_rule(plan: Plan, case: Case) -> Rule:
 
 def _heads_rule(plan: Plan, case: Case) -> Rule:
     holds: Mask = np.greater(plan.cp, 0)
-    for mixer in case.model.attentions:
+    for mixer in (*case.model.attentions, *shared_cores(case.model)):
         heads = mixer.heads / plan.tp
         kv_heads = np.maximum(mixer.kv_heads / plan.tp, 1.0)
         shared = head_ranks(case, plan, mixer)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from planner.cost.case import Case
 from planner.cost.stages import ENCODER, Piece
+from planner.inputs.block_parts import Part, ProductPart
 from planner.inputs.model import Attention, Block, DenseFfn, Experts, LatentAttention, Mixer
 from planner.inputs.recurrent import RecurrentMixer
 from planner.numeric import Num, ceil
@@ -124,6 +125,8 @@ def piece_parameters(case: Case, plan: Plan, name: str) -> list[Parameters]:
     if name == ENCODER and model.encoder is not None:
         own = model.encoder
         return [Parameters(float(own.hidden), own.params / own.hidden)]
+    if model.diffusion is not None:
+        return part_parameters(model.diffusion.first if name == "embedding" else model.diffusion.last)
     hidden, norms = float(model.hidden), 2 if name == "prediction" else 1
     table = Parameters(model.vocab / plan.tp, hidden)
     positions = model.embedding_params / hidden - model.vocab
@@ -142,8 +145,21 @@ def _norms(case: Case, count: int) -> float:
 
 def block_parameters(block: Block, hidden: int, norm: float, tp: Num) -> list[Parameters]:
     """Return the parameters of a layer; ``norm`` is how many of the hidden size a norm has."""
+    if block.parts:
+        return part_parameters(block.parts)
     mixed, fed = _mixed(block.mixer, hidden, tp), _fed(block.ffn, hidden, tp)
     return [Parameters(float(hidden), block.norms * norm), *mixed, *fed]
+
+
+def part_parameters(parts: Sequence[Part]) -> list[Parameters]:
+    """Return the parameters of a block's parts: products by their outputs, all others by themselves."""
+    return [
+        Parameters(float(one.outputs), float(one.inputs + one.bias))
+        if isinstance(one, ProductPart)
+        else Parameters(float(one.params), 1.0)
+        for one in parts
+        if one.params
+    ]
 
 
 def _mixed(mixer: Mixer | None, hidden: int, tp: Num) -> list[Parameters]:

@@ -124,6 +124,24 @@ dispatchers give (True), every term is made in fp32 (Megatron-LM, ``core/transfo
 PLAIN: Final = {True: Traffic(4.0, 6.0, "copy"), False: Traffic(6.0, 10.0)}
 """Activation of a feed-forward without gate, by whether bias and activation are one kernel. [byte]"""
 
+MODULATE: Final = {True: Traffic(4.0, 6.0), False: Traffic(8.0, 14.0)}
+"""Scale and shift of a norm's result by what a sample's vector says, by whether it is one kernel. [byte]
+
+One by one: forward a product and a sum, 4 each. Backward the sum for the shift reads 2; the element's
+gradient is read and written, 4; for the scale a product reads 4 and writes 2, and a sum reads 2 (W. Peebles,
+S. Xie, arXiv:2212.09748, sec. 3.2, adaLN). Fused: element and gradient are read, and one is written.
+"""
+
+GATE: Final = {True: Traffic(4.0, 6.0), False: Traffic(4.0, 12.0)}
+"""A result times the gate that a sample's vector says, by whether it is one kernel. [byte]
+
+Backward the result's gradient, 4, and the gate's: 4 and 2 for the product, 2 for its sum (the same,
+adaLN-Zero).
+"""
+
+SQUARED_ERROR: Final = Traffic(14.0, 18.0)
+"""Mean squared error of a 16-bit result in fp32: cast, 6, and 8 read; backward 12 and a cast, 6. [byte]"""
+
 EMBEDDING: Final = Traffic(4.0, 8.0)
 """Lookup, and the sorted sum of its gradient. [byte]"""
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from planner.errors import InputError, Problem, nearest
 from planner.inputs.build import build
+from planner.inputs.diffusers_config import CLASS, config_file, diffusion_from_config
 from planner.inputs.hf_families import FAMILIES, REFUSED, WRAPPERS, Family
 from planner.inputs.hf_fields import Config
 from planner.inputs.hf_mixers import (
@@ -32,7 +33,6 @@ _EXPERTS = ("num_local_experts", "num_experts", "n_routed_experts")
 _TOPK = ("num_experts_per_tok", "num_experts_per_token", "top_k_experts", "experts_per_token", "moe_topk")
 _LAYERS = ("num_hidden_layers", "n_layer")
 _INDEX_KEYS = frozenset({"index_head_dim", "index_topk"})
-_ZERO_KEYS = frozenset({"zero_expert_num"})
 _PICKING = ("deepseek_sparse_attention", "indexed_attention")
 _KINDS = {"full_attention": "full", "sliding_attention": "sliding", "chunked_attention": "chunked"}
 
@@ -60,8 +60,7 @@ def read_hf_config(path: Path, name: str = "") -> ImportedModel:
     InputError
         If the file is broken, lacks fields, or describes what the model record cannot express exactly.
     """
-    file = path / "config.json" if path.is_dir() else path
-    stem = file.resolve().parent.name if file.name == "config.json" else file.stem
+    file, stem = config_file(path)
     return model_from_config(read_json(file), str(file), name or stem or "model")
 
 
@@ -73,6 +72,8 @@ def model_from_config(raw: Mapping[str, Any], where: str, name: str) -> Imported
     InputError
         As `read_hf_config`.
     """
+    if CLASS in raw:
+        return ImportedModel(*diffusion_from_config(raw, where, name))
     text, notes = _language_model(raw, where)
     kind = _model_type(raw, text, where)
     family = FAMILIES[kind]
@@ -144,7 +145,7 @@ def _reasons(raw: Mapping[str, Any], text: Mapping[str, Any], kind: str) -> list
     keys: dict[str, list[str]] = {}
     family = FAMILIES.get(kind, Family())
     read = READ[family.linear] if family.linear else frozenset[str]()
-    read |= _INDEX_KEYS if family.picks else _ZERO_KEYS if family.paired else frozenset[str]()
+    read |= _INDEX_KEYS if family.picks else frozenset({"zero_expert_num"} if family.paired else ())
     for key, meaning in REFUSED.items():
         if key not in read and (_is_set(text.get(key)) or _is_set(raw.get(key))):
             keys.setdefault(meaning, []).append(key)
@@ -206,8 +207,7 @@ def _model(config: Config, family: Family, name: str) -> dict[str, Any]:
         record["max_positions"] = positions + family.spare_positions
     if family.spare_positions:
         config.note(f"the table of positions has {family.spare_positions} rows beyond the longest sequence")
-    extra = config.whole("num_nextn_predict_layers", "mtp_num_hidden_layers", otherwise=0, least=0)
-    if extra:
+    if extra := config.whole("num_nextn_predict_layers", "mtp_num_hidden_layers", otherwise=0, least=0):
         record["prediction"] = {"layers": extra, "block": prediction_block(config, family, blocks, order[-1])}
     if config.whole("num_mtp_modules", otherwise=0, least=0):
         config.note("num_mtp_modules is not read: the layout of these modules is not published")

@@ -27,7 +27,8 @@ class Config:
                 return self.raw[name]
         for name in names:
             if name in self.defaults:
-                self.note(f"{name} is absent: {self.defaults[name]}, the default of the model type")
+                if self.defaults[name] is not None:
+                    self.note(f"{name} is absent: {self.defaults[name]}, the default of the model type")
                 return self.defaults[name]
         return None
 

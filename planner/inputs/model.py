@@ -6,7 +6,8 @@ from functools import cached_property
 from itertools import groupby
 from typing import Any, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, ValidationInfo, field_validator, model_validator
+from pydantic_core import PydanticCustomError
 
 from planner.inputs.blocks import (
     MOST_NORMS,
@@ -19,6 +20,7 @@ from planner.inputs.blocks import (
     Mixer,
     Recurrent,
 )
+from planner.inputs.diffusion import Diffusion
 from planner.inputs.encoder import Encoder
 from planner.inputs.layers import BlockName, layer_faults, parse_layers
 from planner.inputs.mixers.gated_delta import GatedDelta
@@ -29,7 +31,7 @@ from planner.inputs.mixers.mamba2 import Mamba2
 from planner.inputs.numerics import Numerics
 from planner.inputs.prediction import PredictionLayers
 from planner.inputs.published import Published
-from planner.inputs.record import Flag, Positive, Record
+from planner.inputs.record import Count, Flag, Positive, Record
 
 __all__ = [
     "MOST_NORMS",
@@ -63,7 +65,8 @@ class ModelSpec(Record):
     source: str = ""
     note: str = ""
     hidden: Positive
-    vocab: Positive
+    diffusion: Diffusion | None = None
+    vocab: Count = Field(default=0, validate_default=True)
     tied_embeddings: Flag
     max_positions: Positive | None = None
     learned_positions: Flag = False
@@ -77,6 +80,16 @@ class ModelSpec(Record):
     numerics: Numerics = Numerics()
     published: Published = Published()
 
+    @field_validator("vocab")
+    @classmethod
+    def _vocab(cls, vocab: int, info: ValidationInfo) -> int:
+        diffusion = info.data.get("diffusion")
+        if not vocab and not diffusion:
+            raise PydanticCustomError("missing", "a value")
+        if vocab and diffusion:
+            raise ValueError("no vocabulary beside diffusion")
+        return vocab
+
     @field_validator("layers", mode="before")
     @classmethod
     def _layers(cls, raw: Any) -> Any:
@@ -87,6 +100,8 @@ class ModelSpec(Record):
         faults = layer_faults(self.layers, self.prediction.block if self.prediction else "", self.blocks)
         if self.learned_positions and self.max_positions is None:
             faults.append("max_positions, since learned_positions is true")
+        if any(bool(block.parts) != bool(self.diffusion) for block in self.blocks.values()):
+            faults.append("blocks of parts where there is diffusion, and there alone")
         if faults:
             raise ValueError("; ".join(faults))
         return self
@@ -138,13 +153,17 @@ class ModelSpec(Record):
 
     @property
     def embedding_params(self) -> int:
-        """Token and learned position embeddings. [element]"""
+        """Token and learned position embeddings, or what stands before the first block. [element]"""
+        if self.diffusion:
+            return self.diffusion.first_params
         positions = self.max_positions if self.learned_positions and self.max_positions else 0
         return (self.vocab + positions) * self.hidden
 
     @property
     def head_params(self) -> int:
         """Output head where it is not the embedding, and the last norm. [element]"""
+        if self.diffusion:
+            return self.diffusion.last_params
         return (0 if self.tied_embeddings else self.vocab * self.hidden) + self.final_norm * self.norm_params
 
     def block_params(self, name: str) -> int:

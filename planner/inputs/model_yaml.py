@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from textwrap import wrap
 from typing import Any
 
+from planner.inputs.block_parts import Part
+from planner.inputs.diffusion import Diffusion
 from planner.inputs.encoder import Encoder
 from planner.inputs.layers import layers_text
 from planner.inputs.model import ModelSpec
@@ -37,6 +39,8 @@ def model_yaml(model: ModelSpec) -> str:
     lines += _layers(model)
     if model.encoder is not None:
         lines += _encoder(model.encoder)
+    if model.diffusion is not None:
+        lines += _diffusion(model.diffusion)
     if "prediction" in fields:
         lines.append(f"prediction: {_flow(fields['prediction'])}")
     if "numerics" in fields:
@@ -56,7 +60,21 @@ def _layers(model: ModelSpec | Encoder) -> list[str]:
         there = [(part, record) for part, record in kinds.items() if record]
         lines += [f"    {part}: {_flow({'kind': record.kind} | parts[part])}" for part, record in there]
         lines += [f"    norms: {parts['norms']}"] if "norms" in parts else []
+        lines += _parts("    parts", block.parts) if block.parts else []
     return [*lines, f"layers: {layers_text(model.layers)}"]
+
+
+def _parts(key: str, parts: Iterable[Part]) -> list[str]:
+    """Return parts of a block or of an end, one a line."""
+    inner = " " * (len(key) - len(key.lstrip()) + 2)
+    return [f"{key}:", *(f"{inner}- {_flow(part.model_dump(exclude_defaults=True))}" for part in parts)]
+
+
+def _diffusion(diffusion: Diffusion) -> list[str]:
+    """Return the ends of a diffusion transformer."""
+    fields = diffusion.model_dump(exclude_defaults=True, exclude={"first", "last"})
+    lines = [f"  {key}: {_flow(value)}" for key, value in fields.items()]
+    return ["diffusion:", *lines, *_parts("  first", diffusion.first), *_parts("  last", diffusion.last)]
 
 
 def _encoder(encoder: Encoder) -> list[str]:

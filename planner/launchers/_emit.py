@@ -236,6 +236,11 @@ def _refuse(plan: Plan, job: Job, runtime: Runtime) -> None:
             f"no files start {job.model.name}: those of {runtime.name} train language models, without the "
             "encoder that was priced; nearest: a model YAML without `encoder`"
         )
+    if job.model.diffusion is not None:
+        raise UnsupportedPlan(
+            f"no files start {job.model.name}: those of {runtime.name} train language models; the plan is a "
+            "price alone"
+        )
     faults = violations(all_rules(plan, case_of(plan, job, runtime)))
     if faults:
         raise UnsupportedPlan(refusal(runtime, faults))

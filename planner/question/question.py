@@ -251,7 +251,7 @@ def pinned_by(runtimes: Iterable[Runtime], job: Job) -> tuple[str, ...]:
 
 def single_of(question: Question) -> tuple[Job, Plan, Runtime, dict[str, Any]]:
     """Return the job and plan of a question about one, and what was taken for what was not given."""
-    (_, profile), runtime = question.clusters[0], question.runtimes[0]
+    (_, profile), runtime = question.clusters[0], question.runtimes[0].for_model(question.model)
     counts = question.gpu_counts or ()
     job = Job(runtime.trained(question.model), profile, counts[0], question.workload)
     plan, told = whole_plan(question.axes, job, runtime)

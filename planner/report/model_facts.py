@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from planner.inputs.block_parts import CorePart
 from planner.inputs.model import Attention, Block, Experts, ModelSpec
 from planner.inputs.recurrent import RecurrentMixer
 
@@ -15,8 +16,10 @@ def model_kind(model: ModelSpec) -> str:
 
     ``mha``, ``gqa`` and ``mqa`` tell how many key/value heads there are, ``mla`` is latent attention,
     and ``sparse`` says that an indexer picks the keys; ``zero-experts`` compute nothing, and experts on a
-    ``shortcut`` are added a layer later.
+    ``shortcut`` are added a layer later. ``diffusion`` transformers say how text enters.
     """
+    if model.diffusion is not None:
+        return " ".join(["diffusion", *_diffusion_words(model)])
     words: dict[str, None] = {}
     for block in model.blocks.values():
         words |= dict.fromkeys(_attention_words(block))
@@ -27,6 +30,15 @@ def model_kind(model: ModelSpec) -> str:
     }
     there = [word for word, found in special.items() if found]
     return " ".join([*words, *there, "moe" if "moe" in kinds else "dense"])
+
+
+def _diffusion_words(model: ModelSpec) -> list[str]:
+    """How text enters, and whether attention keeps to space and time."""
+    text = model.diffusion.text if model.diffusion else "none"
+    parts = [part for block in model.blocks.values() for part in block.parts]
+    axes = any(isinstance(part, CorePart) and part.axis for part in parts)
+    words = {"joint": ["joint-text"], "cross": ["cross-text"], "none": []}[text]
+    return words + ["space-time"] * axes
 
 
 def _attention_words(block: Block) -> list[str]:
@@ -74,6 +86,7 @@ def part_rows(model: ModelSpec) -> list[Row]:
         "attention": 0,
         "linear layers": 0,
         "dense feed-forward": 0,
+        "blocks of parts": 0,
         "routed experts": 0,
     }
     parts |= {"router and shared experts": 0, "norms of blocks": 0, "head and last norm": model.head_params}
@@ -81,6 +94,7 @@ def part_rows(model: ModelSpec) -> list[Row]:
     for name, layers in model.layer_counts.items():
         block = model.blocks[name]
         mixer = "linear layers" if block.recurrent else "attention"
+        parts["blocks of parts"] += layers * sum(part.params for part in block.parts)
         parts[mixer] += layers * (block.mixer.params(model.hidden) if block.mixer else 0)
         parts["norms of blocks"] += layers * block.norms * model.norm_params
         if isinstance(block.ffn, Experts):
@@ -128,8 +142,8 @@ def told_facts(model: ModelSpec) -> list[Row]:
         "published": ", ".join(filter(None, sizes)) + f" ({said.source})" * bool(said.source),
         "layers": model.num_layers,
         "hidden": model.hidden,
-        "vocab": model.vocab,
-        "tied_embeddings": "yes" if model.tied_embeddings else "no",
+        "vocab": model.vocab or None,
+        "tied_embeddings": None if model.diffusion else "yes" if model.tied_embeddings else "no",
         "max_positions": model.max_positions,
         "aliases": ", ".join(model.aliases),
         "source": model.source,

@@ -268,6 +268,7 @@ def read_plan_file(path: Path, text: str | None = None) -> PlanFile:
     runtime = None
     if not faults.problems:
         runtime = faults.attempt("runtime.release", _runtime, document, profile, faults)
+        runtime = runtime if model is None or runtime is None else runtime.for_model(model)
         model = model if model is None or runtime is None else runtime.trained(model)
     if document.order is not None and not faults.problems:
         _check_order(plan, document.order, faults)

@@ -169,6 +169,17 @@ def _no_rules(plan: Plan, job: Job, runtime: Runtime, /) -> list[Rule]:
     return []
 
 
+def _no_diffusion(plan: Plan, job: Job, runtime: Runtime, /) -> list[Rule]:
+    """Return the rule that a runtime trains diffusion transformers, of one that does not."""
+    return [
+        Rule(
+            "trains-diffusion",
+            False,
+            lambda: (f"{job.model.name}, a diffusion transformer", "a language model", "--runtime fsdp"),
+        )
+    ]
+
+
 class CommandMaker(Protocol):
     """Makes what starts a legal scalar plan on a release, with the traits that the user changed."""
 
@@ -238,6 +249,10 @@ class Runtime:
         Whether parameters, gradients and optimizer states have one dtype, that of the master weights.
     release : str
         The release whose traits it has; empty for the newest.
+    diffusion_methods : tuple of str
+        Methods of context parallelism with which it trains diffusion transformers; none where it trains none.
+    diffusion_rules : RuleMaker
+        Makes all of its rules for these, in place of those for language models.
     idle : tuple of Idle
         Traits that some plans do not run as they are set.
     saves : callable, optional
@@ -274,6 +289,8 @@ class Runtime:
     trains_prediction: bool = False
     one_dtype: bool = False
     release: str = ""
+    diffusion_methods: tuple[str, ...] = ()
+    diffusion_rules: RuleMaker = _no_diffusion
     idle: tuple[Idle, ...] = ()
     saves: Callable[[Command, Any], Command] | None = None
 
@@ -295,6 +312,14 @@ class Runtime:
         """Return it with the traits that a plan, or each of a batch, runs."""
         idle = self.left_out(plan, job)
         return _changed(self, tuple((one.trait, one.instead) for one in idle)) if idle else self
+
+    def for_model(self, model: ModelSpec) -> Runtime:
+        """Return it as it trains a model: a diffusion transformer by rules and methods of their own."""
+        if model.diffusion is None:
+            return self
+        methods = self.diffusion_methods or self.cp_methods
+        bare = replace(self, pass_rules=_no_rules, setting_rules=_no_rules, searched=())
+        return replace(bare, own_rules=self.diffusion_rules, cp_methods=methods)
 
     def trained(self, model: ModelSpec) -> ModelSpec:
         """Return the model as its files train it: without extra prediction layers, if they train none."""

@@ -94,7 +94,8 @@ class SearchRequest:
             for gpus in self.gpu_counts:
                 idle = (self.cluster_gpus or gpus) - gpus
                 for runtime in self.runtimes:
-                    yield Job(runtime.trained(self.model), hardware, gpus, self.workload, idle), runtime
+                    own = runtime.for_model(self.model)
+                    yield Job(own.trained(self.model), hardware, gpus, self.workload, idle), own
 
 
 def objective_column(name: str, within: float = np.inf) -> Callable[[StepPrice], Column]:

@@ -50,6 +50,8 @@ ENTRY = Runtime(
     own_rules=rules.fsdp_rules,
     setting_rules=rules.setting_rules,
     hybrid_sharding=True,
+    diffusion_methods=("ring", "all-to-all", "dsp"),
+    diffusion_rules=rules.diffusion_rules,
     command=fsdp_command,
     settings=SETTINGS,
 )

@@ -53,6 +53,24 @@ def fsdp_rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
     ]
 
 
+def diffusion_rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
+    """Return what a diffusion transformer must keep to be trained by FSDP2.
+
+    References
+    ----------
+    .. [1] diffusers 0.42.1, ``models/attention_dispatch.py``: rings and exchange of heads of its
+       ``ContextParallelConfig`` are autograd functions; none of its training scripts sets one.
+    .. [2] X. Zhao et al., arXiv:2403.10266: dynamic sequence parallelism is that of VideoSys, with ZeRO.
+    """
+    return [
+        *technique_rules(plan, job, runtime),
+        *optimizer_rules(job.workload, ("adamw",), DTYPES),
+        *whole_offload_rules(plan, job.workload),
+        exactly("no-virtual-stages", "vpp", plan.vpp, 1.0, "there is no pipeline"),
+        *_mesh_rules(plan),
+    ]
+
+
 def setting_rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
     """Return the rules on what is set; none of a release whose files are not written.
 

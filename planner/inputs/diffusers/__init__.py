@@ -1,0 +1,14 @@
+"""Diffusion transformers of the library diffusers, one family in each file, by the class that they name."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from typing import Final
+
+from planner.inputs.diffusers._family import DiffusersFamily
+from planner.registry import load_family
+
+FAMILIES: Final[Mapping[str, DiffusersFamily]] = load_family(sys.modules[__name__], DiffusersFamily)
+
+__all__ = ["FAMILIES", "DiffusersFamily"]

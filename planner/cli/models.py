@@ -12,6 +12,7 @@ from planner.cli.complete import model as complete
 from planner.cli.options import Format, FormatOption
 from planner.cli.output import emit_rows
 from planner.cli.printable import to_stderr
+from planner.errors import InputError, Problem
 from planner.files import write_whole
 from planner.inputs.hf_config import read_hf_config
 from planner.inputs.load import load_model, model_names
@@ -52,6 +53,9 @@ def show_command(
     """Show one model: its layers, and where its parameters are, or how its layers can be split."""
     spec = load_model(model)
     tables: tuple[list[Row], ...] = (told_facts(spec), run_rows(spec), part_rows(spec))
+    if shardings and spec.diffusion is not None:
+        expected = "a language model: parts of a diffusion transformer are split by rows alone (--cp)"
+        raise InputError(Problem("--shardings", spec.name, expected))
     if shardings:
         legal = [row for block in spec.blocks for row in legal_rows(spec, block)]
         tables = (legal, [row for block in spec.blocks for row in derived_rows(spec, block, ranks)])

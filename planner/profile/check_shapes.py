@@ -13,6 +13,7 @@ from planner.cost.estimate import Estimate
 from planner.cost.layout import choice_for, ranks_of, with_split
 from planner.cost.shapes import Recorder, Shape
 from planner.cost.stages import Piece
+from planner.errors import InputError, Problem
 from planner.inputs.model import Experts
 from planner.plan import Plan
 
@@ -50,6 +51,9 @@ def checked_case(estimate: Estimate) -> tuple[Case, Plan, list[str]]:
 
     Kernels are timed alone: what a training step loses beside that, its prices have and this case has not.
     """
+    if estimate.job.model.diffusion is not None:
+        found = f"{estimate.job.model.name}, a diffusion transformer"
+        raise InputError(Problem("planner check", found, "a language model: its blocks alone have benches"))
     case = case_of(estimate.plan, estimate.job, estimate.runtime)
     job, notes = estimate.job, []
     if case.precision.quantises:

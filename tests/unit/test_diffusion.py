@@ -40,6 +40,7 @@ from planner.inputs.model_yaml import model_yaml
 from planner.inputs.workload import Workload
 from planner.launchers import Card, Target, launch_files, launchers
 from planner.plan import Plan
+from planner.profile.check_shapes import checked_case
 from planner.report.model_facts import model_kind, part_rows
 from planner.rules import violations
 from planner.runtimes import runtimes
@@ -281,6 +282,13 @@ def test_a_search_and_what_it_tells() -> None:
     assert unmeasured_kinds(best.plan, best.job, best.runtime) == ("a diffusion transformer",)
     with pytest.raises(UnsupportedPlan, match="no files start latte-1"):
         launch_files(best.plan, best.job, Target(best.runtime, launchers()["torchrun"], "1.15.0"), Card())
+
+
+def test_what_has_no_answer_says_so() -> None:
+    asked = job("flux.1-dev", 4608)
+    answer = estimate(plan(), asked, runtimes()["fsdp"].for_model(asked.model))
+    with pytest.raises(InputError, match="its blocks alone have benches"):
+        checked_case(answer)
 
 
 def test_words_of_a_model() -> None:

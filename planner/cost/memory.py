@@ -329,6 +329,8 @@ def _logits(case: Case, plan: Plan, tokens: Num) -> Num:
        ``GradAccumulator``.
     .. [2] DeepSpeed, ``deepspeed/runtime/sequence_parallel/ulysses_sp.py``, ``SequenceTiledCompute``.
     """
+    if case.model.diffusion is not None:
+        return 0.0
     traits = case.traits.loss
     parts = max(1.0, traits.chunks)
     gathered = traits.chunk_gradient_bytes * tokens * case.model.hidden * (parts > 1.0)

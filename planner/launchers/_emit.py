@@ -236,7 +236,7 @@ def _refuse(plan: Plan, job: Job, runtime: Runtime) -> None:
             f"no files start {job.model.name}: those of {runtime.name} train language models, without the "
             "encoder that was priced; nearest: a model YAML without `encoder`"
         )
-    if job.model.diffusion is not None:
+    if job.model.diffusion is not None and runtime.diffusion_command is None:
         raise UnsupportedPlan(
             f"no files start {job.model.name}: those of {runtime.name} train language models; the plan is a "
             "price alone"

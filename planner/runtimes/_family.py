@@ -253,6 +253,8 @@ class Runtime:
         Methods of context parallelism with which it trains diffusion transformers; none where it trains none.
     diffusion_rules : RuleMaker
         Makes all of its rules for these, in place of those for language models.
+    diffusion_command : CommandMaker, optional
+        What to start for one; None where it writes no files.
     idle : tuple of Idle
         Traits that some plans do not run as they are set.
     saves : callable, optional
@@ -291,6 +293,7 @@ class Runtime:
     release: str = ""
     diffusion_methods: tuple[str, ...] = ()
     diffusion_rules: RuleMaker = _no_diffusion
+    diffusion_command: CommandMaker | None = None
     idle: tuple[Idle, ...] = ()
     saves: Callable[[Command, Any], Command] | None = None
 
@@ -319,7 +322,9 @@ class Runtime:
             return self
         methods = self.diffusion_methods or self.cp_methods
         bare = replace(self, pass_rules=_no_rules, setting_rules=_no_rules, searched=())
-        return replace(bare, own_rules=self.diffusion_rules, cp_methods=methods)
+        return replace(
+            bare, own_rules=self.diffusion_rules, cp_methods=methods, command=self.diffusion_command
+        )
 
     def trained(self, model: ModelSpec) -> ModelSpec:
         """Return the model as its files train it: without extra prediction layers, if they train none."""

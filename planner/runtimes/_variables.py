@@ -9,6 +9,9 @@ VARIABLES: Final = {
     "DATA_PATH": "the training data as the runtime reads it",
     "TOKENIZER_PATH": "the name or folder of the tokenizer",
     "OUTPUT_DIR": "a folder for checkpoints and logs",
+    "AUTOENCODER_PATH": "the weights of the autoencoder of images",
+    "T5_PATH": "the name or folder of the text encoder T5",
+    "CLIP_PATH": "the name or folder of the text encoder CLIP",
     "CHECKPOINT": "the folder of the weights to start from",
     "NVME_PATH": "a folder on the node's own disks",
     "ACCOUNT": "the account that the cluster charges",
@@ -58,6 +61,7 @@ PATHS: Final = (
     "DATA_CACHE",
     "TENSORBOARD_DIR",
     "NVME_PATH",
+    "AUTOENCODER_PATH",
 )
 """Variables that name files or folders; DATA_PATH may hold several."""
 

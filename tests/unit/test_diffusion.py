@@ -47,6 +47,7 @@ from planner.runtimes import runtimes
 from planner.runtimes._family import Job
 from planner.search.optimise import search
 from planner.search.request import SearchRequest
+from tests.cli.command import planner
 
 SD35 = {"num_layers": 24, "num_attention_heads": 24, "caption_projection_dim": 1536, "qk_norm": "rms_norm"}
 LATTE = {
@@ -305,3 +306,51 @@ def test_words_of_a_model() -> None:
     latte = model("latte-1").diffusion
     assert latte is not None
     assert sample_rows(latte, 16384.0, "frame-text") == 120 * 16
+
+
+SCHNELL = {"_class_name": "FluxTransformer2DModel"}
+
+
+def flux_job(**work: Any) -> Job:
+    fields = {"seq_len": 4608, "global_batch": 256} | work
+    known = model_from_config(SCHNELL, "config.json", "flux").model
+    return Job(known, load_hardware("dgx-h100"), 64, Workload(**fields))
+
+
+FLUX_PLAN = Plan(
+    dp=64.0, zero=3, zero_shards=8.0, micro_batch=4.0, num_microbatches=1.0, recompute="full",
+    cp_method="all-gather",
+)  # fmt: skip
+
+
+def test_torchtitan_trains_its_own_flux() -> None:
+    titan = runtimes()["torchtitan"].for_model(flux_job().model)
+
+    def told(chosen: Plan, asked: Job) -> set[str]:
+        return {one.rule for one in violations(all_rules(chosen, case_of(chosen, asked, titan)))}
+
+    assert not told(FLUX_PLAN, flux_job())
+    assert told(FLUX_PLAN, replace(flux_job(), model=model("flux.1-dev"))) == {"model-in-torchtitan"}
+    assert told(FLUX_PLAN, flux_job(seq_len=4609)) == {"images-are-square"}
+    assert told(replace(FLUX_PLAN, recompute="selective"), flux_job()) == {"flux-checkpoints-all"}
+    assert told(replace(FLUX_PLAN, zero=2), flux_job()) == {"flux-is-sharded"}
+    assert told(replace(FLUX_PLAN, num_microbatches=2.0), flux_job(global_batch=512)) == {"flux-in-one-pass"}
+    assert "cp-method-offered" in told(replace(FLUX_PLAN, cp=2.0, dp=32.0, cp_method="ring"), flux_job())
+
+
+def test_files_of_flux_are_read_back(tmp_path: Path) -> None:
+    asked = flux_job()
+    titan = runtimes()["torchtitan"].for_model(asked.model)
+    files = launch_files(FLUX_PLAN, asked, Target(titan, launchers()["torchrun"], titan.versions[0]), Card())
+    for name, text in files.items():
+        (tmp_path / name).write_text(text, "utf-8")
+    assert "'image': 1024" in files["titan_plan.py"]
+    assert "activation-checkpoint:full" in files["train.sh"]
+    assert "DATA_PATH AUTOENCODER_PATH OUTPUT_DIR" in files["train.sh"]
+    told = planner(
+        "estimate", "--from", str(tmp_path / "train.sh"), "--hardware", "dgx-h100", "--format", "json"
+    )
+    assert told.code == 0, told.err
+    assert told.json["step_time_s"] == pytest.approx(float(estimate(FLUX_PLAN, asked, titan).step), rel=1e-6)
+    with pytest.raises(UnsupportedPlan, match="no files start flux on release"):
+        launch_files(FLUX_PLAN, asked, Target(titan, launchers()["torchrun"], "0.2.2"), Card())

@@ -81,7 +81,13 @@ def judged(
 
     ``more`` is added to every question.
     """
-    pairs = list(written(runtime, legal, folder))
+    return asked(list(written(runtime, legal, folder)), check, more)
+
+
+def asked(
+    pairs: list[tuple[Case, Command, Path]], check: str, more: Mapping[str, Any] = NO_CHANGES
+) -> list[Verdict]:
+    """Return the verdicts of ``check`` on plans whose files are written."""
     lines = [json.dumps({**_question(case, command, place), **more}) for case, command, place in pairs]
     run = subprocess.run(
         [PYTHON, ROOT / "tests/validate" / check],
@@ -100,7 +106,8 @@ def _question(case: Case, command: Command, place: Path) -> dict[str, Any]:
     degrees = {name: int(getattr(case.plan, name)) for name in ("tp", "pp", "cp", "ep")}
     arguments = [part for part in spoken(command, command.real) if not part.endswith(".py")]
     place_and_size = {"folder": str(place), "gpus": case.job.gpus, "environment": dict(command.environment)}
-    smoke = spoken(command, (*command.program, *(command.smoke or ()), *command.closing))
+    short = () if command.smoke is None else (*command.program, *command.smoke, *command.closing)
+    smoke = spoken(command, short)
     return {**place_and_size, "arguments": arguments, "smoke": smoke, **degrees}
 
 

@@ -21,6 +21,8 @@ from torchtitan.distributed import ParallelDims
 from torchtitan.distributed.pipeline_parallel import _get_pp_rank_to_stage_indices_mapping
 from torchtitan.distributed.pipeline_parallel import _split_module as stage_module
 
+for name in ("AUTOENCODER_PATH", "T5_PATH", "CLIP_PATH"):
+    os.environ.setdefault(name, "data")
 torch.cuda.get_device_capability = lambda *_, **__: (9, 0)
 
 
@@ -80,6 +82,14 @@ ROPE = (
 ROUTER = ("score_func", "route_norm", "route_scale", "num_expert_groups", "num_limited_groups", "top_k")
 
 
+def images_of(config):
+    """Return a side of the images of FLUX.1, its text, and the tokens that its own registry makes of them."""
+    from torchtitan.models.flux.config_registry import _flux_seq_len
+
+    side, text = config.dataloader.dataset.processor.img_size, config.tokenizer.max_t5_encoding_len
+    return {"image": side, "text": text, "tokens": _flux_seq_len(side, text)}
+
+
 def derive(case):
     """Return what torchtitan makes of one folder."""
     config = config_of(case)
@@ -97,9 +107,14 @@ def derive(case):
         "recompute": type(config.activation_checkpoint).__qualname__,
         "sequence_parallel": config.parallelism.enable_sequence_parallel,
         "run": run_of(config), "dtype": config.training.dtype,
+        "context": config.training.max_context_length,
+    }  # fmt: skip
+    if config.model_spec.name == "flux":
+        return answer | images_of(config)
+    answer |= {
         "tied": config.model_spec.model.enable_weight_tying,
         "numerics": [numbers_of(layer, config.model_spec.model) for layer in config.model_spec.model.layers],
-    }  # fmt: skip
+    }
     if smoke is not None:
         answer["smoke"] = {**run_of(smoke), "loader": type(smoke.dataloader).__qualname__}
     if dims.pp > 1:

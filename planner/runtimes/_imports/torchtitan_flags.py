@@ -132,7 +132,7 @@ def _command(training: Training, path: Path, vocab: int | None) -> Imported:
     data = literals(own)
     record = module_record(data.get("MODEL"))
     if record is not None:
-        sparse = any(block["ffn"]["kind"] == "moe" for block in record["blocks"].values())
+        sparse = any(block.get("ffn", {}).get("kind") == "moe" for block in record["blocks"].values())
         known = (data.get("FLOAT8"), None, data.get("LOSS_CHUNKS"))
         found = from_flags(training.flags, data.get("PARTS"), gpus, str(path), sparse, *known)
         return with_record(_with_function(found, own, config, path), record, path, "MODEL")

@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from planner.runtimes.torchtitan.flux import known_record
+
 
 def module_record(data: Any) -> dict[str, Any] | None:
     """Return the record of the model that ``MODEL`` of a module written by the planner holds."""
+    if isinstance(data, Mapping) and data.get("family") == "flux":
+        return known_record(data.get("text_tokens"))
     if not isinstance(data, Mapping) or not isinstance(data.get("runs"), list):
         return None
     blocks: dict[str, Any] = {}

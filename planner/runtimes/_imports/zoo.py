@@ -41,7 +41,7 @@ def known_model(record: Mapping[str, Any], where: str) -> tuple[str | None, Mode
         If the numbers do not make a model.
     """
     model = _built(record, where)
-    said = bool(record.get("vocab"))
+    said = bool(record.get("vocab") or record.get("diffusion"))
     name = zoo_name(model, any_vocab=not said)
     return name, model if said and name is None else None
 
@@ -69,7 +69,8 @@ def _are(others: Sequence[str]) -> str:
 
 
 def _built(record: Mapping[str, Any], where: str) -> ModelSpec:
-    filled = dict(record) | {"name": "model", "vocab": record.get("vocab") or 1}
+    open_vocab = {} if record.get("diffusion") else {"vocab": record.get("vocab") or 1}
+    filled = dict(record) | {"name": "model"} | open_vocab
     if filled.get("learned_positions") and not filled.get("max_positions"):
         filled["max_positions"] = 1
     return build(ModelSpec, filled, where)

@@ -8,6 +8,7 @@ from planner.runtimes._traits import Traits
 from planner.runtimes.torchtitan import rules
 from planner.runtimes.torchtitan.choice import DEFAULT_CHUNKS
 from planner.runtimes.torchtitan.files import SETTINGS, torchtitan_command
+from planner.runtimes.torchtitan.flux import flux_command, flux_rules
 from planner.runtimes.torchtitan.orders import order_command
 from planner.runtimes.torchtitan.saving import saves
 from planner.runtimes.torchtitan.schedules import SCHEDULES
@@ -59,6 +60,9 @@ ENTRY = Runtime(
     own_rules=rules.torchtitan_rules,
     setting_rules=rules.setting_rules,
     hybrid_sharding=True,
+    diffusion_methods=("all-gather",),
+    diffusion_rules=flux_rules,
+    diffusion_command=flux_command,
     one_dtype=True,
     command=torchtitan_command,
     saves=saves,

@@ -24,14 +24,14 @@ def module_text(plan: Plan, job: Job, choice: TitanChoice) -> str:
     parts = literal("PARTS", part_names(plan, job.model, "lm_head"))
     imports, layers = FAMILIES[family(job.model)]
     chunks = f"\nLOSS_CHUNKS = {choice.loss_chunks}\n"
-    text = HEAD + imports + "\n" + data + parts + chunks + _run_data(run_of(job)) + BODY + layers + TAIL
+    text = HEAD + imports + "\n" + data + parts + chunks + run_data(run_of(job)) + BODY + layers + TAIL
     if job.workload.precision != "fp8":
         return text
     low = FLOAT8_MODULE + (FLOAT8_EXPERTS if job.model.expert_kinds else "") + "]\n"
     return _converted(text, low.format(compiled=choice.compiled))
 
 
-def _run_data(run: TrainingRun) -> str:
+def run_data(run: TrainingRun) -> str:
     """Return the numbers of a run that the command line cannot say; a user's variables go before them."""
     values = {
         "LEARNING_RATE": run.learning_rate,

@@ -38,7 +38,8 @@ def training_dtype(work: Workload) -> str:
     return "bfloat16" if work.master_dtype == "bf16" else "float32"
 
 
-def _dtype_rule(work: Workload) -> Rule:
+def dtype_rule(work: Workload) -> Rule:
+    """Return the rule that parameters, gradients and states have one dtype."""
     kinds = {getattr(work, name) or "fp32" for name in DTYPES}
     return Rule(
         "one-training-dtype",
@@ -62,7 +63,7 @@ def torchtitan_rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
         *technique_rules(plan, job, runtime),
         *optimizer_rules(work, ("adamw",), DTYPES),
         *whole_offload_rules(plan, work),
-        _dtype_rule(work),
+        dtype_rule(work),
         fits_model("model-in-torchtitan", (*missing_parts(model), *unsaid(model, family(model)))),
         mesh_shard_rule(plan),
         Rule(

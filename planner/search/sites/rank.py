@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
-from planner.cost.host_rules import HOST_SHARE
 from planner.cost.money import quote_of
 from planner.cost.sites.price import SyncPrice, Way, device_copies, price_way
 from planner.formulas.learning_laws import critical_batch_sequences, large_batch_tokens
@@ -18,6 +17,7 @@ from planner.search.sites.layer_rates import layer_bits
 from planner.search.sites.request import SitesRequest
 from planner.search.sites.ways import RATES, TORCHFT, Ranked, SitesResult, trained_at
 from planner.techniques.compress import COMPRESSIONS, Packed
+from planner.techniques.engines._family import HOST_SHARE
 from planner.techniques.sync import SYNCS, Sync
 from planner.units import GIB
 

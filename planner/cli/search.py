@@ -339,8 +339,8 @@ def emit_search(
                 *page,
                 *(near.lines if near is not None else ()),
                 *report_played.played_page(played),
-                *made_order.made_page(made, request.objective == "time"),
-                *report_front.front_page(front or ()),
+                *(made_order.made_page(made, request.objective == "time") if made is not None else ()),
+                *(report_front.front_page(front) if front else ()),
             ],
             shown.output,
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 import numpy as np
 
@@ -85,6 +86,7 @@ def overflow_probability(total: Num, capacity: Num, spread: Num) -> Num:
     return 0.5 * (1 + np.tanh(np.log(total / capacity) / spread / 2))
 
 
+@lru_cache(maxsize=4096)
 def safe_share(probability: float, spread: float) -> float:
     """Share of the capacity that may be predicted for at most this probability of running out.
 

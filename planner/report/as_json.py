@@ -206,12 +206,12 @@ def plain(value: Any) -> Any:
     >>> plain({"a": float("inf"), "b": (1, 2.5)})
     {'a': None, 'b': [1, 2.5]}
     """
-    if isinstance(value, Mapping):
-        return {str(name): plain(item) for name, item in value.items()}
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        return [plain(item) for item in value]
-    if hasattr(value, "item"):
-        value = value.item()
+    if isinstance(value, str | bool | int | None):  # most of a document, before types that take long to tell
+        return value
     if isinstance(value, float):
         return float(value) if math.isfinite(value) else None
-    return value
+    if isinstance(value, Mapping):
+        return {str(name): plain(item) for name, item in value.items()}
+    if isinstance(value, Sequence):
+        return [plain(item) for item in value]
+    return plain(value.item()) if hasattr(value, "item") else value

@@ -116,23 +116,33 @@ def search(request: SearchRequest, progress: Progress | None = None) -> SearchRe
         If a technique's name is unknown.
     """
     started = time.perf_counter()
-    result = search_counts(request, progress)
-    if not result.valid and (smaller := on_fewer(request)) is not None:
-        other = search_counts(smaller, progress)
-        result = other if other.plans else result
-    beyond = (search_counts(one, progress, advise=False) for one in requests_beyond(request))
-    result = result if result.plans else next((other for other in beyond if other.plans), result)
+    result = found_plans(request, progress)
     if result.plans and len(request.gpu_counts) == 1 and request.objective == "time":
         result = replace(result, fewer=does_as_well(request, result.plans[0]))
     return replace(result, elapsed=time.perf_counter() - started)
 
 
+def found_plans(
+    request: SearchRequest, progress: Progress | None = None, beside: bool = True
+) -> SearchResult:
+    """Rank the plans of a request as `search` does, and look for no smaller number that does as well.
+
+    Baselines are priced if ``beside`` says so.
+    """
+    result = search_counts(request, progress, beside=beside)
+    if not result.valid and (smaller := on_fewer(request)) is not None:
+        other = search_counts(smaller, progress, beside=beside)
+        result = other if other.plans else result
+    beyond = (search_counts(one, progress, advise=False, beside=beside) for one in requests_beyond(request))
+    return result if result.plans else next((other for other in beyond if other.plans), result)
+
+
 def search_counts(
-    request: SearchRequest, progress: Progress | None = None, advise: bool = True
+    request: SearchRequest, progress: Progress | None = None, advise: bool = True, beside: bool = True
 ) -> SearchResult:
     """Rank the plans of a request that use all accelerators of one of its counts.
 
-    Where there are none, it is worked out what would do if ``advise`` says so.
+    Where there are none, it is worked out what would do if ``advise`` says so; ``beside`` asks for baselines.
     """
     started = time.perf_counter()
     asked = list(request.jobs())
@@ -157,7 +167,7 @@ def search_counts(
     if request.objective != "memory":
         shown = with_careful_lead(shown, partial(_value, request, guard))
     ranked = list(shown.plans)
-    known = tuple(baselines(request, *_lead_job(ranked, asked)))
+    known = tuple(baselines(request, *_lead_job(ranked, asked))) if beside else ()
     removed = sum((report.removed for report in reports), Counter[str]())
     return SearchResult(
         plans=shown.plans,

@@ -11,7 +11,7 @@ from planner.cost.fit import safe_share
 from planner.cost.price import price
 from planner.plan import Plan
 from planner.runtimes._family import Runtime
-from planner.search.optimise import SearchResult, search
+from planner.search.optimise import SearchResult, found_plans
 from planner.search.request import SearchRequest
 from planner.search.sites.joint import best_joint
 from planner.search.sites.request import SitesRequest
@@ -47,6 +47,7 @@ class Plans:
         """Start with nothing searched."""
         self._found: dict[tuple[float, bool], Inside | None] = {}
         self._offered: dict[tuple[Kind, float, bool], list[Estimate]] = {}
+        self._searched: dict[tuple[object, ...], list[Estimate]] = {}
         self._joint: dict[Axis, Estimate | None] = {}
         self.searched = 0
         self.failed: SearchResult | None = None
@@ -131,13 +132,22 @@ class Plans:
     def _search(
         self, name: str, copies: float, runner: bool, more: Mapping[str, object] = MappingProxyType({})
     ) -> list[Estimate]:
-        """Search inside one site; ``more`` axes are set."""
+        """Search inside one site, once for each question; ``more`` axes are set."""
+        kind = self._kind(name)
+        limit = self._limit(name, copies, float(kind[1]))
+        key = (kind, limit, runner, tuple(more.items()))
+        if key not in self._searched:
+            self._searched[key] = self._search_anew(name, limit, runner, more)
+        return self._searched[key]
+
+    def _search_anew(
+        self, name: str, limit: float, runner: bool, more: Mapping[str, object]
+    ) -> list[Estimate]:
         asked, gpus = self.request, self._kind(name)[1]
-        limit = self._limit(name, copies, float(gpus))
         if limit <= 0:
             return []
         fixed = {**asked.fixed, **({"pp": 1} if runner else {}), **more}
-        result = search(
+        result = found_plans(
             SearchRequest(
                 model=asked.model,
                 clusters=(asked.clusters[name],),
@@ -149,7 +159,8 @@ class Plans:
                 memory_limit=limit,
                 oom_risk=asked.oom_risk,
                 settings=asked.settings,
-            )
+            ),
+            beside=False,
         )
         self.searched += result.valid
         self.failed = result if not result.plans else self.failed

@@ -18,13 +18,10 @@ from planner.inputs.links import Islands
 from planner.inputs.record import Sourced
 from planner.inputs.sites import SitesProfile
 from planner.rules import divisors
-from planner.search.optimise import SearchResult, search
+from planner.search.optimise import SearchResult, found_plans
 from planner.search.request import SearchRequest
 from planner.search.sites.request import SitesRequest
 from planner.techniques.sync._family import Axis
-
-REFINED = 2
-"""Numbers of stages whose uneven splits are searched. [-]"""
 
 MOST_STAGES = 16
 """Stages of a site up to which they are searched. [-]"""
@@ -108,25 +105,24 @@ def stage_counts(request: SitesRequest, axis: Axis) -> list[int]:
 def best_joint(request: SitesRequest, axis: Axis) -> tuple[Estimate | None, int]:
     """Return the fastest plan of one job that an axis spreads over the sites, and how many were priced.
 
-    More stages are tried as long as the best even split gets faster; the other splits of the best two are
-    then searched too, since several stages at a site let those beside the link have fewer layers.
+    More stages are tried as long as the best split gets faster: several stages at a site let those beside
+    the link have fewer layers.
     """
-    tried: dict[int, SearchResult] = {}
+    best: Estimate | None = None
+    searched = 0
     for count in stage_counts(request, axis):
-        tried[count] = _search(request, count, uniform=True)
-        steps = [result.plans[0].step for result in tried.values() if result.plans]
-        if len(steps) > 1 and steps[-1] > steps[-2]:
+        result = _search(request, count)
+        searched += result.valid
+        found = next(iter(result.plans), None)
+        if best is not None and found is not None and found.step > best.step:
             break
-    fitting = sorted((one for one in tried if tried[one].plans), key=lambda one: tried[one].plans[0].step)
-    whole = [_search(request, count, uniform=False) for count in fitting[:REFINED]]
-    plans = [plan for result in (*tried.values(), *whole) for plan in result.plans]
-    searched = sum(result.valid for result in (*tried.values(), *whole))
-    return min(plans, key=lambda one: one.step, default=None), searched
+        best = found or best
+    return best, searched
 
 
-def _search(request: SitesRequest, stages: int, uniform: bool) -> SearchResult:
+def _search(request: SitesRequest, stages: int) -> SearchResult:
     """Search the plans of so many stages over the sites."""
-    return search(
+    return found_plans(
         SearchRequest(
             model=request.model,
             clusters=(joint_cluster(request.profile, request.clusters),),
@@ -138,8 +134,8 @@ def _search(request: SitesRequest, stages: int, uniform: bool) -> SearchResult:
             memory_limit=request.memory_limit,
             oom_risk=request.oom_risk,
             settings=request.settings,
-            uniform=uniform,
-        )
+        ),
+        beside=False,
     )
 
 

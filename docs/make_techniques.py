@@ -168,9 +168,9 @@ def page() -> str:
         ),
         section(
             "Methods",
-            "`--method`. Bytes of a frozen weight at rest; 0 where the base is trained.",
+            "`--method`. Bytes at rest of a weight without a gradient; 0 where all have one.",
             METHODS,
-            {"frozen_weight_bytes": "frozen [byte]"},
+            {"frozen_weight_bytes": "frozen [byte]", "learns": "beside exact training"},
         ),
         section(
             "Recovery",

@@ -170,7 +170,7 @@ JOB: Final = (
     ),
     Field(
         "method", "name", "NAME", table="planner.techniques.methods:METHODS",
-        help="What is trained: full, lora or qlora.", default="full", otherwise="full",
+        help="What is trained: full, lora, qlora or zeroth-order.", default="full", otherwise="full",
         elsewhere="lora qlora finetune fine-tune peft",
     ),
     Field(
@@ -289,7 +289,7 @@ AXES: Final = (
     ),
     Field(
         "cp_method", "context", "NAME", table="planner.techniques.context:CONTEXT_METHODS", default="ring",
-        help="ring, double-ring, all-gather, all-to-all, usp, burst, token-ring, lightseq, dsp; "
+        help="ring, double-ring, all-gather, all-to-all, usp, burst, token-ring, routed-ring, lightseq, dsp; "
         "METHOD+lasp, +lasp-2 or +zeco where linear layers pass on states.",
     ),
     Field(

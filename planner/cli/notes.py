@@ -33,12 +33,21 @@ def job_notes(
     lines = [
         *position_notes(model, workload.seq_len),
         *token_notes(workload),
+        *learning_notes(workload),
         *pool_notes(clusters),
         *vendor_notes(clusters),
     ]
     lines += [*node_notes(clusters, counts), *price_notes(clusters, objective)]
     lines += phase_notes(clusters, objective)
     return [*lines, *version_notes(clusters)]
+
+
+def learning_notes(workload: Workload) -> Iterator[str]:
+    """Yield what a method costs in learning, where it is no way to compute the same."""
+    from planner.techniques.methods import METHODS
+
+    if learns := METHODS[workload.method].learns:
+        yield f"{workload.method}: {learns}; steps are no measure beside other methods"
 
 
 def vendor_notes(profiles: Iterable[HardwareProfile]) -> Iterator[str]:

@@ -37,7 +37,7 @@ def has_adapter(case: Case, name: str) -> bool:
     """Whether the linear layer called ``name`` has an adapter."""
     targets = case.workload.lora_targets
     group = GROUPS.get(name)
-    return not case.method.trains_base and group is not None and (not targets or group in targets)
+    return case.method.adapts and group is not None and (not targets or group in targets)
 
 
 def adapters_beside(case: Case, name: str) -> int:

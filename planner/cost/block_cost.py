@@ -31,6 +31,7 @@ from planner.cost.stages import ENCODER
 from planner.formulas.launches import launched_seconds
 from planner.numeric import Num, maximum, some, where
 from planner.runtimes._traits import Traits
+from planner.techniques.methods._family import MOVES
 from planner.techniques.recompute._family import RecomputeChoice
 
 
@@ -307,6 +308,8 @@ def layer_cost(layer: PricedLayer, choice: RecomputeChoice, pricer: Pricer) -> L
         weight,
         twice.seconds + repeated + context,
     )
+    if pricer.case.method.forwards:
+        return forward_cost(layer, passes[1], pricer)
     if some(layer.floor):
         passes = floored_passes(passes, layer.floor * (1.0 + FORWARD_SHARE * choice.whole_layer))
     return LayerCost(
@@ -320,6 +323,33 @@ def layer_cost(layer: PricedLayer, choice: RecomputeChoice, pricer: Pricer) -> L
         product=largest(layer.operators, "params") if needs_product(pricer) else 0.0,
         scores=_kept_scores(layer, choice, pricer),
         graphed=layer_graph_bytes(pricer, layer.operators, lambda op: again_share(op, choice, pricer)),
+    )
+
+
+def forward_cost(layer: PricedLayer, forward: Num, pricer: Pricer) -> LayerCost:
+    """Return the cost of a layer that runs forward alone, so many times, and whose weights move in between.
+
+    References
+    ----------
+    .. [1] S. Malladi et al., "MeZO," arXiv:2305.17333, 2023, algorithm 1: weights are moved in place.
+    """
+    case = pricer.case
+    experts, others = _by_expert(layer)
+    stored = total(layer.operators, "stored")
+    moves = MOVES * 2.0 * stored / case.kernels.memory_bandwidth
+    seconds = case.method.forwards * (forward + layer.exchanges.cp.forward) + moves
+    return LayerCost(
+        seconds=seconds,
+        forward=seconds,
+        weight_gradient=0.0,
+        again=0.0,
+        held=0.0 * pricer.tokens,
+        rebuilt=largest(layer.operators, "result") + 4.0 * pricer.local_tokens * case.model.hidden,
+        stored=total(others, "stored"),
+        expert_stored=total(experts, "stored"),
+        trained=0.0 * stored,
+        expert_trained=0.0 * stored,
+        product=largest(layer.operators, "params") if needs_product(pricer) else 0.0,
     )
 
 

@@ -75,7 +75,8 @@ def weight_seconds(case: Case, group: ShardGroup) -> Num:
 
 def fetched_seconds(case: Case, group: ShardGroup) -> Num:
     """Seconds in which a rank's own part of a group's weights comes to the device once. [s]"""
-    part = group.params * case.weight_bytes / group.shards
+    whole = group.params * case.weight_bytes if case.method.trains_base else group.gathered
+    part = whole / group.shards
     read = case.pool.node.nvme_read if case.offload.weights == "disk" else None
     return fetch_seconds(part, case.host_link, case.node_ranks, read)
 

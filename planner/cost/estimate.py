@@ -11,7 +11,7 @@ from planner.cost.case import Case, case_of
 from planner.cost.communication import message_bytes
 from planner.cost.data_parallel import data_parallel_sent
 from planner.cost.fit import memory_band, oom_probability
-from planner.cost.flops import job_flops
+from planner.cost.flops import method_flops
 from planner.cost.host_rules import hosted_rules
 from planner.cost.kinds import band_of_kinds
 from planner.cost.layout import with_split
@@ -205,7 +205,7 @@ def estimate(plan: Plan, job: Job, runtime: Runtime, memory_limit: float | None 
         step=step,
         bound=float(result.bound),
         floor=floor_seconds(parts, result),
-        model_flops=job_flops(job, case.method.trains_base),
+        model_flops=method_flops(job, case.method),
         recompute_flops=_recompute_flops(parts),
         peak_rate=case.peak_rate,
         error_band=None if band is None else band.share,

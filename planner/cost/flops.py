@@ -8,6 +8,7 @@ from planner.formulas.transformer import attention_params, ffn_params
 from planner.inputs.model import Attention, Block, Experts, LatentAttention, ModelSpec
 from planner.inputs.recurrent import RecurrentMixer
 from planner.runtimes._family import Job
+from planner.techniques.methods import Method
 
 FROZEN_SHARE = 2.0 / 3.0
 """Share of its products' FLOPs that a frozen model needs: forward and data gradients, none of weights. [-]
@@ -65,6 +66,13 @@ def job_flops(job: Job, trains_base: bool = True) -> float:
     documents = work.document_tokens if known is None else known.attended / known.filled
     language = step_flops(job.model, work.seq_len, tokens, documents, not trains_base)
     return language + encoder_flops(job, trains_base)
+
+
+def method_flops(job: Job, method: Method) -> float:
+    """Model FLOPs of a step of a method: of forward passes alone a third each of all. [FLOP]"""
+    if method.forwards:
+        return job_flops(job) * method.forwards / 3.0
+    return job_flops(job, method.trains_base)
 
 
 def encoder_flops(job: Job, trains_base: bool = True) -> float:

@@ -147,6 +147,8 @@ POOLED_SHARE = 0.8
 
 
 def _wanted_on_host(plan: Plan, case: Case) -> dict[str, Num]:
+    if case.method.forwards and case.offload.weights == "host":
+        return {"weights": _node_bytes(plan, case, case.frozen_bytes)}
     if not case.offload.optimizer or not case.method.trains_base:
         return {}
     gradients, copies = case.host_gradient_bytes, case.engine.host_copy_bytes

@@ -63,6 +63,7 @@ def pass_rules(plan: Plan, case: Case) -> list[Rule]:
         *shortcut_rules(case.job),
         *parts_rules(plan, case),
         *level_rules(plan, case),
+        *forward_rules(plan, case),
         *encoder_rules(plan, case),
         *diffusion_rules(plan, case),
     ]
@@ -213,6 +214,23 @@ def shortcut_rules(job: Job) -> list[Rule]:
             "experts-have-a-runner",
             not found,
             lambda: (" and ".join(found), "experts that a runtime builds: none has these", "another model"),
+        )
+    ]
+
+
+def forward_rules(plan: Plan, case: Case) -> list[Rule]:
+    """Return the rule that training without gradients has one pass in a step, and one stage, as priced."""
+    if not case.method.forwards:
+        return []
+    return [
+        Rule(
+            "forward-passes-alone",
+            np.equal(plan.num_microbatches, 1) & np.equal(plan.pp, 1),
+            lambda: (
+                f"{case.method.name} with pp {plan.pp:g} and {plan.num_microbatches:g} passes of a step",
+                "pp 1 and one pass: weights move once to either side",
+                f"micro-batch {plan.micro_batch * plan.num_microbatches:g}",
+            ),
         )
     ]
 

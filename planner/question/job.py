@@ -305,7 +305,7 @@ def usual_runtimes(method: str) -> tuple[str, ...]:
     if method in runtimes()[DEFAULT_RUNTIME].methods:
         return (DEFAULT_RUNTIME,)
     able = [name for name, runtime in runtimes().items() if method in runtime.methods]
-    return tuple(sorted(able, key=lambda name: (name != "megatron-bridge", name)))
+    return tuple(sorted(able, key=lambda name: (name != "megatron-bridge", name))) or (DEFAULT_RUNTIME,)
 
 
 def _gpu_counts(

@@ -36,6 +36,7 @@ from planner.report.settings_line import left_out_lines, settings_line, unproven
 from planner.report.unequal import lengths_page
 from planner.report.view import figure, figures
 from planner.runtimes._family import Job, Runtime
+from planner.techniques.methods import METHODS
 from planner.units import DAY, GIB, HOUR, TFLOP, percent, show
 
 MEGAWATT_HOUR: Final = 1e6 * HOUR
@@ -156,8 +157,11 @@ def _figures(answer: Estimate) -> Table:
 
 
 def adapter_lines(method: str) -> Page:
-    """Say what MFU counts of a frozen model."""
-    if method == "full":
+    """Say what MFU counts of a frozen model, or where nothing runs backward."""
+    known = METHODS[method]
+    if known.forwards:
+        return [f"MFU and HFU count what {method} computes: {known.forwards:g} forward passes."]
+    if not known.adapts:
         return []
     return [
         f"MFU and HFU count what {method} computes: of frozen weights two thirds, since they have no weight "

@@ -25,6 +25,10 @@ class Method:
     adapter_params : callable
         Trained parameters beside one linear layer, from its inputs, outputs and rank; zero where the base
         itself is trained.
+    forwards : float
+        Forward passes that take the place of forward and backward; 0 where gradients are computed. [-]
+    learns : str
+        What it costs in learning beside exact training of all weights, where that is not the point.
     """
 
     name: str
@@ -32,6 +36,8 @@ class Method:
     frozen_weight_bytes: float
     dequantise_bytes: float
     adapter_params: Callable[[Num, Num, Num], Num]
+    forwards: float = 0.0
+    learns: str = ""
     aliases: tuple[str, ...] = ()
 
     @property
@@ -41,8 +47,17 @@ class Method:
 
     @property
     def trains_base(self) -> bool:
-        """Whether the base weights learn."""
+        """Whether the base weights have gradients."""
         return self.frozen_weight_bytes == 0.0
+
+    @property
+    def adapts(self) -> bool:
+        """Whether adapters stand beside linear layers."""
+        return self.adapter_params is not no_adapter_params
+
+
+MOVES = 3.0
+"""Times that weights are moved without gradients: to one side, to the other, and back with the step. [-]"""
 
 
 def no_adapter_params(inputs: Num, outputs: Num, rank: Num) -> Num:

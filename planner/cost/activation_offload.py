@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from planner.cost.block_cost import LayerCost
 from planner.cost.case import Case
+from planner.cost.layer_costs import LayerCost
 from planner.cost.layout import piece_costs, priced_layers
 from planner.cost.stages import ENDS, Piece, Stages
 from planner.formulas.activation_offload import (

@@ -6,8 +6,8 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from planner.cost.block_cost import LayerCost
 from planner.cost.case import Case
+from planner.cost.layer_costs import LayerCost
 from planner.cost.layout import split_of
 from planner.cost.legal import MOST_COPIED_PASSES
 from planner.cost.played import chunk_pieces, chunk_pipeline, mean_times, message_seconds, piece_sum

@@ -9,15 +9,9 @@ from typing import TypeVar
 import numpy as np
 
 from planner.cost.attention_core import mean_keys
-from planner.cost.block_cost import (
-    LayerCost,
-    LayerDetail,
-    PricedLayer,
-    layer_cost,
-    layer_detail,
-    priced_layer,
-)
+from planner.cost.block_cost import PricedLayer, layer_cost, layer_detail, priced_layer
 from planner.cost.case import Case
+from planner.cost.layer_costs import LayerCost, LayerDetail
 from planner.cost.messages import pipeline_messages
 from planner.cost.operators import Pricer
 from planner.cost.stages import Piece, RankPieces, default_split, rank_counts

@@ -9,10 +9,10 @@ import numpy as np
 
 from planner.cost.activation_offload import chunks_on_device, layer_passes
 from planner.cost.attention_core import SCORES_KEPT
-from planner.cost.block_cost import LayerCost
 from planner.cost.case import Case, filled_expert_shards, piped
 from planner.cost.graphs import GRAPHED, graph_bytes
 from planner.cost.host_rules import spilled_bytes
+from planner.cost.layer_costs import LayerCost
 from planner.cost.padding import kept_padding
 from planner.cost.peaks import (
     gathered_bytes,

@@ -7,9 +7,10 @@ from functools import cached_property
 
 import numpy as np
 
-from planner.cost.block_cost import LayerCost, LayerDetail, PricedLayer
+from planner.cost.block_cost import PricedLayer
 from planner.cost.case import Case
 from planner.cost.hosted import HostedStep, hosted_step, is_hosted
+from planner.cost.layer_costs import LayerCost, LayerDetail
 from planner.cost.layout import piece_costs, piece_details, priced_layers, ranks_of
 from planner.cost.played import can_be_played, crosses_tiers
 from planner.cost.stages import Piece, RankPieces, Stages, both_ways, stages_of

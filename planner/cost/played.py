@@ -9,9 +9,9 @@ from typing import Final
 
 import numpy as np
 
-from planner.cost.block_cost import LayerCost
 from planner.cost.case import Case
 from planner.cost.communication import beside_message_seconds, exposed_message_share, message_bytes
+from planner.cost.layer_costs import LayerCost
 from planner.cost.layout import split_of
 from planner.cost.messages import chunk_tiers, message_widths, pipeline_messages
 from planner.cost.stages import ENDS, Piece, end_pieces

@@ -15,11 +15,11 @@ from planner.cost.activation_offload import (
     layer_passes,
 )
 from planner.cost.allocator import retried_seconds, stalled_seconds
-from planner.cost.block_cost import LayerCost
 from planner.cost.case import Case
 from planner.cost.data_parallel import data_parallel_seconds
 from planner.cost.host_checkpoints import bytes_beside_checkpoints, checkpoint_seconds, hosts_checkpoints
 from planner.cost.host_time import host_step_seconds
+from planner.cost.layer_costs import LayerCost
 from planner.cost.memory import (
     StageMemory,
     StageWeights,

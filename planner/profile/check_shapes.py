@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from planner.cost.block_cost import LayerCost, PricedLayer, again_share, layer_cost, priced_layer
+from planner.cost.block_cost import PricedLayer, again_share, layer_cost, priced_layer
 from planner.cost.case import Case, case_of
 from planner.cost.estimate import Estimate
+from planner.cost.layer_costs import LayerCost
 from planner.cost.layout import choice_for, ranks_of, with_split
 from planner.cost.shapes import Recorder, Shape
 from planner.cost.stages import Piece

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from planner.cost.block_cost import LayerCost
 from planner.cost.case import Case
+from planner.cost.layer_costs import LayerCost
 from planner.cost.memory import StageWeights
 from planner.cost.stages import Piece
 from planner.cost.step import PassPrice, StepPrice

@@ -11,7 +11,6 @@ from functools import partial
 from typing import Final
 
 from planner.cost.estimate import Estimate
-from planner.cost.fit import safe_share
 from planner.runtimes._family import Job, Runtime
 from planner.search.assign.improve import solver_record
 from planner.search.baselines import baselines
@@ -31,6 +30,7 @@ from planner.search.request import (
     objective_key,
     objective_value,
     scans_of,
+    why_left_out,
 )
 from planner.search.scan import Scan
 from planner.search.settings import scanned_runtimes, with_best_settings
@@ -243,18 +243,6 @@ def least_memory(
         for scan, report, known in zip(scans, reports, found, strict=True)
     ]
     return scans, reports, refined, with_settings(timely, asked, plain, guard, float("inf"))
-
-
-def why_left_out(answer: Estimate, request: SearchRequest) -> str | None:
-    """Return why a plan that is not of the search is none of its answers; None where it would be one."""
-    if answer.violations:
-        return f"breaks {answer.violations[0].rule}"
-    if not answer.feasible:
-        return "does not fit"
-    capacity, spread = answer.capacity, answer.runtime.traits.allocator.memory_spread
-    if answer.peak > capacity * safe_share(request.oom_risk, spread):
-        return f"left out: {percent(answer.oom_probability)} risk of running out of memory"
-    return None
 
 
 def refine_each(

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from planner.cost.block_cost import LayerCost
 from planner.cost.case import Case
 from planner.cost.host_checkpoints import hosts_checkpoints
+from planner.cost.layer_costs import LayerCost
 from planner.cost.memory import pass_bytes, stage_memory, stage_weights
 from planner.cost.stages import Piece, Stages
 from planner.cost.step import device_bytes

@@ -27,6 +27,7 @@ from planner.search.space import make_space
 from planner.techniques.methods import METHODS
 from planner.techniques.offload import HOSTED
 from planner.techniques.settings import Setting
+from planner.units import percent
 
 SLOWDOWN = 1.25
 """Times the fastest plan's step that the plan of least memory may take, where the user does not say. [-]"""
@@ -195,3 +196,15 @@ def scan_of(
         within=within,
         hostable=hostable_rows(space, job, runtime, choices) if is_open else None,
     )
+
+
+def why_left_out(answer: Estimate, request: SearchRequest) -> str | None:
+    """Return why a plan that is not of the search is none of its answers; None where it would be one."""
+    if answer.violations:
+        return f"breaks {answer.violations[0].rule}"
+    if not answer.feasible:
+        return "does not fit"
+    capacity, spread = answer.capacity, answer.runtime.traits.allocator.memory_spread
+    if answer.peak > capacity * safe_share(request.oom_risk, spread):
+        return f"left out: {percent(answer.oom_probability)} risk of running out of memory"
+    return None

@@ -9,8 +9,9 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from planner.cost.block_cost import LayerCost, PricedLayer, taken
+from planner.cost.block_cost import PricedLayer, taken
 from planner.cost.case import Case
+from planner.cost.layer_costs import LayerCost
 from planner.cost.layout import LAYER_AXES, piece_costs, pipeline_ranks, priced_layers, usual_split
 from planner.cost.stages import Piece, Stages, both_ways, deciding_ranks, stage_table
 from planner.cost.step import total_table

@@ -9,8 +9,8 @@ from itertools import groupby
 import numpy as np
 from numpy.typing import NDArray
 
-from planner.cost.block_cost import LayerCost
 from planner.cost.case import Case, case_of
+from planner.cost.layer_costs import LayerCost
 from planner.cost.layout import piece_costs, priced_layers
 from planner.cost.memory import pass_bytes, stage_memory, stage_weights
 from planner.cost.messages import hop_seconds, pipeline_messages

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from planner.cost import shard_levels, zeropp
 from planner.cost.case import Case, kept_attention, piped
 from planner.cost.memory import StageWeights
+from planner.cost.rank_order import data_stride
 from planner.cost.resting import has_levels
 from planner.cost.rounds import BACKWARD_SHARE, copies_at_once, exposed_by_rounds, gatherings, reductions
 from planner.cost.shard_groups import ShardGroup, groups, pass_seconds
@@ -216,7 +217,7 @@ def data_parallel_seconds(case: Case, plan: Plan, traffic: DataTraffic, micro: N
 
 def sharding_domains(case: Case, plan: Plan) -> Num:
     """Fast domains that the ranks of a copy of the states, and their tensor-parallel ones, lie in. [-]"""
-    return case.fast_tier.spread(1.0, plan.zero_shards * plan.tp).domains
+    return case.fast_tier.spread(1.0, plan.zero_shards * data_stride(plan, case.traits)).domains
 
 
 def exposed_traffic_seconds(case: Case, plan: Plan, traffic: DataTraffic, slowest: Num) -> Num:

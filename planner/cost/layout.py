@@ -14,6 +14,7 @@ from planner.cost.case import Case
 from planner.cost.layer_costs import LayerCost, LayerDetail
 from planner.cost.messages import pipeline_messages
 from planner.cost.operators import Pricer
+from planner.cost.rank_order import Order, stage_order
 from planner.cost.stages import Piece, RankPieces, default_split, rank_counts
 from planner.inputs.model import Attention, Block, LatentAttention, ModelSpec
 from planner.plan import Plan
@@ -72,13 +73,16 @@ def _balanced_split(model: ModelSpec, seq_len: int, documents: float | None, par
 
 def ranks_of(plan: Plan, case: Case) -> list[RankPieces]:
     """Pieces of every pipeline rank of a scalar plan."""
-    return pipeline_ranks(case, (int(plan.pp), int(plan.vpp)), split_of(plan, case))
+    degrees = (int(plan.pp), int(plan.vpp))
+    return pipeline_ranks(case, degrees, split_of(plan, case), stage_order(case, plan))
 
 
-def pipeline_ranks(case: Case, degrees: tuple[int, int], split: Sequence[int]) -> list[RankPieces]:
+def pipeline_ranks(
+    case: Case, degrees: tuple[int, int], split: Sequence[int], order: Order | None = None
+) -> list[RankPieces]:
     """Pieces and messages of every rank of a pipeline of (pp, vpp) over the whole job."""
     ranks = rank_counts(case.model, case.schedule, degrees, split, case.recompute, case.prediction_apart)
-    for rank, messages in zip(ranks, pipeline_messages(case, *degrees, split), strict=True):
+    for rank, messages in zip(ranks, pipeline_messages(case, *degrees, split, order), strict=True):
         rank.messages = messages
     return ranks
 

@@ -13,6 +13,7 @@ import numpy as np
 from planner.cost.case import Case, head_ranks
 from planner.cost.diffusion_rules import diffusion_rules, shared_cores
 from planner.cost.host_rules import host_activation_rules, host_checkpoint_rules, offload_rules
+from planner.cost.rank_order import island_rules, order_rules
 from planner.cost.resting import level_rules
 from planner.cost.sequence_parts import parts_rules
 from planner.plan import Plan
@@ -58,7 +59,8 @@ def pass_rules(plan: Plan, case: Case) -> list[Rule]:
         *hosting_rules(plan, case),
         _pool_rule(case),
         nodes_rule(case.job),
-        *island_rules(plan, case.job),
+        *island_rules(plan, case.job, case.traits),
+        *order_rules(plan, case),
         *recurrent_rules(plan, case.job),
         *shortcut_rules(case.job),
         *parts_rules(plan, case),
@@ -97,34 +99,6 @@ def encoder_rules(plan: Plan, case: Case) -> list[Rule]:
                 f"schedule {plan.schedule} with an encoder",
                 "a schedule of one direction: the encoder stands on one first stage",
                 "schedule 1f1b",
-            ),
-        ),
-    ]
-
-
-def island_rules(plan: Plan, job: Job) -> list[Rule]:
-    """Return the rules of islands: a job fills them, a stage lies in one or fills several."""
-    islands = job.hardware.pool.islands
-    if islands is None or job.gpus <= islands.gpus:
-        return []
-    stage = job.gpus / plan.pp
-    return [
-        Rule(
-            "islands-are-whole",
-            job.gpus % islands.gpus == 0,
-            lambda: (
-                f"{job.gpus} accelerators in islands of {islands.gpus}",
-                "whole islands",
-                f"{job.gpus // islands.gpus * islands.gpus}",
-            ),
-        ),
-        Rule(
-            "stages-keep-to-islands",
-            divides(stage, islands.gpus) | np.equal(np.mod(stage, islands.gpus), 0),
-            lambda: (
-                f"stages of {float(stage):.0f} ranks in islands of {islands.gpus}",
-                "stages that fill an island together, or islands that fill a stage",
-                f"pp {job.gpus // islands.gpus}",
             ),
         ),
     ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from itertools import pairwise
@@ -11,6 +12,7 @@ import numpy as np
 
 from planner.cost.case import Case
 from planner.cost.communication import beside_message_seconds, exposed_message_share, message_bytes
+from planner.cost.rank_order import Order, order_of_degrees
 from planner.formulas.collectives import Tier
 from planner.formulas.messages import shared_seconds
 from planner.numeric import Num, Truth, floor, maximum, minimum, where
@@ -23,7 +25,7 @@ MessageCounts = Mapping[int, Num]
 """Messages by the place of the tier that they come over, innermost first. [-]"""
 
 
-def crosses(domain: float, one: float, other: float, stride: float) -> bool:
+def crosses(domain: float, one: float, other: float, stride: float, first: float = 0.0) -> bool:
     """Whether some rank of a stage and its like in another stage lie in different domains.
 
     Parameters
@@ -34,6 +36,8 @@ def crosses(domain: float, one: float, other: float, stride: float) -> bool:
         The stages; each has ``stride`` consecutive ranks, and the message goes from like to like. [-]
     stride : float
         Ranks of a stage. [-]
+    first : float
+        The first rank of the pipeline. [-]
 
     Examples
     --------
@@ -42,11 +46,22 @@ def crosses(domain: float, one: float, other: float, stride: float) -> bool:
     >>> crosses(8.0, 0.0, 1.0, 6.0), crosses(8.0, 0.0, 1.0, 4.0)
     (True, False)
     """
-    first, last = min(one, other) * stride, (max(one, other) + 1.0) * stride - 1.0
-    return one != other and floor(first / domain) != floor(last / domain)
+    start, last = min(one, other) * stride + first, (max(one, other) + 1.0) * stride - 1.0 + first
+    return one != other and floor(start / domain) != floor(last / domain)
 
 
-def message_tier(tiers: Sequence[Tier], one: float, other: float, stride: float) -> int:
+def first_ranks(domain: float, block: float) -> Sequence[float]:
+    """Return where pipelines of ``block`` consecutive ranks begin in a domain; 0 for one over all ranks. [-]
+
+    >>> list(first_ranks(8.0, 6.0)), list(first_ranks(8.0, 0.0))
+    ([0, 2, 4, 6], [0.0])
+    """
+    if not block or math.isinf(domain):
+        return [0.0]
+    return range(0, int(domain), math.gcd(int(domain), int(block)))
+
+
+def message_tier(tiers: Sequence[Tier], one: float, other: float, stride: float, block: float = 0.0) -> int:
     """Return the place of the tier of messages between two stages, that of the worst pair of ranks.
 
     Parameters
@@ -57,6 +72,8 @@ def message_tier(tiers: Sequence[Tier], one: float, other: float, stride: float)
         The stages, each of ``stride`` consecutive ranks; a rank sends to its like. [-]
     stride : float
         Ranks of a stage. [-]
+    block : float
+        Ranks of a pipeline whose stages lie side by side; 0 for one over all ranks. [-]
 
     Examples
     --------
@@ -66,20 +83,26 @@ def message_tier(tiers: Sequence[Tier], one: float, other: float, stride: float)
     >>> [message_tier([inner, outer], stage, stage + 1.0, 3.0) for stage in (0.0, 1.0, 2.0, 3.0)]
     [0, 1, 1, 0]
     """
-    joined = (place for place, tier in enumerate(tiers) if not crosses(tier.domain, one, other, stride))
+    joined = (
+        place
+        for place, tier in enumerate(tiers)
+        if not any(
+            crosses(tier.domain, one, other, stride, first) for first in first_ranks(tier.domain, block)
+        )
+    )
     return next(joined, len(tiers) - 1)
 
 
 def chunk_tiers(
-    placement: Placement, degrees: tuple[int, int], chunks: range, tiers: Sequence[Tier], stride: float
+    placement: Placement, degrees: tuple[int, int], chunks: range, tiers: Sequence[Tier], order: Order
 ) -> tuple[int | None, ...]:
     """Return the tier of the message from each chunk to the next; None where both are on one rank.
 
-    The tier is that of the slowest pair of ranks, of ``stride`` in each stage.
+    The tier is that of the slowest pair of ranks.
     """
     homes = [placement(chunk, *degrees) for chunk in (*chunks, chunks[-1])]
     return tuple(
-        None if one == other else message_tier(tiers, float(one), float(other), stride)
+        None if one == other else message_tier(tiers, float(one), float(other), *order)
         for one, other in pairwise(homes)
     )
 
@@ -89,7 +112,7 @@ def rank_messages(
     placement: Placement,
     degrees: tuple[int, int],
     tiers: tuple[Tier, ...],
-    stride: float,
+    order: Order,
     widths: tuple[float, ...] = (),
 ) -> tuple[Mapping[int, float], ...]:
     """Return the messages that each rank takes in for a micro-batch, by tier: two for each chunk.
@@ -103,7 +126,7 @@ def rank_messages(
     if pp == 1:
         return ({},)
     chunks = pp * vpp
-    crossed = chunk_tiers(placement, degrees, range(chunks), tiers, stride)
+    crossed = chunk_tiers(placement, degrees, range(chunks), tiers, order)
     counts: tuple[dict[int, float], ...] = tuple({} for _ in range(pp))
     for chunk in range(chunks):
         mine = counts[placement(chunk, pp, vpp)]
@@ -128,11 +151,15 @@ def message_widths(case: Case, split: Sequence[int]) -> tuple[float, ...]:
 
 
 def pipeline_messages(
-    case: Case, pp: int, vpp: int, split: Sequence[int] = ()
+    case: Case, pp: int, vpp: int, split: Sequence[int] = (), order: Order | None = None
 ) -> tuple[Mapping[int, float], ...]:
-    """Return the messages that each rank of a pipeline over the whole job takes in, by tier."""
+    """Return the messages that each rank of a pipeline over the whole job takes in, by tier.
+
+    Where the order of ranks depends on more than the stages and is not given, as if they were nearest.
+    """
+    order = order or order_of_degrees(case, float(pp))
     widths = message_widths(case, split) if case.model.prediction is not None and split else ()
-    return rank_messages(case.schedule.placement, (pp, vpp), case.tiers, case.job.gpus / pp, widths)
+    return rank_messages(case.schedule.placement, (pp, vpp), case.tiers, order, widths)
 
 
 def each_message_seconds(case: Case, plan: Plan, tokens: Num, tier: Tier) -> Num:

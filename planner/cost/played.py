@@ -14,6 +14,7 @@ from planner.cost.communication import beside_message_seconds, exposed_message_s
 from planner.cost.layer_costs import LayerCost
 from planner.cost.layout import split_of
 from planner.cost.messages import chunk_tiers, message_widths, pipeline_messages
+from planner.cost.rank_order import stage_order
 from planner.cost.stages import ENDS, Piece, end_pieces
 from planner.formulas.messages import shared_seconds
 from planner.plan import Plan
@@ -34,7 +35,7 @@ def can_be_played(case: Case, plan: Plan) -> bool:
 
 def crosses_tiers(case: Case, plan: Plan) -> bool:
     """Whether some messages between the stages of a scalar plan cross another tier than others."""
-    stages = pipeline_messages(case, int(plan.pp), int(plan.vpp))
+    stages = pipeline_messages(case, int(plan.pp), int(plan.vpp), order=stage_order(case, plan))
     return len({tier for counts in stages for tier in counts}) > 1
 
 
@@ -90,11 +91,11 @@ def message_seconds(plan: Plan, case: Case) -> Times:
 def wire_tiers(plan: Plan, case: Case) -> tuple[int | None, ...]:
     """Place of the tier of the message from each chunk of a route to the next; None where there is none."""
     degrees, parts = (int(plan.pp), int(plan.vpp)), int(plan.pp * plan.vpp)
-    stride = case.job.gpus / int(plan.pp)
+    order = stage_order(case, plan)
     found: tuple[int | None, ...] = ()
     for route in range(case.schedule.routes):
         chunks = range(route * parts, (route + 1) * parts)
-        found += chunk_tiers(case.schedule.placement, degrees, chunks, case.tiers, stride)
+        found += chunk_tiers(case.schedule.placement, degrees, chunks, case.tiers, order)
     return found
 
 

@@ -8,6 +8,7 @@ from planner.cost.case import Case, filled_expert_shards
 from planner.cost.memory import StageWeights
 from planner.cost.padding import expert_padding, head_elements, pads_rows, stage_padding
 from planner.cost.peaks import gathered_bytes
+from planner.cost.rank_order import data_stride
 from planner.formulas.collectives import pieces_seconds, ring_sent_bytes
 from planner.numeric import Num, maximum, minimum, some, where
 from planner.plan import Plan
@@ -58,7 +59,8 @@ def groups(case: Case, plan: Plan, held: StageWeights) -> list[ShardGroup]:
     padding, kept = _padding(case, plan, held)
     whole = whole_bytes + GATHERED_BYTES * padding
     share = GATHERED_BYTES * kept / maximum(whole, 1.0)
-    dense = ShardGroup(held.trained + padding, whole, plan.zero_shards, replicas, plan.tp, units, share)
+    stride = data_stride(plan, case.traits)
+    dense = ShardGroup(held.trained + padding, whole, plan.zero_shards, replicas, stride, units, share)
     if not case.has_experts:
         return [dense]
     sharded = case.sharding.stage > 0

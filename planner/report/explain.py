@@ -9,9 +9,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from planner.cost.case import job_tiers
+from planner.cost.case import case_of, job_tiers
 from planner.cost.estimate import Estimate, StageBytes
 from planner.cost.operators import Operator
+from planner.cost.rank_order import data_stride, stage_order
 from planner.inputs.fitted import fitted
 from planner.inputs.hardware import Accelerator, Pool
 from planner.inputs.kernels import GENERIC, RELATIVES
@@ -122,8 +123,8 @@ def groups(answer: Estimate) -> tuple[FactGroup, ...]:
         "tp": (plan.tp, 1.0),
         "cp": (plan.cp, plan.tp),
         "ep": (plan.ep, plan.etp),
-        "dp": (plan.dp * plan.cp, plan.tp),
-        "pp": (plan.pp, answer.job.gpus / plan.pp),
+        "dp": (plan.dp * plan.cp, data_stride(plan, answer.runtime.traits)),
+        "pp": (plan.pp, stage_order(case_of(plan, answer.job, answer.runtime), plan)[0]),
     }
     found = []
     for axis, (ranks, stride) in members.items():

@@ -20,17 +20,23 @@ SHOWN: Final = 64
 def rank_rows(answer: Estimate) -> Iterator[Document]:
     """Yield one row for each rank: its node and device, and its index along each axis.
 
-    Ranks count along tp first, then cp, dp and pp. Experts share the ranks of a stage in an order of their
-    own: etp first, then ep, then the replicas of an expert.
+    Ranks count along tp first, then cp, dp and pp, or pp and dp. Experts share the ranks of a stage in an
+    order of their own: etp first, then ep, then the replicas of an expert.
     """
     plan, node = answer.plan, answer.job.hardware.pool.gpus_per_node
     dense = {"tp": int(plan.tp), "cp": int(plan.cp), "dp": int(plan.dp), "pp": int(plan.pp)}
+    if answer.runtime.traits.pipeline.stages_inside:
+        dense["dp"] = dense.pop("dp")
     experts = {"etp": int(plan.etp), "ep": int(plan.ep), "expert_dp": int(plan.expert_dp)}
     stage = dense["tp"] * dense["cp"] * dense["dp"]
     for rank in range(answer.job.gpus):
         place = {"rank": rank, "node": rank // node, "device": rank % node}
         row = place | _indices(rank, dense)
         yield row | (_indices(rank % stage, experts) if plan.ep * plan.etp > 1 else {})
+
+
+def _outer(answer: Estimate) -> str:
+    return "cp, pp, dp" if answer.runtime.traits.pipeline.stages_inside else "cp, dp, pp"
 
 
 def _indices(rank: int, sizes: dict[str, int]) -> dict[str, int]:
@@ -59,7 +65,7 @@ def ranks_page(answer: Estimate) -> Page:
     rows = [row for row, _ in zip(rank_rows(answer), range(SHOWN), strict=False)]
     shown = {head: head.replace("_", " ") for head in rows[0]}
     page: Page = [
-        "Where each rank sits, and its index along each axis (tp fastest, then cp, dp, pp):",
+        f"Where each rank sits, and its index along each axis (tp fastest, then {_outer(answer)}):",
         Table(tuple({shown[head]: str(value) for head, value in row.items()} for row in rows)),
     ]
     if answer.job.gpus > SHOWN:

@@ -26,7 +26,7 @@ CHOICES: Final = frozenset(
         "fused_rope", "fused_weight_gradient", "gradient_dtype", "host_checkpoints", "mlp_tiles",
         "parameter_dtype",
         "quantised_gathers", "quantised_reductions", "reduce_dtype", "secondary_shards", "selective",
-        "shard_levels",
+        "shard_levels", "stages_inside",
         "vocab_parallel_loss", "fp8_activation_input", "fp8_attention", "cached_transposes",
     }
 )  # fmt: skip

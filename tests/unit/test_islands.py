@@ -64,15 +64,15 @@ def test_messages_of_a_stage_share_the_link(tmp_path: Path) -> None:
 def test_a_pass_waits_for_one_message_of_a_shared_link() -> None:
     near, far = Tier("a", 4, 1e9, 0.0, 1e9), Tier("b", np.inf, 1e8, 0.0, 1e9, shared=1e9)
     placed = lambda chunk, pp, vpp: chunk % pp  # noqa: E731
-    assert rank_messages(placed, (2, 1), (near, far), 4.0) == ({1: 1.0}, {1: 1.0})
-    assert rank_messages(placed, (4, 1), (near, far), 2.0) == (
+    assert rank_messages(placed, (2, 1), (near, far), (4.0, 0.0)) == ({1: 1.0}, {1: 1.0})
+    assert rank_messages(placed, (4, 1), (near, far), (2.0, 0.0)) == (
         {0: 2.0},
         {0: 1.0, 1: 1.0},
         {1: 1.0, 0: 1.0},
         {0: 2.0},
     )
     own = replace(far, shared=0.0)
-    assert rank_messages(placed, (2, 1), (near, own), 4.0) == ({1: 2.0}, {1: 2.0})
+    assert rank_messages(placed, (2, 1), (near, own), (4.0, 0.0)) == ({1: 2.0}, {1: 2.0})
 
 
 def test_a_fast_short_link_is_no_link(tmp_path: Path) -> None:

@@ -268,6 +268,7 @@ def _kernels(sheet: Sheet, sharded: bool) -> None:
         "dynamic_context": sheet.has("--hybrid-context-parallel"),
         "operator_fuser": sheet.has("--use-transformer-engine-op-fuser"),
         "overlaps_experts": sheet.has("--overlap-moe-expert-parallel-comm"),
+        "stages_inside": sheet.has("--use-tp-pp-dp-mapping"),
         "static_experts": sheet.has("--moe-pad-expert-input-to-capacity"),
     }
     if on["static_experts"] and _is_one(sheet.values.get("--moe-expert-capacity-factor")):

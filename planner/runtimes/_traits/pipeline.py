@@ -23,6 +23,10 @@ class PipelineTraits:
         "Whether a stage goes on to its next step when its own passes are done: the optimizer validates "
         "later.",
     )
+    stages_inside: bool = trait(
+        False,
+        "Whether the ranks of a pipeline are neighbours and its replicas lie apart, not the other way round.",
+    )
     p2p_occupies: bool = trait(
         True,
         "Whether a message between stages occupies its sender and receiver.",

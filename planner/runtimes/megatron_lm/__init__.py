@@ -125,7 +125,7 @@ ENTRY = Runtime(
     saves=saves,
     grouping=CORE,
     idle=IDLE,
-    settings={**SETTINGS, "tp_exposed": (0.25,), "context_by_length": (True,)},
+    settings={**SETTINGS, "tp_exposed": (0.25,), "context_by_length": (True,), "stages_inside": (True,)},
     searched=(
         "cuda_graphs",
         "dynamic_context",

@@ -47,6 +47,7 @@ class Switch:
 SWITCHES: Final = {
     "low_bit_head": Switch(("--fp8-output-proj",), "0.18"),
     "operator_fuser": Switch(("--use-transformer-engine-op-fuser",), "0.18"),
+    "stages_inside": Switch(("--use-tp-pp-dp-mapping",)),
     "overlaps_experts": Switch(("--overlap-moe-expert-parallel-comm",)),
     "static_experts": Switch(("--moe-expert-capacity-factor", "1.0", "--moe-pad-expert-input-to-capacity")),
     "tp_exposed": Switch(("--tp-comm-overlap",)),

@@ -15,6 +15,7 @@ from planner.cost.layout import piece_costs, priced_layers
 from planner.cost.memory import pass_bytes, stage_memory, stage_weights
 from planner.cost.messages import hop_seconds, pipeline_messages
 from planner.cost.peaks import waiting_bytes
+from planner.cost.rank_order import stage_order
 from planner.cost.stages import ENCODER, ENDS, Piece, Stages
 from planner.formulas.pipeline import Pipe
 from planner.numeric import Column
@@ -230,7 +231,7 @@ def _last_stage(case: Case) -> list[tuple[str, int]]:
 
 def _extra_seconds(case: Case, plan: Plan, tables: Sequence[Table]) -> Column:
     """Seconds of each stage beside its layers; an extra layer by the fastest table. [s]"""
-    messages = pipeline_messages(case, int(plan.pp), int(plan.vpp))
+    messages = pipeline_messages(case, int(plan.pp), int(plan.vpp), order=stage_order(case, plan))
     extra = np.array([float(hop_seconds(case, plan, counts)) for counts in messages])
     extra[0] += sum(float(tables[0][name].seconds) for name in _first_stage(case))
     for name, count in _last_stage(case):

@@ -159,7 +159,9 @@ def _one_job(lead: Ranked, request: SitesRequest) -> str:
     """Say the plan of one job over the sites, and which stages lie at which."""
     known = next(iter(lead.plans.values()))
     said = f"One job over all: {layout(known.plan)}"
-    if known.plan.pp > 1:
+    if known.runtime.traits.pipeline.stages_inside:
+        said += "; each pipeline lies in one site (rank_order stages-inside)"
+    elif known.plan.pp > 1:
         each = int(known.plan.pp) // len(request.profile.sites)
         spans = (
             f"{place * each} to {place * each + each - 1} at {name}" if each > 1 else f"{place} at {name}"

@@ -59,7 +59,6 @@ def test_islands_of_data_parallelism_are_instances_of_megatron(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("more", "words"),
     [
-        (("--sync", "ddp", "--pp", "2"), "nearest: pp 1"),
         (("--sync", "stages", "--launcher", "slurm"), "nearest: torchrun"),
         (("--sync", "stages", "--compress", "int8"), "--compress none"),
         (("--sync", "skippipe"), "no runner known"),
@@ -71,6 +70,21 @@ def test_what_nothing_starts_is_told(tmp_path: Path, more: tuple[str, ...], word
     assert done.code == 1
     assert words in done.err
     assert not out.exists()
+
+
+def test_pipelines_inside_sites_are_written_for_megatron_lm_alone(tmp_path: Path) -> None:
+    """Data parallelism crosses, and stages lie side by side (``--use-tp-pp-dp-mapping``)."""
+    done, out = emitted(tmp_path, "megatron-lm", "--sync", "ddp", "--pp", "2")
+    assert done.code == 0, done.err
+    assert "--use-tp-pp-dp-mapping" in (out / "train.sh").read_text()
+    assert "each pipeline lies in one site" in " ".join(done.out.split())
+    told = planner("explain", str(out / "plan.yaml"), "--format", "json").json["estimate"]
+    assert told["plan"]["pp"] == 2
+    beside = tmp_path / "bridge"
+    beside.mkdir()
+    other, _ = emitted(beside, "megatron-bridge", "--sync", "ddp", "--pp", "2")
+    assert other.code == 1
+    assert "nearest: pp 1" in other.err
 
 
 def test_unlike_sites_are_no_islands(tmp_path: Path) -> None:

@@ -23,6 +23,9 @@ from planner.search.request import SearchRequest
 from planner.search.sites.request import SitesRequest
 from planner.techniques.sync._family import Axis
 
+INSIDE = "stages_inside"
+"""Trait of a runtime that lays the stages of a pipeline side by side."""
+
 MOST_STAGES = 16
 """Stages of a site up to which they are searched. [-]"""
 
@@ -142,11 +145,15 @@ def _search(request: SitesRequest, stages: int) -> SearchResult:
 def widened(inside: Mapping[str, Estimate], request: SitesRequest) -> Estimate | None:
     """Return the plan of a replica as that of one job over the sites; None where it is none or does not fit.
 
-    It is the plan for links so fast that they do not matter.
+    It is the plan for links so fast that they do not matter. Pipelines stay inside the sites where the
+    runtime can lay their stages side by side.
     """
     some = next(iter(inside.values()))
+    runtime = some.runtime
     if some.plan.pp > 1:
-        return None
+        if not runtime.settings.get(INSIDE):
+            return None
+        runtime = runtime.with_traits(**{INSIDE: True})
     plan = replace(some.plan, dp=some.plan.dp * request.profile.replicas)
     job = replace(
         some.job,
@@ -154,7 +161,7 @@ def widened(inside: Mapping[str, Estimate], request: SitesRequest) -> Estimate |
         gpus=request.profile.gpus,
         workload=request.workload,
     )
-    answer = price(plan, job, some.runtime, request.memory_limit)
+    answer = price(plan, job, runtime, request.memory_limit)
     return answer if isinstance(answer, Estimate) and answer.feasible else None
 
 
@@ -176,7 +183,8 @@ def joint_price(known: Estimate, way: Way, profile: SitesProfile, inside: float)
     ``inside`` is the time of a step of replicas inside the sites: what trains is that, or the same plan with
     the network of a site between all where it takes less. [s]
     """
-    route, once, sent = _ring_sent(known, profile) if known.plan.pp == 1 else _chain_sent(known, profile)
+    rings = known.plan.pp == 1 or known.runtime.traits.pipeline.stages_inside
+    route, once, sent = _ring_sent(known, profile) if rings else _chain_sent(known, profile)
     alone = min(inside, unlinked(known))
     return SyncPrice(
         way=way,

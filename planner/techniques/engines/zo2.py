@@ -12,10 +12,10 @@ BLOCKS = 3.0
 
 
 def streaming_moments(step: Step) -> Moments:
-    """Return the moments of forward passes: a block's, and the loss."""
+    """Return the moments of forward passes: a block's, and the loss; gradients, if there are any, stay."""
     passes = step.passes
     tables = passes.gathered_embedding + passes.gathered_head
-    resident = BLOCKS * passes.gathered_layer + tables
+    resident = BLOCKS * passes.gathered_layer + tables + step.gradients
     inside = maximum(passes.rebuilt, passes.activations)
     return (
         Moment("a block's forward", "backward", resident + inside, passes.activations),

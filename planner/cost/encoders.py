@@ -14,6 +14,7 @@ from planner.cost.stages import ENCODER
 from planner.inputs.encoder import Encoder, Linear, Projector
 from planner.inputs.model import ModelSpec
 from planner.numeric import Num
+from planner.plan import Plan
 from planner.remembered import remembered
 from planner.runtimes._family import Job
 
@@ -63,13 +64,21 @@ def encoder_case(case: Case) -> Case:
     return replace(case, job=encoder_job(case.job))
 
 
+def encoder_plan(pricer: Pricer) -> Plan:
+    """Return the plan of an encoder: without tensor parallelism where every such rank holds all of it."""
+    if not pricer.case.runtime.builds_encoder(pricer.case.model):
+        return pricer.plan
+    return replace(pricer.plan, tp=0.0 * pricer.plan.tp + 1.0)
+
+
 def encoder_piece(pricer: Pricer, encoder: Encoder) -> tuple[tuple[Operator, ...], BlockExchanges]:
     """Price an encoder whole: stem, layers and projectors, with the messages of its tensor parallelism.
 
-    Stem and projectors rest whole on each tensor-parallel rank. Nothing is recomputed. A frozen encoder, and
+    Stem and projectors rest whole on each tensor-parallel rank, and so does an encoder that is built as the
+    library has it. Nothing is recomputed. A frozen encoder, and
     one beside adapters, runs forward alone and keeps nothing for a backward pass.
     """
-    own = Pricer(encoder_case(pricer.case), pricer.plan)
+    own = Pricer(encoder_case(pricer.case), encoder_plan(pricer))
     operators = [_stem(own, encoder)]
     sent = {"tp": Exchange(), "cp": Exchange()}
     for name, count in Counter(encoder.layers).items():

@@ -85,7 +85,7 @@ def encoder_rules(plan: Plan, case: Case) -> list[Rule]:
         ),
         Rule(
             "encoder-heads-divide",
-            divides(plan.tp, float(heads)),
+            divides(plan.tp, float(heads)) | case.runtime.builds_encoder(case.model),
             lambda: (
                 f"tp {plan.tp:.0f}",
                 f"a divisor of the {heads} heads of the encoder",

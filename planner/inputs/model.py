@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cached_property
 from itertools import groupby
 from typing import Any, Literal
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
-from pydantic_core import PydanticCustomError
 
 from planner.inputs.blocks import (
     MOST_NORMS,
@@ -66,7 +66,7 @@ class ModelSpec(Record):
     note: str = ""
     hidden: Positive
     diffusion: Diffusion | None = None
-    vocab: Count = Field(default=0, validate_default=True)
+    vocab: Count
     tied_embeddings: Flag
     max_positions: Positive | None = None
     learned_positions: Flag = False
@@ -80,14 +80,17 @@ class ModelSpec(Record):
     numerics: Numerics = Numerics()
     published: Published = Published()
 
+    @model_validator(mode="before")
+    @classmethod
+    def _without_tokens(cls, raw: Any) -> Any:
+        there = isinstance(raw, Mapping) and raw.get("diffusion") is not None and "vocab" not in raw
+        return {**raw, "vocab": 0} if there else raw
+
     @field_validator("vocab")
     @classmethod
     def _vocab(cls, vocab: int, info: ValidationInfo) -> int:
-        diffusion = info.data.get("diffusion")
-        if not vocab and not diffusion:
-            raise PydanticCustomError("missing", "a value")
-        if vocab and diffusion:
-            raise ValueError("no vocabulary beside diffusion")
+        if bool(vocab) == bool(info.data.get("diffusion")):
+            raise ValueError("more than 0, or diffusion and no vocabulary")
         return vocab
 
     @field_validator("layers", mode="before")

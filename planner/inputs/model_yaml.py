@@ -35,7 +35,11 @@ def model_yaml(model: ModelSpec) -> str:
     if model.aliases:
         lines.append(f"aliases: [{', '.join(map(_text, model.aliases))}]")
     lines += [line for key in ("source", "note") if fields.get(key) for line in _prose(key, fields[key])]
-    lines += [f"{key}: {_flow(fields[key])}" for key in _SHAPE if key in fields]
+    lines += [
+        f"{key}: {_flow(fields[key])}"
+        for key in _SHAPE
+        if key in fields and (key, fields[key]) != ("vocab", 0)
+    ]
     lines += _layers(model)
     if model.encoder is not None:
         lines += _encoder(model.encoder)

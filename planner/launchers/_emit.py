@@ -231,7 +231,7 @@ def refusal(runtime: Runtime, faults: Iterable[Violation]) -> str:
 
 
 def _refuse(plan: Plan, job: Job, runtime: Runtime) -> None:
-    if job.model.encoder is not None:
+    if job.model.encoder is not None and not runtime.builds_encoder(job.model):
         raise UnsupportedPlan(
             f"no files start {job.model.name}: those of {runtime.name} train language models, without the "
             "encoder that was priced; nearest: a model YAML without `encoder`"

@@ -10,6 +10,7 @@ from planner.arguments import refuse
 from planner.errors import InputError, Problem
 from planner.inputs.hardware import HardwareProfile
 from planner.inputs.model import ModelSpec
+from planner.inputs.vision_configs import vision_family
 from planner.inputs.workload import Workload
 from planner.plan import Plan
 from planner.remembered import remembered
@@ -249,6 +250,8 @@ class Runtime:
         Whether parameters, gradients and optimizer states have one dtype, that of the master weights.
     release : str
         The release whose traits it has; empty for the newest.
+    encoders : tuple of str
+        Model types whose encoder its files build, as the library does: whole on every tensor-parallel rank.
     diffusion_methods : tuple of str
         Methods of context parallelism with which it trains diffusion transformers; none where it trains none.
     diffusion_rules : RuleMaker
@@ -291,6 +294,7 @@ class Runtime:
     trains_prediction: bool = False
     one_dtype: bool = False
     release: str = ""
+    encoders: tuple[str, ...] = ()
     diffusion_methods: tuple[str, ...] = ()
     diffusion_rules: RuleMaker = _no_diffusion
     diffusion_command: CommandMaker | None = None
@@ -315,6 +319,10 @@ class Runtime:
         """Return it with the traits that a plan, or each of a batch, runs."""
         idle = self.left_out(plan, job)
         return _changed(self, tuple((one.trait, one.instead) for one in idle)) if idle else self
+
+    def builds_encoder(self, model: ModelSpec) -> bool:
+        """Whether its files build a model's encoder."""
+        return model.encoder is not None and vision_family(model.encoder, model.hidden) in self.encoders
 
     def for_model(self, model: ModelSpec) -> Runtime:
         """Return it as it trains a model: a diffusion transformer by rules and methods of their own."""

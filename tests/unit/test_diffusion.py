@@ -150,8 +150,8 @@ def test_what_is_not_expressed_is_refused(name: str, changed: dict[str, Any], to
 @pytest.mark.parametrize(
     ("changed", "told"),
     [
-        ({"vocab": 32000}, "no vocabulary beside diffusion"),
-        ({"diffusion": None}, "vocab: found nothing"),
+        ({"vocab": 32000}, "diffusion and no vocabulary"),
+        ({"diffusion": None}, "vocab: found 0; expected more than 0"),
         ({"blocks": {"double": {"norms": 2, "parts": [table(1)]}}}, "parts alone"),
     ],
 )

@@ -11,6 +11,7 @@ from planner.runtimes._imports._format import FileFormat, Source
 from planner.runtimes._imports._model import with_record
 from planner.runtimes._imports._sheet import Imported
 from planner.runtimes._imports.bridge_sums import bridge_sums
+from planner.runtimes._imports.bridge_vision import language_fields, with_images
 from planner.runtimes._imports.command_line import Training
 from planner.runtimes._imports.core_fields import core_flags, field_of, set_traits, unknown_fields
 from planner.runtimes._imports.megatron import from_script
@@ -42,7 +43,7 @@ def fits(source: Source) -> bool:
 def read(source: Source) -> Imported:
     """Return what the file says, with the command that starts it."""
     said = python_fields(source.text)
-    fields = section_fields(said)
+    fields = language_fields(said, section_fields(said))
     flags = lm_flags(fields, said.get(f"{ROOT}checkpoint.ckpt_format"))
     found, record = from_script(bridge_training(flags, source.starter), source.where)
     found = replace(as_fields(found, unknown_fields(fields)), options=adapters(said, found))
@@ -50,6 +51,7 @@ def read(source: Source) -> Imported:
     found = bridge_sums(said, ROOT, found, source.where)
     if record is None:
         return found
+    found, record = with_images(said, found, record)
     vocab = source.vocab or _vocabulary(record, fields, source.where)
     return with_record(found, record | {"vocab": vocab}, source.path, "model.vocab_size")
 

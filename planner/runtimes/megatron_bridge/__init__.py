@@ -18,8 +18,10 @@ from planner.runtimes._settings import NO_CHANGES, Changes
 from planner.runtimes._traits import Traits
 from planner.runtimes.megatron_bridge.adapters import adapter_notes, adapter_rule, without_fsdp_rule
 from planner.runtimes.megatron_bridge.saving import saves
-from planner.runtimes.megatron_bridge.script import Say, needs, script_text
+from planner.runtimes.megatron_bridge.script import Say, needs, real_needs, script_text
 from planner.runtimes.megatron_bridge.settings import loss_rules
+from planner.runtimes.megatron_bridge.vision import FAMILIES, UNFUSED, sees, vision_rules
+from planner.runtimes.megatron_bridge.vision import NOTES as SEEN
 from planner.runtimes.megatron_lm import ENTRY as MEGATRON_LM
 from planner.runtimes.megatron_lm.choices import choice_rules, choice_variables
 from planner.runtimes.megatron_lm.environment import environment
@@ -28,7 +30,7 @@ from planner.runtimes.megatron_lm.hybrid import is_hybrid
 from planner.runtimes.megatron_lm.idle import IDLE
 from planner.runtimes.megatron_lm.notes import notes
 from planner.runtimes.megatron_lm.rules import core_pass_rules, core_rules, even_split
-from planner.runtimes.megatron_lm.run_flags import NEEDS, STEP_LINE, defaults
+from planner.runtimes.megatron_lm.run_flags import STEP_LINE, defaults
 from planner.runtimes.megatron_lm.settings import SETTINGS, as_set
 from planner.runtimes.megatron_lm.sparse import indexer_rules, indexer_setting_rules
 
@@ -51,7 +53,7 @@ def _positions_rule(model: ModelSpec, seq_len: int) -> Rule:
 
 def rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
     """Return the rules of Megatron-Bridge on states: those of Megatron-core, and its own."""
-    return [*core_rules(plan, job), without_fsdp_rule(plan, job)]
+    return [*core_rules(plan, job), without_fsdp_rule(plan, job), *vision_rules(plan, job)]
 
 
 def pass_rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
@@ -78,18 +80,18 @@ def setting_rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
 def command(plan: Plan, job: Job, version: str, changes: Changes = NO_CHANGES) -> Command:
     """Return what starts a legal scalar plan, wherever Megatron-Bridge is installed."""
     job = replace(job, workload=as_set(job.workload, changes))
-    changes = in_effect(IDLE, plan, job, changes)
+    changes = in_effect((*IDLE, UNFUSED), plan, job, changes)
     variables = environment(plan, job) | choice_variables(changes)
     return Command(
         program=(NAME,),
         environment=variables,
-        needs=needs(job.workload),
+        needs=needs(job),
         smoke=(),
-        production_needs=NEEDS,
+        production_needs=real_needs(job),
         defaults=defaults(run_of(job)) | dict.fromkeys(UNSET, ""),
         step_line=STEP_LINE,
         files={NAME: script_text(plan, job, Say(version, variables, changes))},
-        notes=(*notes(plan, job), *adapter_notes(job.workload)),
+        notes=(*notes(plan, job), *adapter_notes(job.workload), *(SEEN if sees(job.model) else ())),
     )
 
 
@@ -117,6 +119,7 @@ ENTRY = Runtime(
     zero_stages=MEGATRON_LM.zero_stages,
     schedules=MEGATRON_LM.schedules,
     cp_methods=MEGATRON_LM.cp_methods,
+    encoders=FAMILIES,
     recomputes=MEGATRON_LM.recomputes,
     offloads=MEGATRON_LM.offloads,
     precisions=MEGATRON_LM.precisions,
@@ -130,7 +133,7 @@ ENTRY = Runtime(
     command=command,
     saves=saves,
     grouping=CORE,
-    idle=IDLE,
+    idle=(*IDLE, UNFUSED),
     settings={
         **SETTINGS,
         "logit_bytes": (4.0,),

@@ -12,7 +12,8 @@ from planner.inputs.workload import Workload
 from planner.plan import Plan
 from planner.runtimes._family import Job
 from planner.runtimes._run import SMOKE_STEPS, TrainingRun
-from planner.runtimes.megatron_bridge.sections import Code, Section
+from planner.runtimes.megatron_bridge.code import Code, Section, setting
+from planner.runtimes.megatron_bridge.vision import data_section, made_up_images, sees
 
 OUTPUT: Final = Code('os.path.join(OUTPUT_DIR or ".", "checkpoints")')
 
@@ -36,15 +37,10 @@ def smoke_config():
     config.tokenizer = TokenizerConfig(
         tokenizer_type="NullTokenizer", vocab_size={vocab}, use_tokenizer_vocab_size=False
     )
-    config.dataset = MockGPTDatasetConfig(
+    config.dataset = {kind}(
 {fields}    )
     return config
 '''
-
-
-def setting(name: str, kind: str = "int") -> Code:
-    """Return the expression of a variable as a number."""
-    return Code(f'{kind}(SETTINGS["{name}"])')
 
 
 def train_section(plan: Plan, work: Workload) -> Section:
@@ -74,8 +70,17 @@ def scheduler_section(run: TrainingRun) -> Section:
     }
 
 
+def data_kinds(job: Job) -> tuple[str, str]:
+    """Return the classes of real and of made-up data."""
+    if sees(job.model):
+        return "DirectHFSFTDatasetConfig", "MockVLMSFTDatasetConfig"
+    return "GPTDatasetConfig", "MockGPTDatasetConfig"
+
+
 def dataset_section(job: Job) -> Section:
-    """Return the fields of GPTDatasetConfig."""
+    """Return the fields of the real data's class."""
+    if sees(job.model):
+        return data_section(job)
     return {
         **made_up_section(job),
         "data_path": Code("words(DATA_PATH)"),
@@ -84,7 +89,9 @@ def dataset_section(job: Job) -> Section:
 
 
 def made_up_section(job: Job) -> Section:
-    """Return the fields of MockGPTDatasetConfig: those of the real data that are not about its files."""
+    """Return the fields of made-up data: those of the real data that are not about its files."""
+    if sees(job.model):
+        return made_up_images(job)
     return {
         "random_seed": setting("SEED"),
         "seq_length": job.workload.seq_len,
@@ -110,8 +117,14 @@ def logger_section(plan: Plan, job: Job) -> Section:
     }
 
 
-def tokenizer_section() -> Section:
-    """Return the fields of TokenizerConfig."""
+def tokenizer_section(job: Job) -> Section:
+    """Return the fields of TokenizerConfig; with images the processor has the tokenizer."""
+    if sees(job.model):
+        return {
+            "tokenizer_type": "NullTokenizer",
+            "vocab_size": job.model.vocab,
+            "use_tokenizer_vocab_size": False,
+        }
     return {
         "tokenizer_type": "HuggingFaceTokenizer",
         "tokenizer_model": Code("TOKENIZER_PATH"),
@@ -145,4 +158,5 @@ def smoke_code(job: Job) -> str:
         f"        {name}={value if isinstance(value, Code) else repr(value)},\n"
         for name, value in made_up_section(job).items()
     )
-    return SMOKE_CODE.format(steps=SMOKE_STEPS, vocab=job.model.vocab, fields=fields)
+    kind = data_kinds(job)[1]
+    return SMOKE_CODE.format(steps=SMOKE_STEPS, vocab=job.model.vocab, kind=kind, fields=fields)

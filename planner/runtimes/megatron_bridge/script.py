@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from planner.inputs.workload import Workload
 from planner.plan import Plan
 from planner.runtimes._family import Job
 from planner.runtimes._run import run_of
 from planner.runtimes._settings import Changes
 from planner.runtimes.megatron_bridge.adapters import adapter_section
+from planner.runtimes.megatron_bridge.code import Code, Section, setting
 from planner.runtimes.megatron_bridge.run_sections import (
     checkpoint_section,
+    data_kinds,
     dataset_section,
     distributed_section,
     logger_section,
     scheduler_section,
-    setting,
     smoke_code,
     tokenizer_section,
     train_section,
@@ -27,8 +27,6 @@ from planner.runtimes.megatron_bridge.sections import (
     DELTA_LAYERS,
     MIXED_LAYERS,
     RECIPES,
-    Code,
-    Section,
     ddp_section,
     model_section,
     optimizer_section,
@@ -36,6 +34,7 @@ from planner.runtimes.megatron_bridge.sections import (
     precision_fields,
 )
 from planner.runtimes.megatron_bridge.settings import set_fields, set_precision
+from planner.runtimes.megatron_bridge.vision import IMPORTS, MODULE, sees
 from planner.runtimes.megatron_lm.run_flags import NEEDS, defaults
 
 HEAD = '''\
@@ -91,8 +90,8 @@ def main():
     needed = NEEDS if SMOKE else (*NEEDS, *REAL_NEEDS)
     missing = [name for name in needed if not os.environ.get(name)]
     if missing:
-        sys.exit(f"Set the variable {missing[0]} before starting this file.")
-    from megatron.bridge.training.gpt_step import forward_step
+        sys.exit(f"Set the variable {{missing[0]}} before starting this file.")
+    from megatron.bridge.training.{step} import forward_step
     from megatron.bridge.training.pretrain import pretrain
 
     pretrain(config=smoke_config() if SMOKE else build_config(), forward_step_func=forward_step)
@@ -115,9 +114,16 @@ FUNCTIONS = {
 BACKEND = "from megatron.core.transformer.enums import AttnBackend\n"
 
 
-def needs(work: Workload) -> tuple[str, ...]:
-    """Return the user's variables that any run needs: adapters start from trained weights."""
-    return ("CHECKPOINT",) if work.method == "lora" else ()
+def needs(job: Job) -> tuple[str, ...]:
+    """Return the user's variables that any run needs: weights of adapters, a processor of images."""
+    if sees(job.model):
+        return ("TOKENIZER_PATH",)
+    return ("CHECKPOINT",) if job.workload.method == "lora" else ()
+
+
+def real_needs(job: Job) -> tuple[str, ...]:
+    """Return the user's variables that a real run needs beside those."""
+    return tuple(name for name in NEEDS if name not in needs(job))
 
 
 @dataclass(frozen=True)
@@ -135,7 +141,9 @@ def script_text(plan: Plan, job: Job, say: Say) -> str:
     module, provider = ("gpt_provider", "GPTModelProvider")
     if model.get("multi_latent_attention", False):
         module, provider = ("mla_provider", "MLAModelProvider")
-    mixed, always = model.get("transformer_layer_spec") == MIXED_LAYERS, needs(job.workload)
+    if sees(job.model):
+        module, provider = MODULE
+    mixed, always = model.get("transformer_layer_spec") == MIXED_LAYERS, needs(job)
     delta = model.get("transformer_layer_spec") == DELTA_LAYERS
     known = defaults(run_of(job)) | {"DATA_CACHE": "cache"}
     head = HEAD.format(
@@ -145,17 +153,19 @@ def script_text(plan: Plan, job: Job, say: Say) -> str:
         environment="".join(f"    {name}={value!r},\n" for name, value in say.environment.items()),
         module=module,
         provider=provider,
-        adapters="from megatron.bridge.peft.lora import LoRA\n" if adapters else "",
+        adapters=("from megatron.bridge.peft.lora import LoRA\n" if adapters else "")
+        + IMPORTS * sees(job.model),
         last=(LAYERS if mixed else DELTA if delta else "")
         + (BACKEND if "attention" in say.changes else "")
         + "".join(text for name, text in FUNCTIONS.items() if model["activation_func"] == name),
         rerun="    RerunStateMachineConfig,\n" if _whole_graph(say.changes) else "",
         needs=always,
-        real=NEEDS,
-        names=", ".join((*always, *NEEDS)),
+        real=real_needs(job),
+        names=", ".join((*always, *real_needs(job))),
         defaults="".join(f"    {name!r}: {value!r},\n" for name, value in known.items()),
     )
-    return head + _body(plan, job, provider, say.changes) + smoke_code(job) + TAIL
+    tail = TAIL.format(step="vlm_step" if sees(job.model) else "gpt_step")
+    return head + _body(plan, job, provider, say.changes) + smoke_code(job) + tail
 
 
 def _body(plan: Plan, job: Job, provider: str, changes: Changes) -> str:
@@ -171,9 +181,9 @@ def _body(plan: Plan, job: Job, provider: str, changes: Changes) -> str:
         "scheduler": ("SchedulerConfig", scheduler_section(run)),
         "ddp": ("DistributedDataParallelConfig", ddp_section(plan, work)),
         "dist": ("DistributedInitConfig", distributed_section(plan)),
-        "dataset": ("GPTDatasetConfig", dataset_section(job)),
+        "dataset": (data_kinds(job)[0], dataset_section(job)),
         "logger": ("LoggerConfig", logger_section(plan, job)),
-        "tokenizer": ("TokenizerConfig", tokenizer_section()),
+        "tokenizer": ("TokenizerConfig", tokenizer_section(job)),
         "checkpoint": ("CheckpointConfig", checkpoint_section(plan, work)),
         "rng": ("RNGConfig", {"seed": setting("SEED")}),
         "comm_overlap": ("CommOverlapConfig", overlap_section(plan)),

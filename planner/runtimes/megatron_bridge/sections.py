@@ -11,7 +11,9 @@ from planner.inputs.workload import Workload
 from planner.plan import Plan
 from planner.runtimes._family import Job
 from planner.runtimes._run import TrainingRun
+from planner.runtimes.megatron_bridge.code import Code, Section
 from planner.runtimes.megatron_bridge.numerics import numeric_fields, router_fields
+from planner.runtimes.megatron_bridge.vision import vision_fields
 from planner.runtimes.megatron_lm.architecture import Architecture, architecture
 from planner.runtimes.megatron_lm.context import context_method
 from planner.runtimes.megatron_lm.flags import (
@@ -25,15 +27,6 @@ from planner.runtimes.megatron_lm.recompute import MODULES, granularity
 from planner.runtimes.megatron_lm.sharding_rules import OPTIMIZERS, precision_aware
 from planner.runtimes.megatron_lm.sparse import KERNELS, LOSS_SHARE, VARIANT, indexer_of
 from planner.runtimes.megatron_lm.table import SHARDING
-
-
-class Code(str):
-    """A Python expression, written as it stands; every other value is written as its repr."""
-
-    __slots__ = ()
-
-
-Section = dict[str, object]
 
 RECIPES: Final = {
     "bf16": "bf16_mixed",
@@ -85,6 +78,7 @@ def model_section(plan: Plan, job: Job) -> Section:
         _parallel(plan, job),
         _recompute(plan),
         _offload(plan),
+        vision_fields(job),
     ]
     return {field: value for part in parts for field, value in part.items()}
 

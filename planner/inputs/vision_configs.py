@@ -1,0 +1,73 @@
+"""The ``vision_config`` that an encoder was read from, for runners that build the library's own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from math import isqrt
+from typing import Any, Final
+
+from planner.inputs.build import build
+from planner.inputs.encoder import Encoder
+from planner.inputs.hf_vision import encoder_of
+from planner.remembered import remembered
+
+Said = dict[str, Any]
+
+CHANNELS: Final = 3
+FRAMES: Final = 2
+"""Colours, and frames that a patch of Qwen's encoders spans. [-]"""
+
+
+def patch_side(encoder: Encoder) -> int:
+    """Return the points along one side of a patch of Qwen's encoders. [-]"""
+    return isqrt(encoder.stem.inputs // (CHANNELS * FRAMES))
+
+
+def _qwen25(encoder: Encoder) -> Said:
+    first = encoder.blocks[encoder.layers[0]]
+    heads = first.attention.heads if first.attention else 0
+    reaches = {name: block.attention.window for name, block in encoder.blocks.items() if block.attention}
+    window, patch = max((reach or 0 for reach in reaches.values()), default=0), patch_side(encoder)
+    return {
+        "depth": len(encoder.layers),
+        "hidden_size": encoder.hidden,
+        "num_heads": heads,
+        "intermediate_size": first.ffn.inner if first.ffn else 0,
+        "patch_size": patch,
+        "temporal_patch_size": FRAMES,
+        "spatial_merge_size": isqrt(encoder.merge),
+        "window_size": isqrt(window) * patch,
+        "fullatt_block_indexes": [
+            place for place, name in enumerate(encoder.layers) if not reaches.get(name)
+        ],
+        "out_hidden_size": encoder.projectors[0].linears[-1].outputs,
+    }
+
+
+SAID: Final[Mapping[str, Callable[[Encoder], Said]]] = {"qwen2_5_vl": _qwen25}
+"""How the encoder of a model type is said."""
+
+
+@remembered(most=64)
+def vision_family(encoder: Encoder, hidden: int) -> str:
+    """Return the model type whose encoder this is exactly, beside a language model; empty where none is."""
+    for family in SAID:
+        record = encoder_record(family, vision_config(encoder, family), hidden, encoder.patches)
+        same = build(Encoder, record, family).model_copy(
+            update={"name": encoder.name, "source": encoder.source}
+        )
+        if same == encoder:
+            return family
+    return ""
+
+
+def vision_config(encoder: Encoder, family: str) -> Said:
+    """Return the fields of a family's vision config."""
+    return SAID[family](encoder)
+
+
+def encoder_record(family: str, said: Mapping[str, Any], hidden: int, patches: int) -> Said:
+    """Return the record of a family's encoder, of images of so many patches."""
+    raw = {"model_type": family, "vision_config": dict(said)}
+    found: Said = encoder_of(raw, {"hidden_size": hidden})["encoder"]
+    return found | {"patches": patches}

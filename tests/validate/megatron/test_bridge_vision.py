@@ -1,0 +1,80 @@
+"""Megatron-Bridge's own code builds a model that sees images as it is meant, on every stage.
+
+Needs what `test_bridge_plans` needs.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from planner.cost.case import case_of
+from planner.cost.legal import all_rules
+from planner.inputs.load import load_model
+from planner.inputs.load_hardware import load_hardware
+from planner.inputs.workload import Workload
+from planner.plan import Plan
+from planner.rules import violations
+from planner.runtimes._family import Job
+from planner.runtimes.megatron_bridge import ENTRY
+from tests.validate.megatron.bridge_runner import Bridge
+from tests.validate.megatron.runner import Verdict
+
+BRIDGE, MEGATRON = os.environ.get("MEGATRON_BRIDGE", ""), os.environ.get("MEGATRON_LM", "")
+
+pytestmark = [
+    pytest.mark.torch,
+    pytest.mark.skipif(not (BRIDGE and MEGATRON), reason="MEGATRON_BRIDGE or MEGATRON_LM names no checkout"),
+]
+
+PLANS = (
+    Plan(dp=16.0, zero=1, zero_shards=16.0, micro_batch=1.0, num_microbatches=4.0),
+    Plan(
+        tp=4.0, dp=4.0, zero=1, zero_shards=4.0, micro_batch=2.0, num_microbatches=8.0,
+        sequence_parallel=True,
+    ),
+    Plan(
+        pp=2.0, vpp=2.0, dp=8.0, zero=1, zero_shards=8.0, micro_batch=1.0, num_microbatches=8.0,
+        schedule="interleaved-1f1b", recompute="full", stage_layers=(6, 7, 8, 7),
+    ),
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def bridge() -> Any:
+    return Bridge(BRIDGE, MEGATRON)
+
+
+def judged(bridge: Any, folder: Path, plan: Plan, job: Job, smoke: bool = False) -> Verdict:
+    command = ENTRY.command(plan, job, ENTRY.versions[0]) if ENTRY.command else None
+    assert command is not None
+    file = folder / "train.py"
+    file.write_text((command.files or {})["train.py"], encoding="utf-8")
+    verdict: Verdict = bridge.judge(file, job.gpus, 9.0, smoke)
+    return verdict
+
+
+def test_the_first_stage_builds_the_encoder_whole(bridge: Any, tmp_path: Path) -> None:
+    model = load_model("qwen2.5-vl-7b")
+    encoder = model.encoder
+    assert encoder is not None
+    hardware, length = load_hardware("dgx-h100"), {"seq_len": 4096, "global_batch": 64}
+    blind = Job(model.model_copy(update={"encoder": None}), hardware, 16, Workload(**length))
+    for plan, frozen in zip(PLANS, (False, True, True), strict=True):
+        job = Job(model, hardware, 16, Workload(**length, images=4, freeze_encoder=frozen))
+        assert not violations(all_rules(plan, case_of(plan, job, ENTRY)))
+        seen, plain = judged(bridge, tmp_path, plan, job), judged(bridge, tmp_path, plan, blind)
+        assert (seen.error, plain.error) == ("", "")
+        for name in ("tp", "pp", "vpp", "dp", "zero_shards", "micro_batch", "num_microbatches", "layers"):
+            assert seen.derived[name] == plain.derived[name], name
+        more = [
+            one - other for one, other in zip(seen.derived["params"], plain.derived["params"], strict=True)
+        ]
+        assert more == [encoder.params] + [0] * (int(plan.pp) - 1)
+        assert not seen.derived["fused_rope"]
+        smoke = judged(bridge, tmp_path, plan, job, smoke=True)
+        assert smoke.error == ""
+        assert smoke.derived["run"]["tokens"] == (4096, 4096)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from planner.cost import communication
 from planner.cost.attention_backward import attention_backward_bytes
 from planner.cost.attention_core import SCORES_KEPT
-from planner.cost.block_parts import part_operators, parts_exchange
+from planner.cost.block_parts import diffusion_end
 from planner.cost.blocks import (
     block_operators,
     embedding_operators,
@@ -67,12 +67,8 @@ def priced_layer(pricer: Pricer, name: str) -> PricedLayer:
     if name == ENCODER and model.encoder is not None:
         return PricedLayer(*encoder_piece(pricer, model.encoder))
     if model.diffusion is not None:
-        parts = model.diffusion.first if name == "embedding" else model.diffusion.last
-        operators = part_operators(pricer, parts)
-        return PricedLayer(
-            tuple(operators),
-            BlockExchanges(Exchange(), parts_exchange(pricer, parts, operators), Exchange()),
-        )
+        operators, sent = diffusion_end(pricer, first=name == "embedding")
+        return PricedLayer(tuple(operators), BlockExchanges(Exchange(), sent, Exchange()))
     ends = {
         "embedding": embedding_operators,
         "head": head_operators,

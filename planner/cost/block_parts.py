@@ -157,6 +157,14 @@ def parts_exchange(pricer: Pricer, parts: Iterable[Part], operators: Sequence[Op
     return found
 
 
+def diffusion_end(pricer: Pricer, first: bool) -> tuple[list[Operator], Exchange]:
+    """Price what stands before the first block, or after the last."""
+    diffusion = diffusion_of(pricer.case.model)
+    parts = diffusion.first if first else diffusion.last
+    operators = part_operators(pricer, parts)
+    return operators, parts_exchange(pricer, parts, operators)
+
+
 def parts_flops(diffusion: Diffusion, parts: Iterable[Part], seq_len: float) -> float:
     """FLOPs of the products of one sample, forward. [FLOP]"""
     total = 0.0

@@ -242,7 +242,7 @@ def _attention_kinds(config: Config, family: Family, layers: int) -> list[str]:
         return bare_kinds(config, layers)
     key = "attention_chunk_size" if family.reach == "chunk" else "sliding_window"
     bound = config.whole("max_position_embeddings", "n_positions", otherwise=10**12)
-    window = config.whole(key, otherwise=0) if family.reach != "full" else 0
+    window = config.whole(key, otherwise=0, least=0) if family.reach != "full" else 0
     listed = _layer_kinds(config.raw)
     if listed and len(listed) != layers:
         config.fault("layer_types", f"{len(listed)} layers", f"one for each of {layers} layers")

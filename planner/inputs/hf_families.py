@@ -152,6 +152,7 @@ _QWEN3_LINEAR = Family(
 )  # fmt: skip
 
 FAMILIES: Final[Mapping[str, Family]] = {
+    "arcee": replace(_LLAMA, gated=False),
     "bamba": Family(
         defaults=_UNTIED | _NO_BIAS | {"mlp_bias": False, "mamba_proj_bias": False},
         qkv_bias="attention_bias", output_bias="attention_bias", ffn_bias="mlp_bias", linear="mamba2",
@@ -188,6 +189,15 @@ FAMILIES: Final[Mapping[str, Family]] = {
         | {"index_topk": 2048, "indexer_rope_interleave": True},
         picks=True,
     ),
+    "dots1": Family(
+        defaults=_UNTIED | _NO_BIAS | {"use_sliding_window": True, "max_window_layers": 62},
+        qkv_bias="attention_bias", output_bias="attention_bias", qk_norm="head", moe=True,
+        shared=("n_shared_experts",), reach="flag",
+    ),
+    "ernie4_5": Family(
+        defaults=_TIED | {"use_bias": False, "head_dim": 128}, qkv_bias="use_bias", output_bias="use_bias",
+        ffn_bias="use_bias",
+    ),
     "gemma": _GEMMA,
     "gemma2": replace(
         _GEMMA, defaults=dict(_GEMMA.defaults) | {"sliding_window_pattern": 2}, norms=4, reach="every"
@@ -216,6 +226,9 @@ FAMILIES: Final[Mapping[str, Family]] = {
         moe=True,
         shared=("n_shared_experts",),
     ),
+    "glm4_moe_lite": replace(
+        _DEEPSEEK, defaults=dict(_DEEPSEEK.defaults) | {"first_k_dense_replace": 1, "q_lora_rank": 768}
+    ),
     "gpt2": Family(
         defaults=_TIED, qkv_bias=True, output_bias=True, ffn_bias=True, norm="layernorm", gated=False,
         learned_positions=True, dense_inner="n_inner",
@@ -226,6 +239,9 @@ FAMILIES: Final[Mapping[str, Family]] = {
         router_bias=True, sinks=True, reach="every",
     ),
     "granite": _LLAMA,
+    "hunyuan_v1_dense": Family(
+        defaults=_UNTIED | _NO_BIAS, qkv_bias="attention_bias", output_bias="attention_bias", qk_norm="head",
+    ),
     "internlm": replace(_LLAMA, defaults=_UNTIED | {"bias": True}, qkv_bias="bias", output_bias="bias",
                         ffn_bias=False),
     "internlm2": replace(_LLAMA, defaults=_UNTIED | {"bias": True}, qkv_bias="bias", output_bias="bias",
@@ -285,6 +301,10 @@ FAMILIES: Final[Mapping[str, Family]] = {
     "smollm3": replace(
         _LLAMA, defaults=dict(_LLAMA.defaults) | _TIED | {"no_rope_layer_interval": 4}, reach="bare",
         fixed={"use_sliding_window": False},
+    ),
+    "solar_open": Family(
+        defaults=_UNTIED | _NO_BIAS | {"head_dim": 128}, qkv_bias="attention_bias", moe=True,
+        shared=("n_shared_experts",),
     ),
     "stablelm": Family(
         defaults=_UNTIED | {"use_qkv_bias": False}, qkv_bias="use_qkv_bias", norm="layernorm",

@@ -17,6 +17,7 @@ _FLOAT = "a number above 0"
 _RMS_5: Final = {"rms_norm_eps": 1e-5}
 _SOFTMAX: Final = {"score": "softmax"}
 _SIGMOID: Final = {"score": "sigmoid", "expert_bias": True}
+_ONE_GROUP: Final = {"n_group": 1, "topk_group": 1}
 
 DEFAULTS: Final[Mapping[str, Mapping[str, Any]]] = {
     "longcat_flash": {"rope_theta": 1e7, **_RMS_5, "routed_scaling_factor": 6.0},
@@ -42,6 +43,14 @@ DEFAULTS: Final[Mapping[str, Mapping[str, Any]]] = {
     "olmo3": {"rope_theta": 500000.0, **_RMS_5},
     "olmoe": {**_RMS_5, "router_aux_loss_coef": 0.01, "norm_topk_prob": False},
     "phi3": _RMS_5,
+    "arcee": {**_RMS_5, "hidden_act": "relu2"},
+    "ernie4_5": {**_RMS_5, "rope_theta": 500000.0},
+    "hunyuan_v1_dense": _RMS_5,
+    "dots1": _ONE_GROUP | {"routed_scaling_factor": 1.0, "norm_topk_prob": False},
+    "glm4_moe_lite": _ONE_GROUP | _RMS_5 | {"routed_scaling_factor": 1.8, "norm_topk_prob": True},
+    "solar_open": _ONE_GROUP
+    | _RMS_5
+    | {"rope_theta": 1e6, "routed_scaling_factor": 1.0, "norm_topk_prob": True},
     "glm4_moe": {
         **_RMS_5, "partial_rotary_factor": 0.5, "n_group": 1, "topk_group": 1, "routed_scaling_factor": 1.0,
         "norm_topk_prob": True,
@@ -92,6 +101,9 @@ _ROUTERS: Final[Mapping[str, Mapping[str, Any]]] = {
     "glm_moe_dsa": _SIGMOID,
     "kimi_k2": _SIGMOID,
     "glm4_moe": _SIGMOID,
+    "dots1": _SIGMOID,
+    "glm4_moe_lite": _SIGMOID,
+    "solar_open": _SIGMOID,
     "minimax_m2": _SIGMOID | {"normalize": True},
     "mimo_v2_flash": _SIGMOID,
     "llama4_text": {"score": "sigmoid", "normalize": False},

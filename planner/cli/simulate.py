@@ -97,7 +97,8 @@ def simulate(
         list[str] | None,
         typer.Option(
             metavar="T,T,...",
-            help="Times of a frozen component's layers, to run in idle time; once for each component.",
+            help="Times of a frozen component's layers, to run in idle time; once for each component. "
+            "Beside a PLAN in seconds, or `encoder` for its frozen one.",
             show_default=False,
         ),
     ] = None,
@@ -142,11 +143,11 @@ def simulate(
         "--copy-time": copy_time, "--fill": " ".join(fill or ()) or None, "--fill-parts": fill_parts,
     }  # fmt: skip
     if plan is not None:
-        alone = wishes | extras | {"--sends-occupy": "set" if sends_occupy else None}
+        alone = wishes | {"--copy-time": copy_time, "--sends-occupy": "set" if sends_occupy else None}
         for option, text in (bare | alone).items():
             if text is not None:
                 reading.fault(option, shown(text), "no such option beside a plan, which says it itself")
-        simulate_plan.simulate_plan(plan, reading, (spread, start), answer)
+        simulate_plan.simulate_plan(plan, reading, (spread, start), answer, (fill or [], fill_parts))
         return
     if schedule is not None and schedule.strip().lower() in SYNTHESIZED:
         for option, text in extras.items():

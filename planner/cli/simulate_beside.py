@@ -129,8 +129,11 @@ def check_beside(reading: Reading, asked: BarePipeline, wanted: WantedRival) -> 
     if wanted.copy and not asked.hosted:
         found = f"{wanted.copy:g} with {asked.schedule.name}"
         reading.fault("--copy-time", found, "a schedule that sends activations to the host, such as po-h")
-    parts = wanted.parts or asked.microbatches
-    layers = sum(map(len, wanted.components))
+    check_pieces(reading, wanted.parts or asked.microbatches, sum(map(len, wanted.components)))
+
+
+def check_pieces(reading: Reading, parts: int, layers: int) -> None:
+    """Note more parts of frozen layers than are placed."""
     if parts * layers > PIECES:
         most = max(1, PIECES // layers)
         reading.fault("--fill-parts", str(parts), f"at most {PIECES:,} parts of all layers", str(most))

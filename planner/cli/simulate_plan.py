@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from planner.cli.options import Format
 from planner.cli.output import emit_document
 from planner.cli.plans import read_plan
 from planner.cli.simulate_asked import Answer, check_size
+from planner.cli.simulate_beside import SimulatedBeside, WantedRival, check_pieces, read_beside
 from planner.cli.simulation_page import document, figures, show
 from planner.cli.versions import version_notes
 from planner.cost.case import case_of
@@ -19,6 +20,7 @@ from planner.question.reading import Reading
 from planner.report.page import counted, significant
 from planner.rules import violations
 from planner.simulate.plan import play_plan
+from planner.simulate.plan_fill import encoder_component, filled_plan, without_encoder
 from planner.simulate.plan_trace import plan_trace
 from planner.units import GIB, percent
 
@@ -27,7 +29,19 @@ if TYPE_CHECKING:
     from planner.simulate.plan import PlayedPlan
 
 
-def simulate_plan(path: Path, reading: Reading, spread: tuple[float, int], answer: Answer) -> None:
+ENCODER: Final = "encoder"
+"""What `--fill` calls a plan's own frozen encoder."""
+
+Frozen = tuple[list[str], str | None]
+"""What `--fill` and `--fill-parts` say."""
+
+Asked = tuple[bool, WantedRival, int | None]
+"""Whether the plan's encoder fills idle time, other components, and the parts of a layer's batch."""
+
+
+def simulate_plan(
+    path: Path, reading: Reading, spread: tuple[float, int], answer: Answer, frozen: Frozen = ([], None)
+) -> None:
     """Play a saved plan.
 
     Parameters
@@ -40,6 +54,8 @@ def simulate_plan(path: Path, reading: Reading, spread: tuple[float, int], answe
         Relative spread of pass times, and its seed.
     answer : Answer
         How the step is told.
+    frozen : tuple of (list of str, str)
+        Components that run in idle time, and the parts of a layer's batch.
 
     Raises
     ------
@@ -49,10 +65,20 @@ def simulate_plan(path: Path, reading: Reading, spread: tuple[float, int], answe
         If the plan breaks a rule, or does not fit.
     """
     saved = reading.attempt(read_plan, path)
+    own = ENCODER in frozen[0]
+    times = [text for text in frozen[0] if text != ENCODER]
+    wanted = read_beside(reading, None, times, None if own and not times else frozen[1])
+    parts = reading.count("--fill-parts", frozen[1])
+    if saved is not None and own and not (saved.job.model.encoder and saved.job.workload.freeze_encoder):
+        expected = "times of layers: the plan has no encoder that is left as it is (--freeze-encoder)"
+        reading.fault("--fill", ENCODER, expected)
     if saved is not None:
         check_precision(saved.job.hardware, saved.job.workload, reading)
         chunks = int(saved.plan.pp * saved.plan.vpp)
         check_size(reading, chunks, int(saved.plan.num_microbatches), f"{path}: plan.num_microbatches")
+        encoder = saved.job.model.encoder
+        layers = sum(map(len, wanted.components)) + (len(encoder.layers) if own and encoder else 0)
+        check_pieces(reading, parts or int(saved.plan.num_microbatches), layers)
     reading.finish()
     if saved is None:
         raise AssertionError("a fault was not told")
@@ -65,14 +91,28 @@ def simulate_plan(path: Path, reading: Reading, spread: tuple[float, int], answe
         played = play_plan(
             saved.plan, saved.job, saved.runtime, saved.names.memory_limit, *spread, saved.orders
         )
+        beside = beside_plan(saved, played, (own, wanted, parts), spread) if frozen[0] else None
         answer.write_trace(lambda: plan_trace(played))
     schedule = saved.plan.schedule if saved.order is None else "synthesized"
-    show(schedule, headline(saved, played), played.record, answer.output)
+    show(schedule, headline(saved, played), played.record, answer.output, beside)
     answer.draw(played.timeline, int(saved.plan.pp), chunks)
     known = played.estimate
     if not known.feasible:
         peak, capacity = known.peak / GIB, known.capacity / GIB
         raise Infeasible(f"{path}: the plan does not fit: {peak:.1f} GiB of {capacity:.1f} GiB")
+
+
+def beside_plan(
+    saved: PlanFile, played: PlayedPlan, asked: Asked, spread: tuple[float, int]
+) -> SimulatedBeside:
+    """Play frozen components in the idle time of a plan, its own encoder out of the first stage."""
+    own, wanted, parts = asked
+    plan, job, runtime, components = played.estimate.plan, saved.job, saved.runtime, wanted.components
+    if own:
+        components = (*components, encoder_component(plan, job, runtime))
+        played = play_plan(plan, *without_encoder(plan, job, runtime), None, *spread, saved.orders)
+    filled = filled_plan(played, components, parts or int(plan.num_microbatches))
+    return SimulatedBeside(wanted, None, filled)
 
 
 def refuse_broken(saved: PlanFile, output: Format) -> None:

@@ -81,8 +81,8 @@ def test_what_cannot_be_is_told() -> None:
     assert (done.code, "nearest: 100000" in done.err) == (2, True)
 
 
-def test_a_plan_takes_neither(tmp_path: Path) -> None:
-    done = planner("simulate", str(tmp_path / "p.yaml"), "--fill", "1", "--copy-time", "1")
+def test_a_plan_takes_no_copies(tmp_path: Path) -> None:
+    done = planner("simulate", str(tmp_path / "p.yaml"), "--fill", "0,1", "--copy-time", "1")
     assert done.code == 2
     assert "--fill: found" in done.err
     assert "--copy-time: found" in done.err

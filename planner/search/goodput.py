@@ -11,6 +11,7 @@ from planner.cost.reliability import Reliable
 from planner.inputs.failures import FailureProfile
 from planner.search.optimise import Progress, SearchResult, search
 from planner.search.request import SearchRequest
+from planner.search.ties import most_careful
 from planner.techniques.recovery import Recovery
 
 TRIED: Final = 12
@@ -76,10 +77,23 @@ def ranked_by_goodput(
     if first is None:
         raise AssertionError("a request of no accelerators")
     kept = {one.recovery.name for one in found}
-    ranked = sorted(found, key=lambda one: one.step)
     return Reckoned(
-        _best_of_each(ranked, request.top), {k: v for k, v in refused.items() if k not in kept}, first
+        _best_of_each(_ranked(found), request.top),
+        {k: v for k, v in refused.items() if k not in kept},
+        first,
     )
+
+
+def _ranked(found: Sequence[Reliable]) -> list[Reliable]:
+    """Return plans by expected seconds; of those that tie with the best the most careful one leads."""
+    ranked = sorted(found, key=lambda one: one.step)
+    if not ranked:
+        return ranked
+    best = _choice(ranked[0])
+    steps = {id(one.answer): one.step for one in reversed(ranked)}
+    tied = [(one, one.answer) for one in ranked if _choice(one) == best]
+    lead, _ = most_careful(tied, lambda answer: steps[id(answer)])
+    return [lead, *(one for one in ranked if one is not lead)]
 
 
 def reckoned(answer: Estimate, known: Conditions) -> Reckoned:
@@ -92,12 +106,18 @@ def reckoned(answer: Estimate, known: Conditions) -> Reckoned:
     return Reckoned(tuple(sorted(found, key=lambda one: one.step)), refused, None)
 
 
+def _choice(one: Reliable) -> tuple[str, int, str]:
+    """Return what tells clusters, their accelerators and runtimes apart, over several searches."""
+    return one.answer.job.hardware.name, one.gpus, one.answer.runtime.name
+
+
 def _best_of_each(ranked: Sequence[Reliable], top: int) -> tuple[Reliable, ...]:
-    """Return the best plan of each recovery, so that strategies can be compared, and the next plans."""
+    """Return the first plan, then the best of each recovery, so that they can be compared, and the next."""
     lead = {one.recovery.name: one for one in reversed(ranked)}
     first = [one for one in ranked if lead[one.recovery.name] is one]
     others = [one for one in ranked if one not in first]
-    return tuple(sorted((first + others)[: max(top, len(first))], key=lambda one: one.step))
+    shown = (first + others)[: max(top, len(first))]
+    return tuple(sorted(shown, key=lambda one: (one is not ranked[0], one.step)))
 
 
 def _asked_for(request: SearchRequest, recoveries: Sequence[Recovery]) -> Iterator[SearchRequest]:

@@ -164,8 +164,8 @@ def search_counts(
     plans = [plan for plan in plans if plan.step <= within]
     shown = guard.different(plans, request.top, partial(objective_key, request.objective))
     best = next(iter(shown.plans), None)
-    if request.objective != "memory":
-        shown = with_careful_lead(shown, partial(_value, request, guard))
+    then = (guard.seconds,) if request.objective == "memory" else ()
+    shown = with_careful_lead(shown, partial(_value, request, guard), *then)
     ranked = list(shown.plans)
     known = tuple(baselines(request, *_lead_job(ranked, asked))) if beside else ()
     removed = sum((report.removed for report in reports), Counter[str]())

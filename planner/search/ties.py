@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Final, TypeVar
 
 from planner.cost.estimate import Estimate
 from planner.cost.kinds import unmeasured_kinds
@@ -18,6 +18,8 @@ RISKY: Final = 0.01
 
 DEGREES: Final = ("tp", "pp", "vpp", "cp", "ep", "etp")
 """Axes of a plan that each take something to debug."""
+
+T = TypeVar("T")
 
 Value = Callable[[Estimate], float]
 """The objective of a plan."""
@@ -34,32 +36,39 @@ def caution(answer: Estimate) -> tuple[bool, int, int]:
     return answer.oom_probability > RISKY, len(_unmeasured(answer)), axes
 
 
-def with_careful_lead(ranking: Ranking, value: Value) -> Ranking:
+def with_careful_lead(ranking: Ranking, *values: Value) -> Ranking:
     """Return a ranking whose first plan is the most careful of those of its choice that tie with the best.
 
     Parameters
     ----------
     ranking : Ranking
         Plans, best first, with the variants of their meshes.
-    value : callable
-        What was minimised.
+    values : callable
+        What was minimised, and by what ties in it are broken, which has ties of its own.
     """
     if not ranking.plans:
         return ranking
-    best = ranking.plans[0]
-    least = value(best) * (1.0 + TIE)
-    tied = [
-        (caution(answer), value(answer), row, answer)
+    best = choice_of(ranking.plans[0])
+    known = [
+        (row, answer)
         for row, (plan, variants) in enumerate(zip(*ranking, strict=True))
         for answer in (plan, *variants)
-        if choice_of(answer) == choice_of(best) and value(answer) <= least
+        if choice_of(answer) == best
     ]
-    _, _, row, lead = min(tied, key=lambda one: one[:3])
+    row, lead = most_careful(known, *values)
     plans, variants = list(ranking.plans), list(ranking.variants)
     own, others = plans.pop(row), variants.pop(row)
     if lead is not own:
         others = (own, *(other for other in others if other is not lead))
     return Ranking((lead, *plans), (others, *variants))
+
+
+def most_careful(known: Sequence[tuple[T, Estimate]], *values: Value) -> tuple[T, Estimate]:
+    """Return the most careful of the answers that tie with the best, with what stands beside it."""
+    for value in values:
+        least = min(value(answer) for _, answer in known) * (1.0 + TIE)
+        known = [(own, answer) for own, answer in known if value(answer) <= least]
+    return min(known, key=lambda one: (caution(one[1]), *(value(one[1]) for value in values)))
 
 
 def best_of_measured_kinds(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import chain
 
 import pytest
 
@@ -14,6 +15,7 @@ from planner.runtimes import runtimes
 from planner.search.operators.split import balanced
 from planner.search.optimise import SearchResult, search
 from planner.search.request import SearchRequest, scan_of
+from planner.search.ties import TIE
 
 JOBS = {
     "hosted": ("llama3-8b", "dgx-h100", 8, 4096, 32, "megatron-lm"),
@@ -32,6 +34,11 @@ def request(name: str, **fixed: object) -> SearchRequest:
     return SearchRequest(load_model(model), (load_hardware(cluster),), (gpus,), work, known, fixed=fixed)
 
 
+def least_peak(found: SearchResult) -> float:
+    """Return the least memory of all that is shown: of ties with it the first plan is the most careful."""
+    return min(one.peak for one in chain(found.plans, *found.variants))
+
+
 def within(found: SearchResult) -> float:
     return float(str(found.optimality["within_s"]))
 
@@ -46,7 +53,8 @@ def test_no_plan_of_a_search_for_time_is_in_time_and_needs_less(name: str) -> No
         least = search(replace(asked, objective="memory", slowdown=slowdown))
         assert within(least) >= least.plans[0].step
         timely = [one for one in shown if one.step <= within(least)]
-        smaller = [one for one in timely if one.peak < least.plans[0].peak]
+        smaller = [one for one in timely if one.peak < least_peak(least)]
+        assert least.plans[0].peak <= least_peak(least) * (1 + TIE)
         assert not smaller, (slowdown, smaller[0].plan, least.plans[0].plan)
 
 
@@ -65,7 +73,7 @@ def test_every_number_of_layers_on_the_host_was_looked_at(name: str, slowdown: f
             priced = estimate(replace(plan, offload=offload), job, runtime)
             if priced.feasible and priced.peak <= scan.limit and priced.step <= within(found):
                 least = min(least, priced.peak)
-    assert found.plans[0].peak == pytest.approx(least, rel=1e-12)
+    assert least_peak(found) == pytest.approx(least, rel=1e-12)
     assert found.optimality["proved"]
 
 
@@ -85,4 +93,4 @@ def test_balanced_splits_were_looked_at() -> None:
             priced = estimate(plan, job, runtime)
             if priced.feasible and priced.peak <= scan.limit and priced.step <= within(found):
                 least = min(least, priced.peak)
-    assert found.plans[0].peak <= least
+    assert least_peak(found) <= least

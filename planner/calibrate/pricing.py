@@ -16,7 +16,7 @@ from planner.cost.block_cost import PricedLayer, outside_seconds
 from planner.cost.case import Case, case_of
 from planner.cost.fit import oom_probability
 from planner.cost.flops import step_flops
-from planner.cost.kinds import band_of_kinds
+from planner.cost.kinds import StepShares, band_of
 from planner.cost.layout import choice_for, piece_costs, priced_layers, ranks_of
 from planner.cost.memory import first_step_bytes
 from planner.cost.operators import Pricer
@@ -30,7 +30,6 @@ from planner.cost.step import (
     reserve_bytes,
 )
 from planner.errors import PlannerError
-from planner.inputs.bands import error_band, regime_of
 from planner.inputs.model import ModelSpec
 from planner.inputs.workload import Workload
 from planner.numeric import Num
@@ -190,7 +189,7 @@ def batch_predictions(runs: Sequence[PricedRun]) -> list[Prediction]:
             framework_gib=traits.allocator.framework_bytes / GIB,
             capacity_gib=capacity / GIB,
             oom_probability=float(share),
-            error_band=_band_of(first, float(outside), float(whole) / capacity, float(wait)),
+            error_band=_band_of(first, StepShares(float(outside), float(wait), float(whole) / capacity)),
             host_share=float(wait),
             extrapolated=float(outside),
             first_step_gib=float(early) / GIB,
@@ -226,17 +225,10 @@ def _extrapolated(
     return result
 
 
-def _band_of(run: PricedRun, extrapolated: float, used: float, host_share: float) -> float | None:
-    if run.era in unmeasured() and run.job.hardware.pool.calibration is None:
+def _band_of(run: PricedRun, shares: StepShares) -> float | None:
+    if run.era in unmeasured() and not run.release and run.job.hardware.pool.calibration is None:
         return None
-    pool = run.job.hardware.pool
-    regime = regime_of(pool, run.job.gpus, host_share)
-    band = band_of_kinds(
-        error_band(run.runtime.name, pool, extrapolated, used, regime),
-        run.plan,
-        run.job,
-        run.runtime,
-    )
+    band = band_of(run.plan, run.job, run.runtime, shares)
     return None if band is None else band.share
 
 

@@ -13,7 +13,7 @@ from planner.cost.data_parallel import data_parallel_sent
 from planner.cost.fit import memory_band, oom_probability
 from planner.cost.flops import method_flops
 from planner.cost.host_rules import hosted_rules
-from planner.cost.kinds import band_of_kinds
+from planner.cost.kinds import StepShares, band_of
 from planner.cost.layout import with_split
 from planner.cost.legal import all_rules
 from planner.cost.money import Bill, Phases, bill_of
@@ -28,7 +28,6 @@ from planner.cost.step import (
 )
 from planner.cost.whole_matrices import data_sent, padded_weights, tensor_sent
 from planner.errors import ImpossiblePrice
-from planner.inputs.bands import error_band, regime_of
 from planner.numeric import Column, Num
 from planner.plan import Plan
 from planner.rules import Violation, violations
@@ -187,13 +186,7 @@ def estimate(plan: Plan, job: Job, runtime: Runtime, memory_limit: float | None 
     extrapolated = parts.microbatches * parts.on_stage("extrapolated") / step
     device = float(job.hardware.pool.accelerator.memory_visible)
     capacity, peak = min(device, memory_limit or float("inf")), float(result.total_bytes)
-    regime = regime_of(job.hardware.pool, job.gpus, float(result.host) / step)
-    band = band_of_kinds(
-        error_band(runtime.name, job.hardware.pool, extrapolated, peak / device, regime),
-        plan,
-        job,
-        runtime,
-    )
+    band = band_of(plan, job, runtime, StepShares(extrapolated, float(result.host) / step, peak / device))
     fits = peak <= capacity
     time = time_terms(parts, result)
     answer = Estimate(

@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Final
 
-from planner.inputs.bands import Band, beyond_runs, chip_of, core_of
+from planner.cost.settings import Where, unseen_settings, where
+from planner.inputs.bands import Asked, Band, beyond_runs, error_band, regime_of
 from planner.inputs.fitted import fitted_file
 from planner.inputs.yaml_file import read_yaml
 from planner.plan import Plan
@@ -60,15 +61,6 @@ def kinds_of(plan: Plan, job: Job) -> tuple[str, ...]:
     return tuple(name for name, holds in KINDS.items() if holds(plan, job))
 
 
-Where = tuple[str, str, bool]
-"""Core, chip, and whether the model has experts."""
-
-
-def where(job: Job, runtime: Runtime) -> Where:
-    """Return of which runs a plan's must be to stand behind it."""
-    return core_of(runtime.name), chip_of(job.hardware.pool.accelerator.name), _routed(job)
-
-
 @dataclass(frozen=True)
 class KindRuns:
     """Measured runs of one kind: how many, and what nine of ten of their prices are off by at most. [-]"""
@@ -93,6 +85,34 @@ def unmeasured_kinds(plan: Plan, job: Job, runtime: Runtime) -> tuple[str, ...]:
     """Return the kinds of a plan that no measured run is of, with its core, chip and sort of model."""
     known, here = measured_kinds(), where(job, runtime)
     return tuple(name for name in kinds_of(plan, job) if (here, name) not in known)
+
+
+@dataclass(frozen=True)
+class StepShares:
+    """Of what a step's band depends on beside plan and job: shares of its time, and of the memory. [-]
+
+    Parameters
+    ----------
+    extrapolated : float
+        Of the time, outside the fitted range of kernel curves.
+    host : float
+        Of the time, waiting for the host.
+    used : float
+        Of the device's memory, in use.
+    """
+
+    extrapolated: float
+    host: float
+    used: float
+
+
+def band_of(plan: Plan, job: Job, runtime: Runtime, shares: StepShares) -> Band | None:
+    """Return the error band of a plan's step, by release, settings, accelerator and kind of plan."""
+    pool = job.hardware.pool
+    regime = regime_of(pool, job.gpus, shares.host)
+    asked = Asked(runtime.era, unseen_settings(plan, job, runtime))
+    band = error_band(runtime.name, pool, shares.extrapolated, shares.used, regime, asked)
+    return band_of_kinds(band, plan, job, runtime)
 
 
 def band_of_kinds(band: Band | None, plan: Plan, job: Job, runtime: Runtime) -> Band | None:

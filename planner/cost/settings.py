@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 
+import numpy as np
+
+from planner.inputs.bands import chip_of, core_of
+from planner.inputs.fitted import fitted_file
+from planner.inputs.yaml_file import read_yaml
 from planner.plan import Plan
 from planner.remembered import remembered
 from planner.runtimes._family import Job, Runtime
@@ -64,3 +70,40 @@ def unmeasured(job: Job, runtime: Runtime) -> list[str]:
         and value != one.plain
         and value not in (one.evidence or {})
     ]
+
+
+Where = tuple[str, str, bool]
+"""Core, chip, and whether the model has experts."""
+
+
+def where(job: Job, runtime: Runtime) -> Where:
+    """Return of which runs a plan's must be to stand behind it."""
+    routed = bool(job.model.expert_kinds)
+    return core_of(runtime.name), chip_of(job.hardware.pool.accelerator.name), routed
+
+
+@cache
+def measured_settings() -> Mapping[tuple[Where, str], int]:
+    """Return how many measured runs have a setting with a value."""
+    path = fitted_file("kinds")
+    return {
+        ((entry["core"], entry["chip"], bool(entry["experts"])), entry["setting"]): int(entry["runs"])
+        for entry in (read_yaml(path).get("settings", ()) if path.is_file() else ())
+    }
+
+
+def settings_run(plan: Plan, job: Job, runtime: Runtime) -> list[str]:
+    """Return the settings that decide anything of a plan, each with the value that it runs."""
+    moot = {idle.trait for idle in runtime.idle if idle.when(plan, job) or np.all(idle.moot(plan))}
+    values = settings_of(job, runtime.as_run(plan, job))
+    return [
+        f"{name} {value}"
+        for name, value in values.items()
+        if value is not None and moot.isdisjoint(SETTINGS[name].values[value])
+    ]
+
+
+def unseen_settings(plan: Plan, job: Job, runtime: Runtime) -> list[str]:
+    """Return the settings of a plan, with their values, that no measured run of its core and chip has."""
+    known, here = measured_settings(), where(job, runtime)
+    return [one for one in settings_run(plan, job, runtime) if (here, one) not in known]

@@ -77,6 +77,8 @@ class MeasuredBand:
         Those whose site has another run to calibrate with. [-]
     calibrated_mean_error, calibrated_band : float or None
         The same after one other run of its site has been given to `planner calibrate`. [-]
+    era : str
+        The era of the runs; empty where they are of any.
     """
 
     runtime: str
@@ -90,6 +92,7 @@ class MeasuredBand:
     calibrated_runs: int = 0
     calibrated_mean_error: float | None = None
     calibrated_band: float | None = None
+    era: str = ""
 
 
 @dataclass(frozen=True)
@@ -103,7 +106,8 @@ class Band:
     basis : str
         Where that is from, in words.
     lender : str
-        The runtime and accelerator whose band it is, widened; empty where it is its own.
+        The runtime and accelerator whose band it is, widened, or that it is of other releases or settings;
+        empty where it is its own.
     """
 
     share: float
@@ -119,6 +123,14 @@ def measured_bands() -> dict[Key, MeasuredBand]:
         return {}
     bands = [MeasuredBand(**entry) for entry in read_yaml(path)["bands"]]
     return {(band.runtime, band.accelerator, band.regime): band for band in bands}
+
+
+@cache
+def release_bands() -> dict[tuple[Key, str], MeasuredBand]:
+    """Return what is known of errors by `Key` and era, of however few runs."""
+    path = fitted_file("release_bands")
+    bands = [MeasuredBand(**entry) for entry in (read_yaml(path)["bands"] if path.is_file() else ())]
+    return {((band.runtime, band.accelerator, band.regime), band.era): band for band in bands}
 
 
 @cache
@@ -144,8 +156,29 @@ it 0.94 times; hardly any more to one side.
 """
 
 
+@dataclass(frozen=True)
+class Asked:
+    """What a band must be of, beside runtime and accelerator.
+
+    Parameters
+    ----------
+    era : str
+        The era of the release; empty for one that is priced as its own files run.
+    unseen : sequence of str
+        Settings, with their values, that no measured run there has.
+    """
+
+    era: str = ""
+    unseen: Sequence[str] = ()
+
+
 def error_band(
-    runtime: str, pool: Pool, extrapolated: float, used: float = 0.0, regime: str = ""
+    runtime: str,
+    pool: Pool,
+    extrapolated: float,
+    used: float = 0.0,
+    regime: str = "",
+    asked: Asked | None = None,
 ) -> Band | None:
     """Return the error band of a step, None where no run of the runtime on the accelerator was ever measured.
 
@@ -161,23 +194,28 @@ def error_band(
         Share of the device's memory in use. [-]
     regime : str
         As of `regime_of`.
+    asked : Asked, optional
+        Release and settings; None for whatever the runs have.
 
     Notes
     -----
-    Where a larger share is extrapolated than in the runs that the band is from, the error of kernel curves
-    that were never measured is added for that share, as independent of the rest.
+    The band is that of the runs of the release on the accelerator, or, where these are few, that of all
+    releases if it is wider. Where no run there is of the release, or has a setting that is asked for, that
+    of the others is taken `UNSEEN_WIDER` times as wide. Where a larger share is extrapolated than in the
+    runs that the band is from, the error of kernel curves that were never measured is added for that share,
+    as independent of the rest.
     """
-    band = _band(runtime, pool, extrapolated, regime)
+    band = _band(runtime, pool, extrapolated, regime, asked)
     if band is None or used <= NEARLY_FULL:
         return band
     basis = f"{band.basis}; wider since memory is nearly full"
     return replace(band, share=band.share * NEARLY_FULL_WIDER, basis=basis)
 
 
-def _band(runtime: str, pool: Pool, extrapolated: float, regime: str) -> Band | None:
+def _band(runtime: str, pool: Pool, extrapolated: float, regime: str, asked: Asked | None) -> Band | None:
     """Return the error band of a step on a device that has memory left."""
     own, name = pool.calibration, pool.accelerator.name
-    known = measured_bands().get((runtime, name, regime))
+    known = _known((runtime, name, regime), asked)
     ours = own is not None and runtime in own.runtimes
     if own is not None and ours and own.band is not None:
         basis = f"{own.runs} runs of this site's own, each held out of its calibration"
@@ -187,13 +225,14 @@ def _band(runtime: str, pool: Pool, extrapolated: float, regime: str) -> Band | 
         if near is None or ours:
             return None
         lender = f"{near.runtime} on {near.accelerator}{_where(near.regime)}"
-        asked = f"{runtime} on {name}{_where(regime)}"
-        basis = f"{lender}, {ELSEWHERE_WIDER:g} times as wide since {asked} was never validated"
+        here = f"{runtime} on {name}{_where(regime)}"
+        basis = f"{lender}, {ELSEWHERE_WIDER:g} times as wide since {here} was never validated"
         wide = _widened(ELSEWHERE_WIDER * near.band, basis, extrapolated - near.extrapolated)
         return replace(wide, lender=lender)
     more = extrapolated - known.extrapolated
     sites = f"{known.sites} {'site' if known.sites == 1 else 'sites'}"
-    where = f"{runtime} on {name}{_where(regime)} at {sites}"
+    of = f"{runtime} ({known.era})" if known.era else runtime
+    where = f"{of} on {name}{_where(regime)} at {sites}"
     if (ours or (own is None and _fitted(pool))) and known.calibrated_band is not None:
         missed = float(own.missed or 0.0) if own is not None else 0.0
         if missed > known.calibrated_band:
@@ -202,7 +241,45 @@ def _band(runtime: str, pool: Pool, extrapolated: float, regime: str) -> Band | 
         return _widened(known.calibrated_band, basis, more)
     why = f"was calibrated only with {', '.join(own.runtimes)}" if own is not None else "never was"
     basis = f"{known.runs} runs of {where} that were not calibrated; this site {why}"
-    return _widened(known.band, basis, more)
+    return _unseen(_widened(known.band, basis, more), (runtime, name, regime), asked)
+
+
+RELEASE_RUNS: Final = 20
+"""Runs of a release on an accelerator from which they alone say how far it is off: an assumption. [-]"""
+
+RELEASE_SITES: Final = 2
+"""Sites of these runs: one says nothing of how sites differ. [-]"""
+
+UNSEEN_WIDER: Final = 1.2
+"""How much wider a band is taken of whose runs none is of the release that is asked for, and once more where
+none has one of its settings. [-]
+
+With it nine of ten runs of a source that the band has not seen are inside, in the mean over eras; with one
+band for all of a runtime on an accelerator fewer (``inside`` of ``fitted/release_bands.yaml``).
+"""
+
+
+def _known(key: Key, asked: Asked | None) -> MeasuredBand | None:
+    """Return the band of the runs there are: of the release asked for where it has enough."""
+    whole = measured_bands().get(key)
+    own = release_bands().get((key, asked.era)) if asked is not None and asked.era else None
+    if own is None or whole is None:
+        return whole
+    enough = own.runs >= RELEASE_RUNS and own.sites >= RELEASE_SITES
+    return own if enough else max(own, whole, key=_width)
+
+
+def _unseen(band: Band, key: Key, asked: Asked | None) -> Band:
+    """Return a band as much wider as what none of its runs has asks for, at most as another accelerator's."""
+    if asked is None:
+        return band
+    told = {} if (key, asked.era) in release_bands() else {"releases": "is of this release"}
+    told |= {"settings": f"has {' or '.join(asked.unseen)}"} if asked.unseen else {}
+    if not told:
+        return band
+    wider = min(UNSEEN_WIDER ** len(told), ELSEWHERE_WIDER)
+    basis = f"{band.basis}; {wider:g} times as wide since no run there {', or '.join(told.values())}"
+    return Band(band.share * wider, basis, f"other {' and '.join(told)}")
 
 
 CORES: Final = {"megatron-lm": "Megatron-core", "megatron-bridge": "Megatron-core"}

@@ -315,7 +315,7 @@ def short_trust(answer: Estimate) -> list[str]:
 
 
 def _lent(answer: Estimate) -> str:
-    """Return whose the band is, where no run of this runtime on this accelerator was ever measured."""
+    """Return whose the band is, where no run of just this runtime, release and accelerator was measured."""
     lender, _, there = answer.band_lender.partition(" on ")
     here = there == answer.job.hardware.pool.accelerator.name
     return f", lent by {lender if here else answer.band_lender}" if lender else ""

@@ -8,7 +8,7 @@ from typing import Any, Final
 from planner.calibrate.eras import Era, unmeasured
 from planner.calibrate.eras.record import BEFORE_HOPPER
 from planner.calibrate.releases import Release, era_of, releases
-from planner.inputs.bands import measured_bands
+from planner.inputs.bands import measured_bands, release_bands
 from planner.inputs.fitted import fitted
 from planner.inputs.load_hardware import accelerator_names
 from planner.registry import find
@@ -81,7 +81,7 @@ def _release(runtime: str, release: Release) -> Document:
         "brings": release.brings,
         "files": release.files or versions[0],
         "own_files": bool(release.files),
-        "eras": [_era(era) for era in eras_of(release)],
+        "eras": [_era(runtime, era) for era in eras_of(release)],
     }
 
 
@@ -96,8 +96,14 @@ def eras_of(release: Release) -> list[Era]:
     return list({era.name: era for era in found if era is not None}.values())
 
 
-def _era(era: Era) -> Document:
+def _era(runtime: str, era: Era) -> Document:
+    measured = [
+        {"accelerator": band.accelerator, "regime": band.regime, "runs": band.runs, "band": band.band}
+        for ((owner, _, _), name), band in sorted(release_bands().items())
+        if (owner, name) == (runtime, era.name)
+    ]
     return {
+        "measured": measured,
         "era": era.name,
         "about": era.about,
         "traits": dict(era.traits),
@@ -118,6 +124,7 @@ def release_rows(document: Document, whole: bool) -> list[dict[str, Any]]:
             "containers": ", ".join(one["containers"]),
             "brings": one["brings"],
             "files": one["files"] if one["own_files"] else f"those of {one['files']}",
+            "runs": sum(band["runs"] for era in one["eras"] for band in era["measured"]),
         }
         | ({"eras": ", ".join(era["era"] for era in one["eras"])} if whole else {})
         for one in document["releases"]

@@ -252,6 +252,8 @@ class Runtime:
         The release whose traits it has; empty for the newest.
     encoders : tuple of str
         Model types whose encoder its files build, as the library does: whole on every tensor-parallel rank.
+    era : str
+        The era of runs whose traits it has; empty where it is priced as its own files run.
     diffusion_methods : tuple of str
         Methods of context parallelism with which it trains diffusion transformers; none where it trains none.
     diffusion_rules : RuleMaker
@@ -295,6 +297,7 @@ class Runtime:
     one_dtype: bool = False
     release: str = ""
     encoders: tuple[str, ...] = ()
+    era: str = ""
     diffusion_methods: tuple[str, ...] = ()
     diffusion_rules: RuleMaker = _no_diffusion
     diffusion_command: CommandMaker | None = None

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Final, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from planner.calibrate.batches import predictions_with
 from planner.calibrate.constants import Key, Values, shipped_values
@@ -19,8 +20,8 @@ from planner.calibrate.sites.solve import pinned
 from planner.formulas.attention import attention_forward_seconds, visible_keys
 from planner.formulas.gemm import gemm_seconds
 from planner.formulas.kernels import Kernels
+from planner.inputs.bands import RELEASE_RUNS, RELEASE_SITES, UNSEEN_WIDER, MeasuredBand, core_of, regime_of
 from planner.inputs.bands import Key as Cell
-from planner.inputs.bands import MeasuredBand, core_of, regime_of
 from planner.inputs.kernels import GENERIC, RELATIVES, curve_names, load_kernels
 from planner.inputs.load_hardware import load_accelerator
 
@@ -49,11 +50,20 @@ class SiteErrors:
         The same, calibrated with one other run of the source; empty for a single run.
     extrapolated : Column
         Share of each step outside the fitted range of kernel curves.
+    eras : tuple of str
+        The era of each run.
     """
 
     elsewhere: Column
     calibrated: Column
     extrapolated: Column
+    eras: tuple[str, ...] = ()
+
+    def of(self, era: str) -> SiteErrors:
+        """Return those of the runs of one era."""
+        own = _of(self, era)
+        calibrated = self.calibrated[own] if self.calibrated.size else self.calibrated
+        return SiteErrors(self.elsewhere[own], calibrated, self.extrapolated[own], (era,) * int(sum(own)))
 
 
 Sites = Mapping[str, SiteErrors]
@@ -156,6 +166,7 @@ def site_errors(
                 np.array([_log_error(run, one) for run, one in zip(here, prices, strict=True)]),
                 calibrated_errors(here, source, values),
                 np.array([one.extrapolated for one in prices if isinstance(one, Prediction)]),
+                tuple(run.era for run in here),
             )
         tell(f"without {source}: {len(members)} runs")
     return found
@@ -223,6 +234,55 @@ def bands_of(found: Mapping[Cell, Sites]) -> list[dict[str, object]]:
         for cell, sites in sorted(found.items())
     ]
     return [asdict(band) for band in bands if band.runs >= FEWEST_RUNS]
+
+
+def release_bands_of(found: Mapping[Cell, Sites]) -> list[dict[str, object]]:
+    """Return the entries of the file of bands by era, of however few runs."""
+    entries = []
+    for cell, sites in sorted(found.items()):
+        for era in sorted({era for errors in sites.values() for era in errors.eras}):
+            own = {site: errors.of(era) for site, errors in sites.items() if era in errors.eras}
+            entries.append(asdict(replace(band_of(cell, own), era=era)))
+    return entries
+
+
+def release_coverage(found: Mapping[Cell, Sites], by_release: bool) -> dict[tuple[Cell, str], float]:
+    """Return the share of each era's runs inside the band that the other sites alone would give it.
+
+    ``by_release`` takes its own runs there where they are enough, and what is wider where no run is its own
+    (`planner.inputs.bands`); else all runs of the cell are one.
+    """
+    held: dict[tuple[Cell, str], list[NDArray[np.bool_]]] = {}
+    for cell, sites in found.items():
+        for site, errors in sites.items():
+            others = [other for key, other in sites.items() if key != site]
+            if sum(other.elsewhere.size for other in others) < FEWEST_RUNS:
+                continue
+            whole = _covering(np.concatenate([other.elsewhere for other in others]))
+            for era in sorted(set(errors.eras)):
+                share = _release_band(whole, [other.of(era).elsewhere for other in others])
+                share = share if by_release else whole
+                inside = np.abs(np.expm1(errors.of(era).elsewhere)) <= share
+                held.setdefault((cell, era), []).append(inside)
+    return {key: float(np.mean(np.concatenate(parts))) for key, parts in held.items()}
+
+
+def _release_band(whole: float, sites: Sequence[Column]) -> float:
+    own = np.concatenate(sites)
+    if not own.size:
+        return whole * UNSEEN_WIDER
+    enough = own.size >= RELEASE_RUNS and sum(site.size > 0 for site in sites) >= RELEASE_SITES
+    return _covering(own) if enough else max(whole, _covering(own))
+
+
+def inside_of(found: Mapping[Cell, Sites]) -> dict[str, object]:
+    """Return the mean over eras of what `release_coverage` says, with one band for all and by release."""
+    shares = [list(release_coverage(found, by_release).values()) for by_release in (False, True)]
+    return {"eras": len(shares[0]), "one_band": _mean(shares[0]), "by_release": _mean(shares[1])}
+
+
+def _of(errors: SiteErrors, era: str) -> NDArray[np.bool_]:
+    return np.array([one == era for one in errors.eras], dtype=bool)
 
 
 def coverage_of(found: Mapping[Cell, Sites]) -> dict[str, object]:

@@ -22,7 +22,7 @@ from planner.calibrate.runs.defaults import PricedRun, prepared
 from planner.calibrate.runs.table import read_runs
 from planner.calibrate.stages import Stage, neutral_values, stages
 from planner.inputs.fitted import Constant, all_constants, fitted_file
-from tests.lab.bands import bands_of, coverage_of, lent_errors, site_errors
+from tests.lab.bands import bands_of, coverage_of, inside_of, lent_errors, release_bands_of, site_errors
 
 HEADER = """# Fitted to measured training runs by: python -m tests.lab.fit_all RUNS_DIR
 # standard_error is that of the logarithm; without is the error out of group with the constant left out.
@@ -156,6 +156,7 @@ def fit_bands(timed: Sequence[PricedRun]) -> None:
     errors = site_errors(timed, Refit(), lambda line: sys.stderr.write(f"{line}\n"))
     told = {"bands": bands_of(errors), "coverage": coverage_of(errors), "lent_curves": lent_errors()}
     write("bands", told)
+    write("release_bands", {"inside": inside_of(errors), "bands": release_bands_of(errors)})
 
 
 def write(name: str, content: Mapping[str, object]) -> None:

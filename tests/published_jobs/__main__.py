@@ -7,6 +7,7 @@ of plan that measured runs have are counted first.
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from typing import Final
 
 import numpy as np
@@ -17,7 +18,8 @@ from planner.calibrate.pricing import Prediction, cost_predictions
 from planner.calibrate.runs.catalogue import shipped_catalogue
 from planner.calibrate.runs.defaults import PricedRun, prepared
 from planner.calibrate.runs.table import Run, read_runs
-from planner.cost.kinds import Where, kinds_of, where
+from planner.cost.kinds import kinds_of
+from planner.cost.settings import Where, settings_run, where
 from planner.inputs.fitted import fitted_file
 from planner.search.optimise import SearchResult
 from tests.published_jobs.page import write_page
@@ -25,7 +27,7 @@ from tests.published_jobs.rows import EXTRACT, OWN, recipes
 from tests.published_jobs.trial import TRIALS, Trial, job_key, read_trials, searched, trial_of, write_trials
 
 HEAD: Final = """\
-# Kinds of plan that measured runs have, counted by: python -m tests.published_jobs --kinds
+# Kinds of plan and settings that measured runs have, counted by: python -m tests.published_jobs --kinds
 # runs: timed rows of tests/measured/runs and tests/published_jobs/runs, those marked left out.
 # error: what nine of ten of their prices are off by at most. [-]
 """
@@ -41,21 +43,29 @@ def count_kinds() -> None:
         runs += prepared(rows, shipped_catalogue(), [])
     timed = [run for run in WithConstants(shipped_values())(runs) if run.measured.seconds and not run.run.oom]
     errors: dict[tuple[Where, str], list[float]] = {}
+    set_so: Counter[tuple[Where, str]] = Counter()
     for run, price in zip(timed, cost_predictions(timed), strict=True):
         if isinstance(price, Prediction) and run.measured.seconds:
+            here = where(run.job, run.runtime)
+            set_so.update((here, one) for one in settings_run(run.plan, run.job, run.runtime))
             for kind in kinds_of(run.plan, run.job):
                 error = abs(price.step_s / run.measured.seconds - 1.0)
-                errors.setdefault((where(run.job, run.runtime), kind), []).append(error)
+                errors.setdefault((here, kind), []).append(error)
+    of = ("core", "chip", "experts")
     entries = [
         {
-            **dict(zip(("core", "chip", "experts"), here, strict=True)),
+            **dict(zip(of, here, strict=True)),
             "kind": kind,
             "runs": len(found),
             "error": round(float(np.quantile(found, 0.9)), 3),
         }
         for (here, kind), found in sorted(errors.items())
     ]
-    text = HEAD + yaml.safe_dump({"kinds": entries}, sort_keys=False)
+    settings = [
+        {**dict(zip(of, here, strict=True)), "setting": setting, "runs": runs}
+        for (here, setting), runs in sorted(set_so.items())
+    ]
+    text = HEAD + yaml.safe_dump({"kinds": entries, "settings": settings}, sort_keys=False)
     fitted_file("kinds").write_text(text, encoding="utf-8")
 
 

@@ -200,17 +200,20 @@ def test_the_command_takes_both_and_prints_only_the_document(
     assert folded[0] > 1.5 * plain[0]
 
 
-def test_a_row_has_the_error_band_of_its_runtime_and_accelerator(
+def test_a_row_has_the_error_band_of_its_release_and_accelerator(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from planner.inputs.bands import error_bands
+    from planner.inputs.bands import RELEASE_RUNS, error_bands, release_bands
 
     table = tmp_path / "runs.csv"
     unknown = row(3, 1, 8, 1, gpu="mi300x-192gb", framework="deepspeed")
     table.write_text("\n".join([HEAD, HERE, unknown]), encoding="utf-8")
     validate(table, output=Format.json)
-    bands = [entry["error_band"] for entry in json.loads(capsys.readouterr().out)["per_row"]]
-    assert bands == [error_bands()["megatron-lm", "a100-80gb-sxm"], None]
+    rows = json.loads(capsys.readouterr().out)["per_row"]
+    own = release_bands()[("megatron-lm", "a100-80gb-sxm", ""), rows[0]["era"]]
+    whole = error_bands()["megatron-lm", "a100-80gb-sxm"]
+    assert own.runs < RELEASE_RUNS
+    assert [row["error_band"] for row in rows] == [max(own.band, whole), None]
 
 
 def test_rows_priced_with_a_calibrated_cluster_have_its_band(tmp_path: Path) -> None:

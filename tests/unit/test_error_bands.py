@@ -28,6 +28,7 @@ KNOWN = MeasuredBand("megatron-lm", CHIP, "", 40, 0.06, 0.2, 3, 0.1, 38, 0.05, 0
 @pytest.fixture(autouse=True)
 def known(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(known_bands, "measured_bands", lambda: {("megatron-lm", CHIP, ""): KNOWN})
+    monkeypatch.setattr(known_bands, "release_bands", lambda: {(("megatron-lm", CHIP, ""), ""): KNOWN})
     monkeypatch.setattr(known_bands, "lent_error", lambda: 0.3)
 
 

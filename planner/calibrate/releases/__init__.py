@@ -192,7 +192,8 @@ def of_release(name: str, release: Release, accelerator: str, precision: str) ->
         for constant in fitted(scope, owner)
         if constant.name not in said
     }
-    return replace(plain, traits=traits.with_values(**found_constants), release=release.name)
+    traits = traits.with_values(**found_constants)
+    return replace(plain, traits=traits, release=release.name, era=era.name)
 
 
 def _is_old(accelerator: str) -> bool:

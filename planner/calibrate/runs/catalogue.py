@@ -101,7 +101,8 @@ class Catalogue:
         @lru_cache(maxsize=1024)
         def found(name: str, era: Era, precision: str, said: tuple[tuple[str, object], ...]) -> Runtime:
             runtime = self.runtimes[name]
-            return replace(runtime, traits=era_traits(runtime.traits, era, precision, dict(said)))
+            traits = era_traits(runtime.traits, era, precision, dict(said))
+            return replace(runtime, traits=traits, era=era.name)
 
         return found
 

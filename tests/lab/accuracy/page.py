@@ -11,7 +11,13 @@ from planner.calibrate.constants import Key
 from planner.calibrate.runs.defaults import without_row
 from planner.calibrate.scores import GROUP_KEYS
 from planner.calibrate.validate import Outcome
-from planner.inputs.bands import measured_bands
+from planner.inputs.bands import (
+    RELEASE_RUNS,
+    RELEASE_SITES,
+    UNSEEN_WIDER,
+    measured_bands,
+    release_bands,
+)
 from planner.inputs.fitted import Constant, all_constants, fitted_file
 from planner.inputs.yaml_file import read_yaml
 from planner.units import percent
@@ -185,7 +191,26 @@ def bands_table() -> str:
             f"mean, and nine of ten by less than {percent(lent['p90_error'])}: {lent['pairs']} pairs of "
             "accelerators that have curves of their own, one priced with those of the other."
         )
+    told.append(releases_told())
     return "\n".join((table(head, rows), *(f"\n{fill(line, WIDTH)}" for line in told)))
+
+
+def releases_told() -> str:
+    """Return in words which releases have bands of their own, what others get, and how well that holds."""
+    own = ", ".join(
+        f"{band.era} on {band.accelerator} ± {percent(band.band)}"
+        for band in release_bands().values()
+        if band.runs >= RELEASE_RUNS and band.sites >= RELEASE_SITES
+    )
+    held = read_yaml(fitted_file("release_bands"))["inside"]
+    inside, one = percent(held["by_release"]), percent(held["one_band"])
+    return (
+        f"An era with {RELEASE_RUNS} runs at {RELEASE_SITES} sites has a band of its own: {own}. One with "
+        "fewer has the wider one of its own and that of the table. Where no run is of the release that is "
+        f"asked for, the table's is {UNSEEN_WIDER:g} times as wide, and once more where none of the core and "
+        f"chip has one of its settings. So {inside} of the runs of an era are inside what the other sites "
+        f"alone give it, the mean of {held['eras']} eras; with one band for all {one}."
+    )
 
 
 COVERAGE: Final = {"elsewhere": "never calibrated", "calibrated": "calibrated with one run"}

@@ -98,7 +98,7 @@ LAYER_PARAMETERS = 9.0
 
 
 def messages(case: Case, plan: Plan, gathered: Num) -> Num:
-    """Pieces in which sharded weights travel: layers, prefetch buckets, or what each owner has. [-]
+    """Pieces in which weights are gathered and gradients reduced: layers, buckets, owners' parts. [-]
 
     References
     ----------
@@ -106,17 +106,21 @@ def messages(case: Case, plan: Plan, gathered: Num) -> Num:
        ``broadcast_params``: whole parameters have owners, and each owner broadcasts its own.
     .. [2] DeepSpeed, ``deepspeed/runtime/zero/partitioned_param_coordinator.py``, ``fetch_sub_module``: whole
        parameters are prefetched until they fill a bucket, so that a large one is a piece of its own.
-    .. [3] nanotron 0e0a27ea, ``src/nanotron/optim/zero.py``, ``_all_gather_params``: the parts of every
+    .. [3] ``deepspeed/runtime/zero/stage_1_and_2.py``: ``reduce_bucket_size`` gradients are reduced together,
+       and ``allgather_bucket_size`` stepped weights gathered.
+    .. [4] nanotron 0e0a27ea, ``src/nanotron/optim/zero.py``, ``_all_gather_params``: the parts of every
        parameter in one list, which NCCL gathers as a group of calls.
     """
-    layers = case.model.num_layers / plan.pp
+    layers, engine = case.model.num_layers / plan.pp, case.traits.engine
     if not case.sharding.shards_parameters:
+        if case.sharding.shards_optimizer and engine.flat_buckets:
+            return maximum(1.0, gathered / (GATHERED_BYTES * engine.bucket_elements))
         if not case.sharding.shards_optimizer or case.engine.states == "buffer":
             return 1.0
         every = LAYER_PARAMETERS * layers
         return minimum(plan.zero_shards, every) if case.engine.states == "owners" else every
-    if case.traits.engine.prefetch_elements:
-        buckets = gathered / (GATHERED_BYTES * case.traits.engine.prefetch_elements)
+    if engine.prefetch_elements:
+        buckets = gathered / (GATHERED_BYTES * engine.prefetch_elements)
         return maximum(1.0, minimum(buckets, LAYER_PRODUCTS * layers))
     return layers
 

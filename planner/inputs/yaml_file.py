@@ -51,6 +51,20 @@ for _tag, _pattern, _first in (
     _Loader.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", re.compile(rf"^(?:{_pattern})$"), list(_first))
 
 
+class _Writer(yaml.SafeDumper):
+    """The safe dumper, which also quotes a text that this reader would take for a number."""
+
+
+_Writer.add_implicit_resolver(
+    "tag:yaml.org,2002:float", re.compile(rf"^(?:{_NUMBER})$"), list("-+.0123456789")
+)
+
+
+def yaml_text(document: object) -> str:
+    """Return a document as YAML that `parse_yaml` reads as it was."""
+    return yaml.dump(document, Dumper=_Writer, sort_keys=False, width=100)
+
+
 def _decimal(loader: Any, node: Any) -> int:
     """Read an integer without YAML 1.1's octal and base-60 forms: ``010`` is ten."""
     text = loader.construct_scalar(node)

@@ -318,7 +318,8 @@ def _lent(answer: Estimate) -> str:
     """Return whose the band is, where no run of just this runtime, release and accelerator was measured."""
     lender, _, there = answer.band_lender.partition(" on ")
     here = there == answer.job.hardware.pool.accelerator.name
-    return f", lent by {lender if here else answer.band_lender}" if lender else ""
+    verb = "lent by" if there else "from"
+    return f", {verb} {lender if here else answer.band_lender}" if lender else ""
 
 
 def first_steps(answer: Estimate, peak: float | None = None) -> dict[str, str]:

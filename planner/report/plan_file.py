@@ -10,7 +10,6 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias
 
-import yaml
 from pydantic import Field, create_model
 
 from planner.calibrate.releases import named_runtime, plain_traits, release_of
@@ -24,7 +23,7 @@ from planner.inputs.load_hardware import load_hardware
 from planner.inputs.model import ModelSpec
 from planner.inputs.record import Bytes, Count, Flag, Positive, Price, Record
 from planner.inputs.workload import Workload, WorkloadFields
-from planner.inputs.yaml_file import parse_yaml, read_yaml
+from planner.inputs.yaml_file import parse_yaml, read_yaml, yaml_text
 from planner.plan import Plan
 from planner.registry import find
 from planner.report.as_json import plan_record
@@ -224,7 +223,7 @@ def plan_yaml(job: Job, runtime: Runtime, plan: Plan, names: Names, order: str |
         document["memory_limit"] = f"{names.memory_limit / GIB!r} GiB"
     if order is not None:
         document["order"] = order.splitlines()
-    return yaml.safe_dump(document, sort_keys=False, width=100)
+    return yaml_text(document)
 
 
 def placed(text: str) -> str:

@@ -103,9 +103,10 @@ def job_for(trait: str, name: str, value: object = None) -> Job:
 
 def with_partners(name: str, trait: str, value: object) -> dict[str, Any]:
     """Return a trait's value with those that the same switch brings."""
-    kernel = SETTINGS["loss_kernel"].values["te"]
-    both = name == "megatron-bridge" and kernel.get(trait) == value
-    return {trait: value} | (dict(kernel) if both else {})
+    switches = {"megatron-bridge": ("loss_kernel", "te"), "deepspeed": ("overlap_comm", "false")}
+    setting, word = switches.get(name, ("loss_kernel", "te"))
+    group = SETTINGS[setting].values[word]
+    return {trait: value} | (dict(group) if name in switches and group.get(trait) == value else {})
 
 
 def lines(text: str) -> set[str]:
@@ -194,7 +195,8 @@ def test_bridge_deepspeed_and_accelerate_have_fields() -> None:
     )
     assert {"attention_backend=AttnBackend.unfused,", "tp_comm_overlap=False,"} <= bridge
     assert {"overlap_grad_reduce=False,", "overlap_param_gather=False,"} <= bridge
-    config = json.loads(written("deepspeed", dp_exposed=1.0, reduce_dtype="fp32")["ds_config.json"])
+    alone = {"dp_exposed": 1.0, "flat_buckets": 1.0, "reduce_dtype": "fp32"}
+    config = json.loads(written("deepspeed", **alone)["ds_config.json"])
     assert config["zero_optimization"]["overlap_comm"] is False
     assert config["communication_data_type"] == "fp32"
     sizes = json.loads(written("deepspeed", live_elements=2e8, bucket_elements=1e8)["ds_config.json"])

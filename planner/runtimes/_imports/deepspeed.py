@@ -81,8 +81,8 @@ def _zero(sheet: Sheet) -> None:
         sheet.say("zero_shards", shards, "zero_optimization.mics_shard_size")
     _offload(sheet)
     if sheet.take("zero_optimization.overlap_comm") is False:
-        sheet.changes.append("dp_exposed=1")
-        sheet.notes.append("overlap_comm is false: priced without overlap of data parallelism (dp_exposed=1)")
+        sheet.changes.append("overlap_comm=false")
+        sheet.notes.append("overlap_comm is false: priced without overlap of data parallelism")
 
 
 def _offload(sheet: Sheet) -> None:

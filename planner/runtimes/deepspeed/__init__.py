@@ -6,7 +6,7 @@ from planner.runtimes._eager import HOST
 from planner.runtimes._family import Runtime
 from planner.runtimes._traits import Traits
 from planner.runtimes.deepspeed import rules
-from planner.runtimes.deepspeed.choices import setting_rules
+from planner.runtimes.deepspeed.choices import IDLE, setting_rules
 from planner.runtimes.deepspeed.files import SETTINGS, deepspeed_command
 
 __all__ = ["ENTRY"]
@@ -56,10 +56,13 @@ ENTRY = Runtime(
     setting_rules=setting_rules,
     command=deepspeed_command,
     settings=SETTINGS,
+    idle=IDLE,
     searched=(
+        "bucket_size",
         "host_checkpoints",
         "loss_tiles",
         "mlp_tiles",
+        "overlap_comm",
         "quantised_gathers",
         "quantised_reductions",
         "secondary_shards",

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import numpy as np
 
 from planner.plan import Plan
 from planner.rules import Rule
 from planner.runtimes._family import Job, Runtime
+from planner.runtimes._idle import Idle, TrainingTask
 from planner.runtimes.deepspeed.checkpoints import checkpoint_rules
 from planner.runtimes.deepspeed.tiles import tile_rules
 from planner.runtimes.deepspeed.zeropp import zeropp_rules
+
+
+def _without_zero(plan: Plan, job: TrainingTask) -> bool:
+    return plan.zero == 0
+
+
+IDLE: Final = (Idle("bucket_elements", 5e8, _without_zero, "without ZeRO nothing is reduced in its buckets"),)
+"""What a plan does not run as it is set."""
 
 
 def setting_rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
@@ -46,6 +57,16 @@ def setting_rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
                 f"dp_exposed 1 with zero {plan.zero}",
                 "zero 1 or more, whose overlap_comm says it",
                 "zero 1",
+            ),
+        ),
+        Rule(
+            "overlap-has-two-buckets",
+            (runtime.traits.data.exposed < 1.0) == (runtime.traits.engine.flat_buckets > 1.0),
+            lambda: (
+                f"dp_exposed {runtime.traits.data.exposed:g} with flat_buckets "
+                f"{runtime.traits.engine.flat_buckets:g}",
+                "two buckets where communication overlaps, else one",
+                "--set overlap_comm=false",
             ),
         ),
         Rule(

@@ -72,6 +72,7 @@ SETTINGS: Final[Settings] = {
     "attention": ("flash-3", "unfused"),
     "compiled": (True,),
     "dp_exposed": (1.0,),
+    "flat_buckets": (1.0,),
     "gradient_dtype": ("fp32",),
     "host_checkpoints": (True,),
     **dict.fromkeys(ASKED, (True,)),

@@ -54,4 +54,5 @@ ENTRY = Runtime(
     diffusion_rules=rules.diffusion_rules,
     command=fsdp_command,
     settings=SETTINGS,
+    searched=("reduction",),
 )

@@ -1,0 +1,16 @@
+"""The dtype in which gradients that stay in fp32 travel."""
+
+from __future__ import annotations
+
+from planner.techniques.settings._family import Setting, always
+
+ENTRY = Setting(
+    name="reduction",
+    aliases=("mp_reduce",),
+    about="dtype in which gradients are reduced, whatever they are kept in (reduce_dtype of PyTorch's "
+    "MixedPrecisionPolicy)",
+    cite="PyTorch 2.13, torch/distributed/fsdp/_fully_shard/_fsdp_api.py, MixedPrecisionPolicy",
+    values={"fp32": {"reduce_dtype": "fp32"}, "bf16": {"reduce_dtype": "bf16"}},
+    matters=always,
+    numerics=True,
+)

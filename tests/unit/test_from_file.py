@@ -160,6 +160,13 @@ def test_what_is_not_overlapped_is_priced_so(tmp_path: Path) -> None:
     assert any("--overlap-grad-reduce" in note for note in found.notes)
 
 
+def test_experts_overlapped_without_delayed_gradients_are_priced_as_with_them(tmp_path: Path) -> None:
+    script = SCRIPT.replace("--bf16", "--bf16 --overlap-moe-expert-parallel-comm")
+    found = read(tmp_path, "pretrain.sh", script)
+    assert "overlaps_experts=true" in found.changes
+    assert any("without --delay-wgrad-compute" in note for note in found.notes)
+
+
 def test_conditions_are_told_where_they_matter(tmp_path: Path) -> None:
     assert any("TRAINING_ARGS" in note for note in read(tmp_path, "a.sh", SCRIPT).notes)
     plain = SCRIPT.replace("if [[ $TP -gt 1 ]]; then\n", "").replace("\nfi\n", "\n")
@@ -404,7 +411,7 @@ def test_an_accelerate_yaml_leads_to_its_deepspeed_json(tmp_path: Path) -> None:
         "gpus": "16", "precision": "bf16", "micro_batch": "2", "accumulation": "4", "zero": "3",
         "offload": "optimizer",
     }  # fmt: skip
-    assert found.changes == ("dp_exposed=1",)
+    assert found.changes == ("overlap_comm=false",)
     assert found.unknown == ("our_own", "our_key")
     assert any("zero3.json" in note for note in found.notes)
 

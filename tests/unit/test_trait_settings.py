@@ -69,8 +69,8 @@ MEGATRON_FLAGS: dict[str, tuple[str, ...]] = {
     "low_bit_head=mxfp8": ("--fp8-output-proj",),
     "low_bit_weights=alone": ("--fp8-param-gather",),
     "operator_fuser=True": ("--use-transformer-engine-op-fuser",),
-    "overlaps_experts=True": ("--overlap-moe-expert-parallel-comm",),
     "stages_inside=True": ("--use-tp-pp-dp-mapping",),
+    "overlaps_experts=True": ("--overlap-moe-expert-parallel-comm", "--delay-wgrad-compute"),
     "static_experts=True": ("--moe-expert-capacity-factor 1.0", "--moe-pad-expert-input-to-capacity"),
     "tp_exposed=0.25": ("--tp-comm-overlap",),
 }

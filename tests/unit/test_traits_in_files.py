@@ -16,6 +16,7 @@ from planner.runtimes._settings import CHOICES
 from planner.runtimes._trait_values import words_of
 from planner.runtimes._traits import TRAITS
 from planner.techniques.engines import ENGINES
+from tests.helpers import ROOT
 from tests.unit.test_trait_settings import LOW, PLANS, ROUTED, job_for, lines, written
 from tests.validate.megatron import cases
 
@@ -67,6 +68,13 @@ REFUSED: dict[str, tuple[Job, dict[str, Any], dict[str, Any], str]] = {
     # transformer_config.py on overlap_moe_expert_parallel_comm, and on padding beside DeepEP.
     "chunks": (ROUTED, {"ep": 2.0, "pp": 2.0}, {"overlaps_experts": True}, "interleaved-1f1b"),
     "recompute": (ROUTED, {"ep": 2.0, "recompute": "full"}, {"overlaps_experts": True}, "selective"),
+    # arguments.py, validate_args on delay_wgrad_compute.
+    "graphs": (
+        ROUTED,
+        {"ep": 2.0},
+        {"overlaps_experts": True, "graphed": "router", "fused_weight_gradient": False},
+        "--set cuda_graphs=none",
+    ),
     "deepep": (
         ROUTED,
         {"ep": 2.0},
@@ -124,3 +132,12 @@ def alone() -> set[str]:
             "train.sh"
         ]
     )
+
+
+def test_weight_gradients_are_delayed_where_messages_of_experts_are_overlapped() -> None:
+    """As all 41 recipes of Megatron-Bridge that overlap them do, whose runs stand behind the price."""
+    recipes = (ROOT / "planner/runtimes/_imports/bridge_recipes.txt").read_text()
+    both = "overlap_moe_expert_parallel_comm=true delay_wgrad_compute=true"
+    assert recipes.count(both) == recipes.count("delay_wgrad_compute=true") == 41
+    said = lines(written("megatron-bridge", job=ROUTED, overlaps_experts=True)["train.py"])
+    assert {"overlap_moe_expert_parallel_comm=True,", "delay_wgrad_compute=True,"} <= said

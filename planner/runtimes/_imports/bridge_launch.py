@@ -208,6 +208,7 @@ def _several(words: Words, said: dict[str, Any]) -> None:
     if _on(words.first("--moe_a2a_overlap")):
         said |= {
             "comm_overlap.overlap_moe_expert_parallel_comm": True,
+            "comm_overlap.delay_wgrad_compute": True,
             "model.moe_shared_expert_overlap": False,
         }
 

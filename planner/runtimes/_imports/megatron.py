@@ -42,6 +42,10 @@ BY_LENGTH: Final = (
     "--max-tokens-per-rank what --max-seqlen-per-dp-cp-rank says"
 )
 
+UNDELAYED: Final = (
+    "--overlap-moe-expert-parallel-comm without --delay-wgrad-compute: priced as with it, as all runs have it"
+)
+
 ATTENTION: Final = {"unfused": "unfused", "local": "unfused", "flash": "flash-2"}
 FLASH: Final = (
     "--attention-backend flash: priced as FlashAttention-2, the release that NVIDIA's containers hold; with "
@@ -275,6 +279,8 @@ def _kernels(sheet: Sheet, sharded: bool) -> None:
         sheet.seen.add("--moe-expert-capacity-factor")
     sheet.changes += [f"{name}=true" for name, wanted in on.items() if wanted]
     sheet.notes += [BY_LENGTH] if on["dynamic_context"] else []
+    delayed = sheet.has("--delay-wgrad-compute")
+    sheet.notes += [UNDELAYED] if on["overlaps_experts"] and not delayed else []
     if sheet.has("--fp8-output-proj"):
         sheet.changes.append("low_bit_head=mxfp8")
     if sheet.has("--tp-comm-overlap") and sheet.has("--sequence-parallel"):

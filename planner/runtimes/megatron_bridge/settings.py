@@ -66,7 +66,8 @@ def set_fields(job: Job, changes: Changes) -> Mapping[str, Section]:
         model["moe_expert_capacity_factor"] = 1.0
     apart: Section = {"overlap_grad_reduce": False, "overlap_param_gather": False}
     waits: Section = {"tp_comm_overlap": False} if "tp_exposed" in changes else {}
-    waits |= {"overlap_moe_expert_parallel_comm": True} if "overlaps_experts" in changes else {}
+    if "overlaps_experts" in changes:
+        waits |= {"overlap_moe_expert_parallel_comm": True, "delay_wgrad_compute": True}
     sections: dict[str, Section] = {"model": model, "comm_overlap": waits}
     if "dp_exposed" in changes:
         sections |= {"ddp": apart, "comm_overlap": waits | apart}

@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 
 from planner.errors import UnsupportedPlan
-from planner.inputs.model import LatentAttention
+from planner.inputs.model import Attention, LatentAttention
 from planner.plan import Plan
 from planner.rules import Mask, Rule
 from planner.runtimes._family import Job, Runtime
@@ -48,11 +48,15 @@ SWITCHES: Final = {
     "low_bit_head": Switch(("--fp8-output-proj",), "0.18"),
     "operator_fuser": Switch(("--use-transformer-engine-op-fuser",), "0.18"),
     "stages_inside": Switch(("--use-tp-pp-dp-mapping",)),
-    "overlaps_experts": Switch(("--overlap-moe-expert-parallel-comm",)),
+    "overlaps_experts": Switch(("--overlap-moe-expert-parallel-comm", "--delay-wgrad-compute")),
     "static_experts": Switch(("--moe-expert-capacity-factor", "1.0", "--moe-pad-expert-input-to-capacity")),
     "tp_exposed": Switch(("--tp-comm-overlap",)),
 }
-"""Trait to what starts it; releases are all 0.NN."""
+"""Trait to what starts it; releases are all 0.NN.
+
+Weight gradients are delayed where messages of experts are overlapped: so do all recipes that overlap
+(`bridge_recipes.txt`), whose runs stand behind the price.
+"""
 
 GRAPH_MODULES: Final = {"router": ("moe_router", "moe_preprocess"), "attention": ("attn",)}
 """Parts of a layer that a graph holds, by Megatron-core's names; with experts the router's come last."""
@@ -216,6 +220,15 @@ def _expert_rules(plan: Plan, job: Job, traits: Traits) -> list[Rule]:
                 ),
             ),
             Rule(
+                "expert-overlap-delays-gradients",
+                single | _delays(job, traits),
+                lambda: (
+                    f"expert overlap with graphs of {traits.kernels.graphed}",
+                    "attention without biases in them, and fused_weight_gradient: gradients are delayed",
+                    "--set cuda_graphs=none",
+                ),
+            ),
+            Rule(
                 "expert-overlap-predicts-once",
                 single | (layers is None or layers.layers <= 1),
                 lambda: (
@@ -226,6 +239,13 @@ def _expert_rules(plan: Plan, job: Job, traits: Traits) -> list[Rule]:
             ),
         ]
     return rules
+
+
+def _delays(job: Job, traits: Traits) -> bool:
+    """Whether graphs of layers let weight gradients be delayed (training/arguments.py, `validate_args`)."""
+    biased = any(isinstance(one, Attention) and one.qkv_bias for one in job.model.attentions)
+    graphed, fused = traits.kernels.graphed, traits.kernels.fused_weight_gradient
+    return graphed not in ("attention", "router") or (fused and not (biased and graphed == "attention"))
 
 
 def _dispatcher_rule(job: Job, traits: Traits) -> Rule:

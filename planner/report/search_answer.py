@@ -17,6 +17,7 @@ from planner.report.page import Page, Table, counted, listed, significant, split
 from planner.report.plan_columns import MFU, PEAK, RANK, STEP_BANDED, dollars, named_layout, ranked
 from planner.report.search_page import (
     best_measured,
+    held_back,
     idle_lines,
     nothing_fits,
     other_runtimes,
@@ -209,7 +210,7 @@ def _proof(result: SearchResult) -> str:
 
 def _doubts(result: SearchResult) -> str:
     """Return what no measured run stands behind, and the best plan that runs do."""
-    return " ".join([*unproven(result.plans[0]), *best_measured(result)])
+    return " ".join([*unproven(result.plans[0]), *best_measured(result), *held_back(result)])
 
 
 def short_prices(result: SearchResult) -> list[str]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from planner.calibrate.releases import label_of
+from planner.cost.kinds import unmeasured_kinds
 from planner.cost.money import quote_of
 from planner.report.estimate_page import adapter_lines, job_line, trust
 from planner.report.layout import layout
@@ -27,6 +28,7 @@ from planner.report.view import Column, View, figure
 from planner.runtimes._offered import runtimes_with
 from planner.search.optimise import SearchResult, proof_clause
 from planner.search.request import SearchRequest
+from planner.search.ties import EARNED, TIE
 from planner.units import percent
 
 
@@ -43,7 +45,7 @@ def search_page(result: SearchResult, request: SearchRequest, defaults: Mapping[
     if result.baselines:
         page += ["Baselines:", _baselines(result)]
     page += [space_line(result, request), *optimality(result), *assignment(result)]
-    page += [*trust(lead), *best_measured(result)] if lead else []
+    page += [*trust(lead), *best_measured(result), *held_back(result)] if lead else []
     if defaults:
         page.append(f"Defaults used: {listed(defaults)}.")
     return page
@@ -82,6 +84,20 @@ def best_measured(result: SearchResult) -> list[str]:
         return []
     seconds, times = significant(other.step, 3), other.step / result.plans[0].step
     return [f"Best that runs stand behind: {layout(other.plan)}, {seconds} s ({times:.2f} times)."]
+
+
+def held_back(result: SearchResult) -> list[str]:
+    """Return which plan is faster by price than the first, by less than its band, and without runs."""
+    lead = result.plans[0]
+    for rank, other in enumerate(result.plans[1:], 2):
+        kinds = unmeasured_kinds(other.plan, other.job, other.runtime)
+        gain = lead.step / other.step - 1.0
+        if gain > TIE and not EARNED.isdisjoint(kinds) and other.error_band is not None:
+            return [
+                f"Plan {rank} is {percent(gain)} faster by price, which is within its band of "
+                f"{percent(other.error_band)}, and no measured run there has {' or '.join(kinds)}."
+            ]
+    return []
 
 
 def several(request: SearchRequest) -> bool:

@@ -34,7 +34,7 @@ from planner.search.request import (
 )
 from planner.search.scan import Scan
 from planner.search.settings import scanned_runtimes, with_best_settings
-from planner.search.ties import best_of_measured_kinds, with_careful_lead
+from planner.search.ties import best_of_measured_kinds, with_careful_lead, with_earned_lead
 from planner.shown import Shown
 from planner.units import percent
 
@@ -166,6 +166,14 @@ def search_counts(
     best = next(iter(shown.plans), None)
     then = (guard.seconds,) if request.objective == "memory" else ()
     shown = with_careful_lead(shown, partial(_value, request, guard), *then)
+    measured = best_of_measured_kinds(
+        list(shown.plans),
+        [plan for plan in plans if why_left_out(plan, request) is None],
+        guard,
+        partial(objective_key, request.objective),
+    )
+    if request.objective != "memory":
+        shown = with_earned_lead(shown, measured, partial(_value, request, guard))
     ranked = list(shown.plans)
     known = tuple(baselines(request, *_lead_job(ranked, asked))) if beside else ()
     removed = sum((report.removed for report in reports), Counter[str]())
@@ -185,12 +193,7 @@ def search_counts(
         optimality=_optimality(ranked, best, refined, request, scans, guard, within),
         played=tuple(guard.far(plan) for plan in [*ranked, *(plan for _, plan in known)]),
         left_out=tuple(why_left_out(plan, request) for _, plan in known),
-        measured=best_of_measured_kinds(
-            ranked,
-            [plan for plan in plans if why_left_out(plan, request) is None],
-            guard,
-            partial(objective_key, request.objective),
-        ),
+        measured=None if ranked and measured is ranked[0] else measured,
     )
 
 

@@ -8,7 +8,7 @@ from typing import Final, TypeVar
 from planner.cost.estimate import Estimate
 from planner.cost.kinds import unmeasured_kinds
 from planner.search.guard import Guard, Key, Ranking
-from planner.search.meshes import choice_of
+from planner.search.meshes import choice_of, mesh_of
 
 TIE: Final = 0.01
 """Share of the objective within which plans are equally good. [-]"""
@@ -18,6 +18,15 @@ RISKY: Final = 0.01
 
 DEGREES: Final = ("tp", "pp", "vpp", "cp", "ep", "etp")
 """Axes of a plan that each take something to debug."""
+
+EARNED: Final = frozenset(
+    {
+        "tensor parallelism beyond the fast links",
+        "sequences split below 4,096 tokens",
+        "experts spread beyond the fast links",
+    }
+)
+"""Kinds that good engineers avoid: a plan of one without a run leads where it gains more than its band."""
 
 T = TypeVar("T")
 
@@ -69,6 +78,34 @@ def most_careful(known: Sequence[tuple[T, Estimate]], *values: Value) -> tuple[T
         least = min(value(answer) for _, answer in known) * (1.0 + TIE)
         known = [(own, answer) for own, answer in known if value(answer) <= least]
     return min(known, key=lambda one: (caution(one[1]), *(value(one[1]) for value in values)))
+
+
+def with_earned_lead(ranking: Ranking, measured: Estimate | None, value: Value) -> Ranking:
+    """Return a ranking that ``measured`` leads, unless the first plan gains more than its band over it.
+
+    Parameters
+    ----------
+    ranking : Ranking
+        Plans, best first, with the variants of their meshes.
+    measured : Estimate, optional
+        The best plan of kinds that runs are of; None where the first plan is such.
+    value : callable
+        What was minimised.
+    """
+    lead = ranking.plans[0] if ranking.plans else None
+    if lead is None or measured is None or EARNED.isdisjoint(_unmeasured(lead)):
+        return ranking
+    earned = lead.error_band is not None and value(lead) * (1.0 + lead.error_band) < value(measured)
+    if earned or choice_of(measured) != choice_of(lead):
+        return ranking
+    plans, variants = list(ranking.plans), list(ranking.variants)
+    meshes, own = [mesh_of(plan) for plan in plans], tuple[Estimate, ...]()
+    if mesh_of(measured) in meshes:
+        row = meshes.index(mesh_of(measured))
+        own = (plans.pop(row), *variants.pop(row))
+    elif len(plans) > 1:
+        del plans[-1], variants[-1]
+    return Ranking((measured, *plans), (tuple(one for one in own if one is not measured), *variants))
 
 
 def best_of_measured_kinds(

@@ -13,6 +13,7 @@ from planner.cost.communication import (
     BlockExchanges,
     Exchange,
     beside_message_seconds,
+    handled_bytes,
     routed_seconds,
 )
 from planner.cost.expert_host import expert_floor_seconds
@@ -152,7 +153,9 @@ def test_scales_by_rows_cast_thrice_and_nothing_in_16_bit() -> None:
 
 
 def test_one_rank_of_anything_sends_nothing() -> None:
-    for exchange in vars(exchanges(MODELS["experts"])).values():
+    for exchange in vars(
+        priced_layer(pricer(MODELS["experts"], UNHANDLED | {"all_to_all_traffic": 0.0}), "a").exchanges
+    ).values():
         assert (exchange.forward, exchange.backward, exchange.forward_sent, exchange.backward_sent) == (
             0,
             0,
@@ -300,6 +303,23 @@ def test_a_chain_of_permutations_moves_its_bytes_through_device_memory() -> None
     moved = 12.0 * seconds[0].forward_sent
     more = seconds[1].forward - seconds[0].forward
     assert more == pytest.approx(moved / chain.case.kernels.memory_bandwidth)
+
+
+@pytest.mark.parametrize("dispatcher", ["fused", "all-to-all"])
+def test_tokens_of_experts_that_are_whole_on_each_rank_are_sorted_too(dispatcher: str) -> None:
+    """The chain permutes, sorts, sorts back and unpermutes all that is routed; only messages are left out.
+
+    Bytes moved for each that leaves are known of eight ranks, where seven of eight leave.
+    """
+    traits = {"ep_traffic": 2.0, "all_to_all_traffic": 12.0, "dispatcher": dispatcher}
+    alone, pair, eight = (pricer(ROUTED, traits, ep=ep) for ep in (1, 2, 8))
+    exchange = priced_layer(alone, "a").exchanges.ep
+    routed = 2 * 2.0 * float(alone.local_tokens) * HIDDEN
+    assert exchange.forward_sent == 0
+    assert exchange.forward == pytest.approx(2 * 14.0 * routed * 7 / 8 / alone.case.kernels.memory_bandwidth)
+    moved = [handled_bytes(one, routed, part * routed) for one, part in ((pair, 1 / 2), (eight, 7 / 8))]
+    assert moved[0] == moved[1]
+    assert handled_bytes(eight, routed, 63 / 64 * routed) == pytest.approx(moved[1] * 9 / 8)
 
 
 def test_what_overlaps_is_exposed_by_its_own_share() -> None:

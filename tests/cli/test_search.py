@@ -268,9 +268,9 @@ def test_a_method_that_the_runtime_lacks_names_the_runtimes_that_have_it() -> No
 
 def test_an_axis_that_is_given_finds_nothing_faster_than_the_whole_search() -> None:
     """Where memory is short, what a plan recomputes decides, and every layout has to be asked for it."""
-    ask = ("search", "llama3-8b", "--hardware", "dgx-h100", "--gpus", "64", "--seq-len", "1Mi", "--top", "1")
+    ask = ("search", "llama3-8b", "--hardware", "dgx-h100", "--gpus", "64", "--seq-len", "1Mi")
     work = (*ask, "--global-batch", "4", "--format", "json")
-    whole = planner(*work).json["plans"][0]["step_time_s"]
+    whole = min(plan["step_time_s"] for plan in planner(*work).json["plans"])
     for cp in ("16", "32", "64"):
         assert planner(*work, "--cp", cp).json["plans"][0]["step_time_s"] >= whole * (1 - 1e-9)
 

@@ -89,9 +89,25 @@ def test_notes_say_among_how_many_states_are_spread(notes: str, shards: float, c
     assert ready(DENSE.with_values({"notes": notes}), catalogue).plan.zero_shards == shards
 
 
+@pytest.mark.parametrize(
+    ("framework", "taken", "named"),
+    [
+        ("megatron-bridge", "0.6", ""),
+        ("megatron-bridge, NeMo container 26.04", None, "0.4"),
+        ("torchtitan, 2025", "0.2.1", ""),
+    ],
+)
+def test_a_text_without_a_release_says_which_one_is_taken(
+    framework: str, taken: str | None, named: str, catalogue: Catalogue
+) -> None:
+    found = ready(DENSE.with_values({"framework": framework, "gpu": "gb300", "zero": "1"}), catalogue)
+    assert (found.defaults.get("release"), found.release) == (taken, named)
+
+
 def test_every_value_taken_for_a_blank_is_listed(catalogue: Catalogue) -> None:
     found = ready(DENSE, catalogue)
     assert found.defaults == {
+        "release": "0.19",
         "gpus_per_node": 8,
         "ffn_hidden": 16384,
         "gated_mlp": 0,

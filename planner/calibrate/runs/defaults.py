@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from planner.calibrate.eras import Era, find_era
 from planner.calibrate.eras.statements import stated_traits, with_graphs
-from planner.calibrate.releases import Release, find_release, named_release
+from planner.calibrate.releases import Release, era_of, find_release, named_release, releases
 from planner.calibrate.runs.catalogue import Catalogue
 from planner.calibrate.runs.checks import (
     MAX_LAYERS,
@@ -202,6 +202,8 @@ def _prepared(run: Run, catalogue: Catalogue) -> PricedRun:
         defaults["params_b"] = round(model.params / 1e9, 2)
     told = release or named_release(era.runtime, run.framework)
     name = told.name if told is not None else ""
+    if told is None and (like := release_like(era, run.gpu)):
+        defaults["release"] = like
     return PricedRun(run, job, plan, runtime, era.name, task, measured, defaults, frozenset(said), name)
 
 
@@ -239,6 +241,14 @@ def era_of_run(run: Run) -> tuple[Era, Release | None]:
         return _as_files_run(era, release.name), release
     named = find_era(with_graphs(release.framework, words), run.gpu, run.flash_attn, run.zero)
     return named or era, release
+
+
+@lru_cache(maxsize=256)
+def release_like(era: Era, gpu: str) -> str:
+    """Return the newest release that is priced as an era on an accelerator; empty where none is."""
+    known = releases().get(era.runtime)
+    eras = ((one.name, era_of(one, gpu)) for one in (known.releases if known is not None else ()))
+    return next((name for name, own in eras if own is not None and own.name == era.name), "")
 
 
 @lru_cache(maxsize=256)

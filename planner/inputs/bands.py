@@ -259,14 +259,20 @@ band for all of a runtime on an accelerator fewer (``inside`` of ``fitted/releas
 """
 
 
+CALIBRATED: Final = ("calibrated_runs", "calibrated_mean_error", "calibrated_band")
+"""What is known after a run of a site's own, of which few runs tell nothing."""
+
+
 def _known(key: Key, asked: Asked | None) -> MeasuredBand | None:
     """Return the band of the runs there are: of the release asked for where it has enough."""
     whole = measured_bands().get(key)
     own = release_bands().get((key, asked.era)) if asked is not None and asked.era else None
     if own is None or whole is None:
         return whole
-    enough = own.runs >= RELEASE_RUNS and own.sites >= RELEASE_SITES
-    return own if enough else max(own, whole, key=_width)
+    if own.runs >= RELEASE_RUNS and own.sites >= RELEASE_SITES:
+        return own
+    calibrated = {name: getattr(whole, name) for name in CALIBRATED}
+    return max(replace(own, **calibrated), whole, key=_width)
 
 
 def _unseen(band: Band, key: Key, asked: Asked | None) -> Band:

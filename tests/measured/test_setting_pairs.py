@@ -16,7 +16,7 @@ from planner.calibrate.batches import predictions_with
 from planner.calibrate.constants import shipped_values
 from planner.calibrate.pricing import Prediction
 from planner.calibrate.runs.defaults import PricedRun
-from planner.cost.settings import settings_run
+from planner.cost.settings import measured_settings, settings_run, where
 from planner.techniques.settings import SETTINGS
 from tests.helpers import ROOT
 from tests.lab.fit_all import timed_runs
@@ -103,6 +103,18 @@ def test_runs_that_differ_in_one_setting_are_priced_in_their_order() -> None:
     assert sum(map(len, known.values())) > 30
     assert all(all(right) for name, right in known.items() if name != "reduction")
     assert np.mean(known["reduction"]) > 0.75
+
+
+def test_settings_of_measured_runs_are_all_counted() -> None:
+    """Else a band is widened for want of runs that there are: ``python -m tests.published_jobs --kinds``."""
+    runs = [run for run in timed_runs(RUNS) if not run.run.oom]
+    found = {
+        (where(run.job, run.runtime), one)
+        for run in runs
+        for one in settings_run(run.plan, run.job, run.runtime)
+    }
+    assert found <= set(measured_settings())
+    assert {one.partition(" ")[0] for _, one in measured_settings()} <= set(SETTINGS)
 
 
 def test_the_page_says_for_each_setting_which_runs_there_are(request: pytest.FixtureRequest) -> None:

@@ -12,8 +12,10 @@ from planner.cost.estimate import Estimate, estimate
 from planner.inputs import bands as known_bands
 from planner.inputs.bands import ELSEWHERE_WIDER, UNSEEN_WIDER, Asked, Band, MeasuredBand, error_band
 from planner.inputs.fitted import fitted_file
+from planner.inputs.hardware import Calibration
 from planner.inputs.load import load_model
 from planner.inputs.load_hardware import load_hardware
+from planner.inputs.record import Sourced
 from planner.inputs.workload import Workload
 from planner.inputs.yaml_file import read_yaml
 from planner.plan import Plan
@@ -23,9 +25,12 @@ from tests.lab.bands import SiteErrors, release_bands_of, release_coverage
 
 CHIP = "a100-80gb-sxm"
 KEY = ("megatron-lm", CHIP, "")
-ALL = MeasuredBand(*KEY, 100, 0.06, 0.2, 3)
+ALL = MeasuredBand(*KEY, 100, 0.06, 0.2, 3, 0.0, 99, 0.05, 0.15)
 OWN = {"many": replace(ALL, runs=20, band=0.05), "few": replace(ALL, runs=19, band=0.05)}
-OWN |= {"far": replace(ALL, runs=3, band=0.4), "one site": replace(OWN["many"], sites=1)}
+OWN |= {
+    "far": replace(ALL, runs=3, band=0.4, calibrated_band=None),
+    "one site": replace(OWN["many"], sites=1),
+}
 
 
 @pytest.fixture
@@ -48,6 +53,18 @@ def test_a_release_with_enough_runs_has_its_own_band_and_one_with_few_no_narrowe
     assert "20 runs of megatron-lm (many) on a100-80gb-sxm" in band(Asked("many")).basis
     assert not band(Asked("many")).lender
     assert band(None).share == 0.2
+
+
+@pytest.mark.usefixtures("_known")
+def test_a_calibrated_site_has_the_band_of_calibrated_ones_whatever_its_release() -> None:
+    pool = load_hardware("dgx-a100-80gb").pool
+    own = Calibration(runs=1, runtimes=("megatron-lm",))
+    share = Sourced(0.9, "0.9", "runs.csv", "fitted")
+    site = pool.model_copy(update={"compute_share": share, "calibration": own})
+    for era in ("far", "none"):
+        found = error_band("megatron-lm", site, 0.0, asked=Asked(era))
+        assert found is not None
+        assert found.share == 0.15
 
 
 @pytest.mark.usefixtures("_known")

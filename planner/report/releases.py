@@ -124,7 +124,7 @@ def release_rows(document: Document, whole: bool) -> list[dict[str, Any]]:
             "containers": ", ".join(one["containers"]),
             "brings": one["brings"],
             "files": one["files"] if one["own_files"] else f"those of {one['files']}",
-            "runs": sum(band["runs"] for era in one["eras"] for band in era["measured"]),
+            "runs of its eras": sum(band["runs"] for era in one["eras"] for band in era["measured"]),
         }
         | ({"eras": ", ".join(era["era"] for era in one["eras"])} if whole else {})
         for one in document["releases"]

@@ -58,6 +58,7 @@ UNCHECKED = "--no-check-for-nan-in-loss-and-grad"
         ("--kv-channels 0", "--kv-channels"),
         ("--make-vocab-size-divisible-by 0", "--make-vocab-size-divisible-by"),
         ("--hidden-dropout 2.0", "--hidden-dropout"),
+        ("--group-query-attention --num-query-groups 0", "--num-query-groups"),
         (f"{X} --moe-shared-expert-intermediate-size 0", "--moe-shared-expert-intermediate-size"),
         (f"{HOSTED} --optimizer-offload-fraction 2.0", "--optimizer-offload-fraction"),
         # optimizer_config.py
@@ -156,3 +157,12 @@ def test_values_that_later_ones_replace_are_checked_too(tmp_path: Path) -> None:
         "parallelism.fsdp_reshard_after_forward",
         "training.mixed_precision_reduce",
     }
+
+
+@pytest.mark.parametrize(("more", "wrong"), [("", True), ("--no-bias-gelu-fusion", False)])
+def test_squared_relu_has_no_fused_bias(tmp_path: Path, more: str, wrong: bool) -> None:
+    """transformer_config.py, ``bias_activation_fusion``; without biases there is nothing to fuse."""
+    text = MEGATRON.replace("--swiglu", "--squared-relu") + "--bf16 "
+    assert not faults(tmp_path / "plain.sh", f"{text}{more}\n")
+    found = faults(tmp_path / "biased.sh", f"{text.replace('--disable-bias-linear', more)}\n")
+    assert found == ({"--squared-relu"} if wrong else set())

@@ -86,6 +86,10 @@ def section_fields(said: Fields) -> Fields:
         fields[name] = said.get(f"{ROOT}mixed_precision.{name}", fields.get(name))
     if f"{ROOT}peft.dropout" in said:
         fields["peft_dropout"] = said[f"{ROOT}peft.dropout"]
+    sharded = [said.get(f"{ROOT}{section}.use_distributed_optimizer") for section in ("ddp", "optimizer")]
+    fields["use_distributed_optimizer"] = True in sharded or next(
+        (one for one in sharded if one is not None), None
+    )
     fields.setdefault("max_position_embeddings", fields.get("seq_length"))
     return fields
 

@@ -76,7 +76,7 @@ def read_command(training: Training, path: Path, vocab: int | None) -> Imported:
     fields, notes = _fields(recipe, words, where, benchmark)
     gpus = nodes * ranks if nodes and ranks else None
     notes += _weak_scaled(recipe, words, fields, gpus, where) if not benchmark else []
-    found, record = _read(recipe, fields, replace(training, nodes=nodes, ranks=ranks), where)
+    found, record = read_fields(recipe, fields, replace(training, nodes=nodes, ranks=ranks), where)
     unknown = tuple(
         key
         for key in fields
@@ -275,9 +275,10 @@ def _degree(value: object) -> int:
     return value if type(value) is int and value > 0 else 1
 
 
-def _read(
+def read_fields(
     recipe: BridgeRecipe, fields: Mapping[str, Any], training: Training, where: str
 ) -> tuple[Imported, dict[str, Any] | None]:
+    """Return what the fields of a recipe say, and the model's shape where it may be no model of the zoo."""
     said = {f"{ROOT}{key}": value for key, value in fields.items()}
     sections = section_fields(said)
     sections.pop("max_position_embeddings", None)

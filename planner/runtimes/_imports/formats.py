@@ -16,6 +16,7 @@ from planner.runtimes._imports import (
     megatron_files,
     nanotron,
     nemo,
+    nemo_python,
     torchtitan,
     torchtitan_flags,
     trainer_files,
@@ -33,6 +34,7 @@ FORMATS: Final[tuple[FileFormat, ...]] = (
     nanotron.ENTRY,
     nemo.ENTRY,
     bridge.ENTRY,
+    nemo_python.ENTRY,
     torchtitan_flags.ENTRY,
     accelerate_script.ENTRY,
 )

@@ -190,9 +190,10 @@ def _numbers(sheet: Sheet) -> list[Broken]:
         *("--moe-latent-size", "--num-distributed-optimizer-instances", "--num-dataset-builder-threads"),
         "--moe-router-topk",
     )
+    grouped = ("--num-query-groups",) if _has(sheet, "--group-query-attention") else ()
     shares = ("--hidden-dropout", "--attention-dropout", "--optimizer-offload-fraction", "--rotary-percent")
     table: list[Broken] = []
-    for key in positive:
+    for key in (*positive, *grouped):
         number = number_of(sheet, key)
         table.append((key, number is not None and number < 1, str(number), "1 or more"))
     for key in shares:

@@ -297,6 +297,9 @@ def _attention(sheet: Sheet) -> None:
         ("squared-relu", "quick-geglu"),
     ):
         excluded(sheet, f"--{key}", f"--{other}")
+    biased = not has(sheet, "--disable-bias-linear") and not has(sheet, "--no-bias-gelu-fusion")
+    if has(sheet, "--squared-relu") and biased:
+        sheet.fault("--squared-relu", "with a fused GELU", "--disable-bias-linear or --no-bias-gelu-fusion")
     if sheet.values.get("--attention-backend") == "local" and sheet.values.get("--spec") != "local":
         sheet.fault("--attention-backend", "local", "--spec local with it")
     window = str(sheet.values.get("--window-size") or "")

@@ -1,4 +1,4 @@
-"""Recipes of Megatron-Bridge by name: what ``bridge_recipes.txt`` holds of them, as fields of sections."""
+"""Recipes of Megatron-Bridge and NeMo 2.0 by name, as fields of sections: what the tables beside hold."""
 
 from __future__ import annotations
 
@@ -61,8 +61,8 @@ class BridgeRecipe:
 
 
 @cache
-def _lines() -> dict[str, str]:
-    text = Path(__file__).with_name("bridge_recipes.txt").read_text(encoding="utf-8")
+def _lines(table: str = "bridge_recipes.txt") -> dict[str, str]:
+    text = Path(__file__).with_name(table).read_text(encoding="utf-8")
     lines = [line.split(" ", 1) for line in text.splitlines() if line and not line.startswith("#")]
     return dict((name, rest) for name, rest in lines)
 
@@ -92,6 +92,27 @@ def known_recipe(name: str) -> BridgeRecipe | None:
     return BridgeRecipe(name, model, _fields(words), int(size[1]) if size else None)
 
 
+def nemo_recipe(name: str, kind: str) -> BridgeRecipe | None:
+    """Return a recipe of NeMo 2.0 (``pretrain``, ``sft`` or ``lora``), None where it is not in the table.
+
+    Examples
+    --------
+    >>> recipe = nemo_recipe("llama3_70b", "pretrain")
+    >>> recipe.model, recipe.fields["model.virtual_pipeline_model_parallel_size"], recipe.fields["nodes"]
+    ('llama3-70b', 5, 1)
+    """
+    lines = _lines("nemo_recipes.txt")
+    line = lines.get(f"{name}:{kind}", "")
+    line = lines[line[2:]] if line.startswith("= ") else line
+    model, *words = line.split() or [""]
+    return BridgeRecipe(f"{name} ({kind})", model, _fields(words)) if line else None
+
+
+def nemo_names() -> list[str]:
+    """Return the names of NeMo's recipes."""
+    return sorted({name.partition(":")[0] for name in _lines("nemo_recipes.txt")})
+
+
 def _fields(words: list[str]) -> dict[str, Any]:
     said: dict[str, Any] = dict.fromkeys(ON, True)
     for word in words:
@@ -105,8 +126,8 @@ def _fields(words: list[str]) -> dict[str, Any]:
 
 
 def _place(key: str) -> str:
-    if key in PLACES:
-        return PLACES[key]
+    if key in PLACES or key in ("nodes", "ranks"):
+        return PLACES.get(key, key)
     sections = {"comm_overlap": OVERLAP, "ddp": DDP, "optimizer": OPTIMIZER}
     found = next((name for name, starts in sections.items() if key.startswith(starts)), "model")
     return f"{found}.{key}"

@@ -1,0 +1,89 @@
+"""Files of Megatron-Bridge that Megatron-Bridge refuses: each names the field that is wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from planner.runtimes._imports.dispatch import read_runner_file
+
+FILE: Final = """from megatron.bridge.training.config import ConfigContainer
+config = ConfigContainer(
+    model=GPTModelProvider(num_layers=32, hidden_size=4096, ffn_hidden_size=14336, num_attention_heads=32,
+        num_query_groups=8, seq_length=4096, vocab_size=128256, normalization="RMSNorm",
+        gated_linear_unit=True,
+        position_embedding_type="rope", add_bias_linear=False, share_embeddings_and_output_weights=False,
+        tensor_model_parallel_size=2 MODEL),
+    train=TrainingConfig(train_iters=100, global_batch_size=64, micro_batch_size=1 TRAIN),
+    optimizer=OptimizerConfig(optimizer="adam", use_distributed_optimizer=True),
+    scheduler=SchedulerConfig(lr_warmup_iters=10 SCHEDULER),
+    ddp=DistributedDataParallelConfig(DDP),
+    dist=DistributedInitConfig(DIST),
+    dataset=GPTDatasetConfig(DATA),
+    checkpoint=CheckpointConfig(save="x" CHECKPOINT),
+    comm_overlap=CommOverlapConfig(tp_comm_overlap=False OVERLAP),
+    mixed_precision=MIXED,
+)
+"""
+DATA: Final = "seq_length=4096, reset_position_ids=False, reset_attention_mask=False, eod_mask_loss=False"
+MIXED: Final = '"bf16_mixed"'
+DEFERRED: Final = "defer_embedding_wgrad_compute=True, wgrad_deferral_limit=0"
+
+
+@pytest.mark.parametrize(
+    ("section", "text", "key"),
+    [
+        ("TRAIN", "", None),
+        ("TRAIN", ", train_samples=6400", "train.train_samples"),
+        ("SCHEDULER", ", lr_warmup_fraction=0.1", "scheduler.lr_warmup_fraction"),
+        ("SCHEDULER", ", lr_decay_samples=100", "scheduler"),
+        ("SCHEDULER", ", start_weight_decay=-1.0", "scheduler.start_weight_decay"),
+        ("DATA", DATA.replace("seq_length=4096, ", ""), "dataset.seq_length"),
+        ("DATA", DATA.replace(", eod_mask_loss=False", ""), "dataset.eod_mask_loss"),
+        ("CHECKPOINT", ', async_save=True, ckpt_format="torch_dist"', None),
+        ("CHECKPOINT", ', async_save=True, ckpt_format="torch"', "checkpoint.async_save"),
+        ("CHECKPOINT", ', ckpt_format="fsdp_dtensor"', "checkpoint.ckpt_format"),
+        ("DIST", "use_megatron_fsdp=True, use_torch_fsdp2=True", "dist.use_torch_fsdp2"),
+        ("DIST", "use_decentralized_pg=True", "dist.use_decentralized_pg"),
+        ("OVERLAP", f", {DEFERRED}", "defer_embedding_wgrad_compute"),
+        ("OVERLAP", f", {DEFERRED.replace('0', '-1')}", "defer_embedding_wgrad_compute"),
+        ("MODEL", ", make_vocab_size_divisible_by=-1", "make_vocab_size_divisible_by"),
+        ("MIXED", '"foo"', "mixed_precision"),
+        ("MIXED", '"bf16-with-fp8-current-scaling-mixed"', None),
+    ],
+)
+def test_what_bridge_refuses_is_a_fault_at_its_field(
+    tmp_path: Path, section: str, text: str, key: str | None
+) -> None:
+    assert key in [where.rpartition(": ")[2] for where in _faults(tmp_path, section, text)] or key is None
+    assert key is not None or not _faults(tmp_path, section, text)
+
+
+def test_embedding_gradients_are_deferred_in_pipelines(tmp_path: Path) -> None:
+    both = FILE.replace(" MODEL", ", pipeline_model_parallel_size=2, pipeline_dtype=x")
+    assert not _faults(tmp_path, "OVERLAP", f", {DEFERRED}", both)
+
+
+def test_fields_that_a_section_does_not_have_are_told(tmp_path: Path) -> None:
+    path = _written(tmp_path, "DIST", "lazy_init=True, use_sharp=False", FILE)
+    assert read_runner_file(path).unknown == ("dist.lazy_init",)
+
+
+def test_one_of_two_sections_shards_the_optimizer(tmp_path: Path) -> None:
+    path = _written(tmp_path, "DDP", "use_distributed_optimizer=False", FILE)
+    assert read_runner_file(path).options["zero"] == "1"
+
+
+def _faults(tmp_path: Path, section: str, text: str, whole: str = FILE) -> list[str]:
+    return [problem.where for _, problem in read_runner_file(_written(tmp_path, section, text, whole)).faults]
+
+
+def _written(tmp_path: Path, section: str, text: str, whole: str) -> Path:
+    usual = {"DATA": DATA, "MIXED": MIXED} | {section: text}
+    for name in ("MODEL", "TRAIN", "SCHEDULER", "DDP", "DIST", "DATA", "CHECKPOINT", "OVERLAP", "MIXED"):
+        whole = whole.replace(name, usual.get(name, ""))
+    path = tmp_path / "train.py"
+    path.write_text(whole, encoding="utf-8")
+    return path

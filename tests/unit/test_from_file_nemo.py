@@ -1,0 +1,112 @@
+"""Programs of NeMo 2.0 in Python: read by their syntax, nothing of them is run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from planner.runtimes._imports._sheet import Imported
+from planner.runtimes._imports.dispatch import read_runner_file
+from planner.runtimes._imports.recipe_table import nemo_names, nemo_recipe
+
+RECIPE: Final = """import nemo_run as run
+from nemo.collections import llm
+
+def configure(nodes: int = 1, gpus_per_node: int = 8):
+    recipe = llm.llama3_70b.pretrain_recipe(name="x", num_nodes=nodes, num_gpus_per_node=gpus_per_node)
+    recipe.trainer.max_steps = 100
+    CHANGE
+    return recipe
+
+if __name__ == "__main__":
+    run.run(configure(nodes=2 * 4), executor=run.LocalExecutor())
+"""
+OWN: Final = """import argparse
+from nemo import lightning as nl
+from nemo.collections import llm
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--pipeline", type=int, default=2)
+parser.add_argument("--tensor", type=int)
+args = parser.parse_args()
+strategy = nl.MegatronStrategy(
+    tensor_model_parallel_size=TENSOR, pipeline_model_parallel_size=args.pipeline, sequence_parallel=True,
+    pipeline_dtype=torch.bfloat16,
+)
+precision = nl.MegatronMixedPrecision(precision="bf16-mixed")
+trainer = nl.Trainer(devices=8, num_nodes=2, strategy=strategy, plugins=precision)
+model = llm.LlamaModel(llm.Llama3Config8B(seq_length=8192))
+data = llm.PreTrainingDataModule(paths="x", seq_length=8192, global_batch_size=64, micro_batch_size=1)
+optim = llm.distributed_fused_adam_with_cosine_annealing()
+llm.pretrain(model=model, data=data, trainer=trainer, optim=optim)
+"""
+
+
+def _read(tmp_path: Path, text: str) -> Imported:
+    path = tmp_path / "train.py"
+    path.write_text(text, encoding="utf-8")
+    return read_runner_file(path)
+
+
+def test_a_recipe_is_read_with_what_the_program_sets_otherwise(tmp_path: Path) -> None:
+    """Its trainer has tp 4, pp 4 in five chunks, cp 2, sequence parallelism; its data 512 of 8,192 tokens."""
+    found = _read(tmp_path, RECIPE.replace("CHANGE", "recipe.trainer.strategy.context_parallel_size = 4"))
+    wanted = {"gpus": "64", "tp": "4", "pp": "4", "vpp": "5", "cp": "4", "sequence_parallel": "true"}
+    wanted |= {"seq_len": "8192", "global_batch": "512", "micro_batch": "1", "zero": "1", "precision": "bf16"}
+    assert {name: found.options.get(name) for name in wanted} == wanted
+    assert (found.runtime, found.model_name, found.faults) == ("megatron-bridge", "llama3-70b", ())
+
+
+@pytest.mark.parametrize(
+    ("change", "option", "value"),
+    [
+        ("recipe.data.global_batch_size = recipe.data.micro_batch_size or 128", "global_batch", None),
+        ("recipe.trainer.strategy.tensor_model_parallel_size = 8 if nodes > 4 else 2", "tp", "8"),
+        ("recipe.model.config.recompute_granularity = 'selective'", "recompute", "selective"),
+        ("recipe.trainer.plugins = bf16_with_fp8_current_scaling_mixed()", "precision", "fp8"),
+    ],
+)
+def test_what_is_set_is_followed(tmp_path: Path, change: str, option: str, value: str | None) -> None:
+    found = _read(tmp_path, RECIPE.replace("CHANGE", change))
+    assert found.options.get(option) == value
+    assert [said for said, _ in found.faults] == ([option] if value is None else [])
+
+
+def test_a_degree_under_a_condition_that_is_not_known_is_a_fault(tmp_path: Path) -> None:
+    change = "if many():\n        recipe.trainer.strategy.tensor_model_parallel_size = 8"
+    (option, fault), *more = _read(tmp_path, RECIPE.replace("CHANGE", change)).faults
+    assert (option, more) == ("tp", [])
+    assert "8 if many(...)" in fault.found
+
+
+def test_a_trainer_of_its_own_is_read(tmp_path: Path) -> None:
+    found = _read(tmp_path, OWN.replace("TENSOR", "4"))
+    wanted = {"gpus": "16", "tp": "4", "pp": "2", "cp": None, "sequence_parallel": "true", "seq_len": "8192"}
+    assert {name: found.options.get(name) for name in wanted} == wanted
+    assert (found.model_name, found.faults) == ("llama3-8b", ())
+
+
+def test_an_argument_without_a_default_is_a_fault_that_an_option_lifts(tmp_path: Path) -> None:
+    found = _read(tmp_path, OWN.replace("TENSOR", "args.tensor * 1"))
+    assert [option for option, _ in found.faults] == ["tp"]
+    assert found.checked(["tp"]).options["pp"] == "2"
+
+
+def test_a_model_that_is_not_known_is_a_fault(tmp_path: Path) -> None:
+    found = _read(tmp_path, OWN.replace("TENSOR", "4").replace("Llama3Config8B", "HyenaConfig1B"))
+    assert [(option, fault.found) for option, fault in found.faults] == [("model", "'HyenaConfig1B'")]
+
+
+def test_every_recipe_of_the_table_is_read(tmp_path: Path) -> None:
+    for name in nemo_names():
+        for kind in ("pretrain", "sft", "lora"):
+            recipe, scheme = nemo_recipe(name, kind), "lora" if kind == "lora" else "none"
+            call = "pretrain_recipe()" if kind == "pretrain" else f"finetune_recipe(peft_scheme='{scheme}')"
+            if recipe is not None:
+                found = _read(tmp_path, f"from nemo.collections import llm\nr = llm.{name}.{call}\n")
+                assert found.options.get("method") == ("lora" if kind == "lora" else None)
+                assert found.options.get("tp", "1") == str(
+                    recipe.fields.get("model.tensor_model_parallel_size", 1)
+                )

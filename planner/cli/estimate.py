@@ -52,7 +52,7 @@ def estimate(
     request = asked_of(source, job, plan, context)
     whole, chosen, runtime, defaults, names = request.read(read)
     check_place(save, force, "--save")
-    answer = price.price(chosen, whole, runtime, names.memory_limit)
+    answer = request.answered(price.price(chosen, whole, runtime, names.memory_limit))
     for line in (
         []
         if shown.quiet

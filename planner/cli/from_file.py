@@ -20,10 +20,12 @@ from planner.question.reading import Reading, written_spans
 from planner.units import is_whole
 
 with deferred():
+    from planner.cost import estimate as cost_estimate
     from planner.inputs import load_hardware, model_yaml
     from planner.question import meant
 
 if TYPE_CHECKING:
+    from planner.cost.price import Unpriced
     from planner.inputs.model import ModelSpec
     from planner.report.plan_file import Names
     from planner.runtimes._imports._sheet import Imported
@@ -160,6 +162,14 @@ class FileRequest:
     def notes(self) -> list[str]:
         """Return what is to be told of the file."""
         return self.origin.notes() if self.origin else []
+
+    def answered(self, answer: cost_estimate.Estimate | Unpriced) -> cost_estimate.Estimate | Unpriced:
+        """Return a price without the rules that are about files of the planner's own."""
+        lifted = self.origin.found.lifted if self.origin else ()
+        left = tuple(fault for fault in answer.violations if fault.rule not in lifted)
+        if len(left) == len(answer.violations) or not isinstance(answer, cost_estimate.Estimate):
+            return answer
+        return replace(answer, violations=left, feasible=not left and answer.peak <= answer.capacity)
 
     def saved_names(self, names: Names, plan: Path, force: bool) -> Names:
         """Return the names for a plan file; a model without a name is written beside it."""

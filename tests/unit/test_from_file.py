@@ -317,7 +317,7 @@ mode = "full"
 
 def test_a_torchtitan_toml_of_a_named_model(tmp_path: Path) -> None:
     found = read(tmp_path, "llama3_70b.toml", TITAN)
-    assert (found.runtime, found.model_name) == ("torchtitan", "llama3-70b")
+    assert (found.runtime, found.model_name) == ("torchtitan@0.2.2", "llama3-70b")
     wanted = {
         "tp": "8", "pp": "2", "vpp": "2", "schedule": "interleaved-1f1b", "recompute": "full",
         "precision": "fp8", "accumulation": "8", "micro_batch": "1", "zero": "2",

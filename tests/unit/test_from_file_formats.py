@@ -30,6 +30,7 @@ NANOTRON: dict[str, Any] = {
     },
     "optimizer": {
         "zero_stage": 1, "accumulate_grad_in_fp32": True, "clip_grad": 1.0, "weight_decay": 0.1,
+        "learning_rate_scheduler": {"learning_rate": 3e-4},
         "optimizer_factory": {
             "name": "adamW", "adam_eps": 1e-8, "adam_beta1": 0.9, "adam_beta2": 0.95,
             "torch_adam_is_fused": True,
@@ -84,6 +85,13 @@ def test_nanotron_is_read(tmp_path: Path) -> None:
         ("parallelism.degree", 2, "parallelism.degree"),
         ("tokens.micro_batch_size", 1.5, "tokens.micro_batch_size"),
         ("optimizer.zero_stage", None, "optimizer.zero_stage"),
+        ("general.project", None, "general.project"),
+        ("optimizer.weight_decay", None, "optimizer.weight_decay"),
+        (
+            "optimizer.learning_rate_scheduler.learning_rate",
+            None,
+            "optimizer.learning_rate_scheduler.learning_rate",
+        ),
         ("optimizer.optimizer_factory.name", "lion", "optimizer.optimizer_factory.name"),
         ("optimizer.optimizer_factory.adam_beta1", "x", "optimizer.optimizer_factory.adam_beta1"),
         ("model.dtype", "bf16", "model.dtype"),

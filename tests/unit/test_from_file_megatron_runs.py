@@ -90,7 +90,6 @@ UNCHECKED = "--no-check-for-nan-in-loss-and-grad"
         # Positions, and other models of the same sizes
         ("--no-rope-freq 5", "--no-rope-freq"),
         ("--no-rope-freq 4", None),
-        ("--no-position-embedding", "--no-position-embedding"),
         ("--hybrid-layer-pattern M*M*", "--hybrid-layer-pattern"),
     ],
 )
@@ -166,3 +165,11 @@ def test_squared_relu_has_no_fused_bias(tmp_path: Path, more: str, wrong: bool) 
     assert not faults(tmp_path / "plain.sh", f"{text}{more}\n")
     found = faults(tmp_path / "biased.sh", f"{text.replace('--disable-bias-linear', more)}\n")
     assert found == ({"--squared-relu"} if wrong else set())
+
+
+def test_a_scope_of_graphs_alone_makes_none(tmp_path: Path) -> None:
+    """Primus says cuda_graph_scope in every file, with graphs switched off beside it."""
+    path = tmp_path / "a.sh"
+    for more, wanted in (("", ()), ("--enable-cuda-graph ", ("cuda_graphs=attention",))):
+        path.write_text(f"{MEGATRON}--bf16 {more}--cuda-graph-scope full\n")
+        assert tuple(one for one in read_runner_file(path).changes if "graph" in one) == wanted

@@ -169,6 +169,9 @@ def test_what_primus_alone_has_is_a_fault(tmp_path: Path) -> None:
     assert [option for option, _ in found.faults] == ["schedule"]
     with pytest.raises(InputError, match="megatron or torchtitan"):
         read(tmp_path, PRIMUS.replace("framework: megatron", "framework: maxtext"))
+    own = "framework: megatron\n    trainer_class: FluxPretrainTrainer"
+    with pytest.raises(InputError, match="trainer_class: found 'FluxPretrainTrainer'"):
+        read(tmp_path, PRIMUS.replace("framework: megatron", own))
 
 
 @pytest.mark.parametrize(

@@ -99,6 +99,32 @@ def test_a_model_that_is_not_known_is_a_fault(tmp_path: Path) -> None:
     assert [(option, fault.found) for option, fault in found.faults] == [("model", "'HyenaConfig1B'")]
 
 
+def test_arguments_of_a_recipe_are_read(tmp_path: Path) -> None:
+    head = "from nemo.collections import llm\nr = llm.llama3_8b.finetune_recipe"
+    found = _read(tmp_path, f"{head}(num_nodes=2, peft_scheme='lora', seq_length=8192)\n")
+    wanted = {"seq_len": "8192", "method": "lora", "gpus": "16"}
+    assert {name: found.options.get(name) for name in wanted} == wanted
+    assert [option for option, _ in _read(tmp_path, f"{head}(peft_scheme=mine())\n").faults] == ["method"]
+
+
+def test_what_benchmarks_set_is_read(tmp_path: Path) -> None:
+    """NeMo's scripts/performance/helpers.py, set_primary_perf_configs: by place and by name."""
+    sizes = "num_nodes=16, num_gpus_per_node=4, mbs=1, gbs=1024, max_steps=9, tp_size=2, pp_size=4, cp_size=1"
+    more = "vp_size=1, ep_size=1, compute_dtype='fp8', fp8_recipe='cs', use_mcore_fsdp=False"
+    change = f"recipe = set_primary_perf_configs(recipe, 'pre_train', {sizes}, {more})"
+    found = _read(tmp_path, RECIPE.replace("CHANGE", change))
+    wanted = {"gpus": "64", "tp": "2", "pp": "4", "vpp": None, "cp": "1", "global_batch": "1024"}
+    wanted |= {"precision": "fp8", "gradient_dtype": "bf16", "sequence_parallel": "true"}
+    assert {name: found.options.get(name) for name in wanted} == wanted
+    assert found.faults == ()
+
+
+def test_degrees_that_an_unknown_function_may_change_are_asked_for(tmp_path: Path) -> None:
+    change = "recipe.trainer.strategy.context_parallel_size = 1\n    recipe = configure_mine(recipe, 4)"
+    found = _read(tmp_path, RECIPE.replace("CHANGE", change))
+    assert [option for option, _ in found.faults] == ["tp", "pp"]
+
+
 def test_every_recipe_of_the_table_is_read(tmp_path: Path) -> None:
     for name in nemo_names():
         for kind in ("pretrain", "sft", "lora"):

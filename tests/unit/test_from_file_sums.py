@@ -228,7 +228,11 @@ def test_latent_attention_beside_learned_positions_and_biases(tmp_path: Path) ->
     ("text", "key"),
     [
         ("", None),
-        ("tensor_parallel_degree = 8", "training.tensor_parallel_degree"),
+        ("tensor_parallel_degree = 8", None),
+        (
+            "tensor_parallel_degree = 8\n[parallelism]\ntensor_parallel_degree = 4",
+            "training.tensor_parallel_degree",
+        ),
         ('mixed_precision_reduce = "bfloat16"', "training.mixed_precision_reduce"),
         ('[parallelism]\nfsdp_reshard_after_forward = "sometimes"', "parallelism.fsdp_reshard_after_forward"),
     ],
@@ -238,6 +242,22 @@ def test_torchtitan(tmp_path: Path, text: str, key: str | None) -> None:
         f'[model]\nname = "llama3"\nflavor = "8B"\n[training]\nseq_len = 8192\nlocal_batch_size = 1\n{text}\n'
     )
     assert faults(tmp_path / "a.toml", whole) == ({key} if key else set())
+
+
+def test_degrees_of_torchtitan_of_2024_are_read(tmp_path: Path) -> None:
+    """As in eminorhan/frontier-torchtitan: replicas, shards and tensor parallelism below [training]."""
+    (tmp_path / "a.toml").write_text(
+        '[model]\nname = "llama3"\nflavor = "8B"\n[training]\nseq_len = 8192\nbatch_size = 2\n'
+        "data_parallel_replicate_degree = 4\ndata_parallel_shard_degree = 32\ntensor_parallel_degree = 8\n"
+        "[experimental]\npipeline_parallel_degree = 1\n"
+    )
+    (tmp_path / "train.sh").write_text(
+        "srun torchrun --nnodes 128 --nproc_per_node 8 ./train.py --job.config_file a.toml\n"
+    )
+    found = read_runner_file(tmp_path / "train.sh")
+    wanted = {"gpus": "1024", "tp": "8", "dp": "128", "zero_shards": "32", "pp": "1", "micro_batch": "2"}
+    assert {name: found.options[name] for name in wanted} == wanted
+    assert (found.model_name, found.faults) == ("llama3-8b", ())
 
 
 @pytest.mark.parametrize(("batch", "wrong"), [(64, False), (32, True)])

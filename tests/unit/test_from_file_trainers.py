@@ -15,6 +15,7 @@ from planner.errors import InputError
 from planner.runtimes._imports._sheet import Imported
 from planner.runtimes._imports.dispatch import read_runner_file
 from planner.runtimes._imports.hub import known_name
+from tests.cli.command import planner
 
 ZERO_3 = {
     "bf16": {"enabled": "auto"},
@@ -166,6 +167,16 @@ def test_axolotl_without_sharding_keeps_no_float32(tmp_path: Path) -> None:
     )
     assert sharded.options["zero"] == "3"
     assert "master_dtype" not in sharded.options
+
+
+@pytest.mark.parametrize("optimizer", ["adamw_bnb_8bit", "muon"])
+def test_what_only_our_own_script_lacks_is_no_refusal(tmp_path: Path, optimizer: str) -> None:
+    """The library's Trainer has optimizers that the planner's files for FSDP have not."""
+    lines = [line for line in AXOLOTL.splitlines() if not line.startswith("optimizer:")]
+    (tmp_path / "a.yaml").write_text("\n".join([*lines, f"optimizer: {optimizer}", ""]))
+    ask = ("--hardware", "dgx-h100", "--gpus", "64", "--format", "json")
+    done = planner("estimate", "--from", str(tmp_path / "a.yaml"), *ask)
+    assert (done.json["violations"], done.json["feasible"]) == ([], done.code == 0)
 
 
 def test_axolotl_mesh(tmp_path: Path) -> None:

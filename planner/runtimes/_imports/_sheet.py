@@ -39,6 +39,9 @@ class Imported:
     faults : tuple of (str, Problem)
         What is wrong with the file, each with the option that says it in its place: a fault counts only where
         the user does not give that option.
+    lifted : tuple of str
+        Rules of the runtime that are about the files that the planner writes for it, where another tool's
+        file is read.
     """
 
     runtime: str
@@ -50,6 +53,7 @@ class Imported:
     unknown: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     faults: tuple[tuple[str, Problem], ...] = ()
+    lifted: tuple[str, ...] = ()
 
     def checked(self, given: Iterable[str] = ()) -> Imported:
         """Return this, if nothing is wrong beside what the options that are ``given`` say in its place.
@@ -131,7 +135,7 @@ class Sheet:
         """Return the fault of a key, with the option that lifts it where there is one."""
         fault, option = self.problems[key], self.instead.get(key)
         word = "MODEL" if option == "model" else f"--{option}".replace("_", "-")
-        if not option or word in fault.expected:
+        if not option or re.search(rf"{word}(?![\w-])", fault.expected):
             return fault
         return replace(fault, expected=f"{fault.expected}; or {word} on the command line")
 

@@ -19,7 +19,7 @@ from planner.runtimes._imports._sheet import Imported
 from planner.units import is_whole
 
 GRAPHS: Final = ("none", "local", "transformer_engine", "full_iteration")
-COUNTS: Final = ("kv_channels", "num_moe_experts", "moe_shared_expert_intermediate_size")
+COUNTS: Final = ("vocab_size", "kv_channels", "num_moe_experts", "moe_shared_expert_intermediate_size")
 RECIPES: Final = (
     *("bf16_mixed", "fp16_mixed", "bf16_with_nvfp4_mixed", "nemotron_3_super_bf16_with_nvfp4_mixed"),
     *("nemotron_h_bf16_with_fp8_current_scaling_mixed", "nanov2_bf16_with_fp8_current_scaling_mixed"),

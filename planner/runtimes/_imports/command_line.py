@@ -17,6 +17,8 @@ _MEGATRON: Final = re.compile(
 )
 _TITAN: Final = re.compile(r"torchtitan\.(?:train|experiments\.[\w.]+\.train)|(?:.*/)?torchtitan/train\.py")
 _TITAN_SCRIPT: Final = re.compile(r"(?:.*/)?run_train\.sh")
+_TITAN_2024: Final = re.compile(r"(?:.*/)?train\.py")
+_TITAN_JOB: Final = ("--job.config_file", "--job.config-file")
 _DEEPSPEED: Final = ("--deepspeed_config", "--deepspeed-config", "--deepspeed")
 _MAY_TRAIN: Final = re.compile(
     r"\.py|torchtitan|llamafactory-cli|axolotl|(?:trl|swift|megatron|xtuner) (?:sft|pt|train)"
@@ -208,7 +210,7 @@ def _kind(
     words: Words, place: int, before: Mapping[str, str], flags: Mapping[str, str]
 ) -> tuple[str, str | None]:
     if _TITAN.fullmatch(words[place]):
-        return "torchtitan", flags.get("--job.config_file", flags.get("--job.config-file"))
+        return _titan_script(words, place, before, flags)
     if words[:2] == ("accelerate", "launch"):
         return "fsdp", before.get("--config_file", before.get("--config-file"))
     named = next((flags[flag] for flag in _DEEPSPEED if flags.get(flag, "").endswith(".json")), None)
@@ -253,11 +255,13 @@ def _nanotron_file(words: Words, place: int, before: Flags, flags: Flags) -> tup
 
 
 def _of_titan_script(words: Words) -> int | None:
-    return next((n for n, word in enumerate(words) if _TITAN_SCRIPT.fullmatch(word)), None)
+    old = any(word.partition("=")[0] in _TITAN_JOB for word in words)
+    names = (_TITAN_SCRIPT, _TITAN_2024) if old else (_TITAN_SCRIPT,)
+    return next((n for n, word in enumerate(words) if any(name.fullmatch(word) for name in names)), None)
 
 
 def _titan_script(words: Words, place: int, before: Flags, flags: Flags) -> tuple[str, str | None]:
-    return "torchtitan", flags.get("--job.config_file", flags.get("--job.config-file"))
+    return "torchtitan", next((flags[name] for name in _TITAN_JOB if name in flags), None)
 
 
 PROGRAMS: Final = (

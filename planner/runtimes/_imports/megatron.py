@@ -250,7 +250,7 @@ def _sharding(sheet: Sheet) -> None:
 def _graphs(sheet: Sheet) -> None:
     """Say what runs as CUDA graphs; experts under a graph of all passes need the operator fuser."""
     modules = str(sheet.take("--cuda-graph-modules", "--cuda-graph-scope") or "").replace(",", " ").split()
-    implementation = str(sheet.take("--cuda-graph-impl") or ("local" if modules else ""))
+    implementation = str(sheet.take("--cuda-graph-impl") or "")
     if sheet.has("--external-cuda-graph", "--enable-cuda-graph"):
         implementation = "transformer_engine"
     changes, notes = graph_setting(implementation, modules)

@@ -41,6 +41,7 @@ def run_sums(sheet: Sheet) -> None:
         _dispatch,
         _positions,
         _vocabulary,
+        _activation,
     ):
         for key, broken, found, expected in table(sheet):
             if broken and key not in seen:
@@ -305,6 +306,13 @@ def _dispatch(sheet: Sheet) -> list[Broken]:
     ]
 
 
+def _activation(sheet: Sheet) -> list[Broken]:
+    """A fused bias has no squared ReLU."""
+    biased = not _has(sheet, "--disable-bias-linear") and not _has(sheet, "--no-bias-gelu-fusion")
+    expected = "--disable-bias-linear or --no-bias-gelu-fusion"
+    return [("--squared-relu", _has(sheet, "--squared-relu") and biased, "with a fused GELU", expected)]
+
+
 def _positions(sheet: Sheet) -> list[Broken]:
     """Check positions that need more arguments, and layers without them."""
     kind, layers = sheet.values.get("--position-embedding-type"), number_of(sheet, "--num-layers")
@@ -316,12 +324,6 @@ def _positions(sheet: Sheet) -> list[Broken]:
             kind == "mrope" and not sections,
             "mrope alone",
             "--mrope-section with it",
-        ),
-        (
-            "--no-position-embedding",
-            is_set(sheet, "--no-position-embedding"),
-            "an argument that is gone",
-            "--position-embedding-type none or rope",
         ),
         (
             "--no-rope-freq",

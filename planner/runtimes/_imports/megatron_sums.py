@@ -46,12 +46,7 @@ CHOICES: Final = {
 """Values that the parser takes; one that older releases took beside them is listed too."""
 
 BALANCES: Final = (
-    "aux_loss",
-    "seq_aux_loss",
-    "global_aux_loss",
-    "sinkhorn",
-    "quantile_balancing",
-    "none",
+    *("aux_loss", "seq_aux_loss", "global_aux_loss", "sinkhorn", "quantile_balancing", "none"),
 )
 RECOMPUTED: Final = (
     *("core_attn", "moe_act", "layernorm", "mla_up_proj", "mlp", "moe", "shared_experts"),
@@ -66,7 +61,11 @@ GONE: Final = {
 OLD: Final = {"--moe-token-dispatcher-type": "alltoall_seq"}
 """Values that the newest parser takes no longer."""
 
-RENAMED: Final = {"--batch-size": "--micro-batch-size", "--checkpoint-activations": "--recompute-activations"}
+RENAMED: Final = {
+    "--batch-size": "--micro-batch-size",
+    "--checkpoint-activations": "--recompute-activations",
+    "--no-position-embedding": "--position-embedding-type",
+}
 """Arguments of old releases that are read as they were meant."""
 
 
@@ -297,9 +296,6 @@ def _attention(sheet: Sheet) -> None:
         ("squared-relu", "quick-geglu"),
     ):
         excluded(sheet, f"--{key}", f"--{other}")
-    biased = not has(sheet, "--disable-bias-linear") and not has(sheet, "--no-bias-gelu-fusion")
-    if has(sheet, "--squared-relu") and biased:
-        sheet.fault("--squared-relu", "with a fused GELU", "--disable-bias-linear or --no-bias-gelu-fusion")
     if sheet.values.get("--attention-backend") == "local" and sheet.values.get("--spec") != "local":
         sheet.fault("--attention-backend", "local", "--spec local with it")
     window = str(sheet.values.get("--window-size") or "")

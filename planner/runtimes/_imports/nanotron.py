@@ -135,6 +135,12 @@ NUMBERS: Final = (
     "tokens.train_steps", "model.make_vocab_size_divisible_by", "model.ddp_bucket_cap_mb",
     "tokens.val_check_interval", "tokens.limit_val_batches", "tokens.limit_test_batches",
 )  # fmt: skip
+NEEDED: Final = (
+    "general.project", "optimizer.learning_rate_scheduler.learning_rate", "optimizer.weight_decay",
+    "optimizer.accumulate_grad_in_fp32", "tokens.train_steps",
+)  # fmt: skip
+"""Fields of nanotron's ``Config`` that decide no price and have no default."""
+
 SWITCHES: Final = (
     "optimizer.optimizer_factory.torch_adam_is_fused", "parallelism.tp_linear_async_communication",
     "parallelism.tp_recompute_allgather", f"{SHAPE}tie_word_embeddings", f"{SHAPE}attention_bias",
@@ -152,6 +158,22 @@ def _kinds(sheet: Sheet) -> None:
         for name in ("adam_eps", "adam_beta1", "adam_beta2", "torch_adam_is_fused"):
             if sheet.values.get(f"optimizer.optimizer_factory.{name}") is None:
                 sheet.fault(f"optimizer.optimizer_factory.{name}", "nothing", "it, for adamW")
+    sections = {"general", *(key.partition(".")[0] for key in sheet.values)}
+    for key in NEEDED:
+        if sheet.values.get(key) is not None or key.partition(".")[0] not in sections:
+            continue
+        sheet.fault(key, "nothing", "it: nanotron has no default")
+    _typed(sheet)
+    if not isinstance(project := sheet.values.get("general.project", ""), str):
+        sheet.fault("general.project", repr(project), "a name")
+    check_words(sheet)
+    kernel = sheet.values.get(f"{SHAPE}_attn_implementation")
+    if kernel is not None and kernel not in ATTENTIONS:
+        sheet.fault(f"{SHAPE}_attn_implementation", repr(kernel), ", ".join(ATTENTIONS))
+
+
+def _typed(sheet: Sheet) -> None:
+    """Check numbers and switches."""
     for key in NUMBERS:
         value = sheet.values.get(key, 0)
         if value is not None and (not isinstance(value, int | float) or isinstance(value, bool)):
@@ -159,12 +181,6 @@ def _kinds(sheet: Sheet) -> None:
     for key in SWITCHES:
         if sheet.values.get(key) is not None and not isinstance(sheet.values[key], bool):
             sheet.fault(key, repr(sheet.values[key]), "true or false")
-    if not isinstance(project := sheet.values.get("general.project", ""), str):
-        sheet.fault("general.project", repr(project), "a name")
-    check_words(sheet)
-    kernel = sheet.values.get(f"{SHAPE}_attn_implementation")
-    if kernel is not None and kernel not in ATTENTIONS:
-        sheet.fault(f"{SHAPE}_attn_implementation", repr(kernel), ", ".join(ATTENTIONS))
 
 
 def _counted(sheet: Sheet, key: str) -> int | None:

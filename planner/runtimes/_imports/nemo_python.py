@@ -22,6 +22,7 @@ from planner.runtimes._imports._model import with_record
 from planner.runtimes._imports._sheet import Imported
 from planner.runtimes._imports.bridge_launch import read_fields
 from planner.runtimes._imports.command_line import Training
+from planner.runtimes._imports.nemo_perf import benchmarked, put, unfollowed
 from planner.runtimes._imports.python_objects import Made, Text, objects
 from planner.runtimes._imports.recipe_table import BridgeRecipe, nemo_names, nemo_recipe
 from planner.runtimes._imports.zoo import names_of_shape
@@ -40,6 +41,7 @@ PARAMETERS: Final = {
 """What the trainer functions of NeMo's recipes call the fields of a strategy."""
 
 DEGREES: Final = ("tensor_model_parallel_size", "pipeline_model_parallel_size", "context_parallel_size")
+EXPERTS: Final = "expert_model_parallel_size"
 CONFIG: Final = re.compile(r"(?:.*\.)?(\w+?)Config(\w*)")
 STEMS: Final = {
     "deepseekv3": "deepseek_v3", "deepseekv2": "deepseek_v2", "deepseekv2lite": "deepseek_v2_lite",
@@ -118,7 +120,9 @@ class _Reader:
         self.faults.append((option, Problem(f"{self.source.where}: {key}", found, expected, near)))
 
     def imported(self) -> Imported:
+        benchmarked(self.made)
         recipe = self.base()
+        self.elsewhere(recipe)
         fields = {key: value for key, value in recipe.fields.items() if key not in ("nodes", "ranks")}
         fields |= self.said(bool(recipe.fields))
         trainer = _part(self.made, "trainer")
@@ -146,11 +150,31 @@ class _Reader:
             return replace(found, model_name=recipe.model)
         return with_record(found, record, self.source.path, "model.vocab_size")
 
+    def elsewhere(self, recipe: BridgeRecipe) -> None:
+        """Ask for degrees of a recipe that functions of other files, or its fast mode, may have changed."""
+        changers = unfollowed(self.made)
+        mode = self.made.fields.get("performance_mode", False)
+        told = recipe.name.startswith("mixtral") or "(pretrain)" not in recipe.name
+        if mode is not False and told and _recipe_of(self.made):
+            changers.append("performance_mode")
+        strategy = _part(self.made, "trainer", "strategy")
+        names = dict(zip(("tp", "pp", "cp"), DEGREES, strict=True))
+        names |= {"ep": EXPERTS} if f"model.{EXPERTS}" in recipe.fields else {}
+        for option, name in names.items():
+            if changers and name not in strategy:
+                self.fault(option, name, f"what {changers[0]} makes of it", f"the degree, or --{option} N")
+
     def base(self) -> BridgeRecipe:
         """Return the recipe that the program names, or the model of its configuration with nothing set."""
         named = _recipe_of(self.made)
         if named is not None:
             scheme = self.made.fields.get("peft_scheme", "lora")
+            if named[1] == "finetune" and isinstance(scheme, Text | Made):
+                self.fault("method", "peft_scheme", str(scheme)[:80], "'lora', or None for all weights")
+            length = self.made.fields.get("seq_length") or None
+            packed = self.made.fields.get("packed_sequence") is True and "seq_length" not in self.made.fields
+            if length is not None or packed:
+                put(self.made, ("data", "seq_length"), 4096 if packed else length)
             full = scheme is None or str(scheme).lower() == "none"
             kind = "pretrain" if named[1] == "pretrain" else "sft" if full else "lora"
             found = nemo_recipe(named[0], kind)
@@ -218,7 +242,7 @@ class _Reader:
             fields[key] = tuple(value) if isinstance(value, list) and name != "moe_layer_freq" else value
         elif name in ("recompute_modules", "window_size", "cp_comm_type", "num_query_groups"):
             fields[key] = value
-        elif value is not None and not isinstance(value, Made):
+        elif value not in (None, False) and not isinstance(value, Made):
             self.unknown += [name] if not core_fields.WITHOUT_EFFECT.fullmatch(name) else []
 
     def missing(self, strategy: Mapping[str, Any]) -> None:

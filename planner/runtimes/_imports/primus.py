@@ -79,7 +79,7 @@ def settings(tree: Mapping[str, Any], path: Path) -> PrimusSettings:
     Raises
     ------
     InputError
-        If another framework runs it.
+        If another framework or trainer runs it.
     """
     modules = tree["modules"]
     name = next(name for name in TRAINERS if isinstance(modules.get(name), Mapping))
@@ -89,6 +89,9 @@ def settings(tree: Mapping[str, Any], path: Path) -> PrimusSettings:
         raise InputError(
             Problem(f"{path}: modules.{name}.framework", repr(framework), " or ".join(FRAMEWORKS))
         )
+    if (own := module.get("trainer_class")) is not None:
+        expected = "Primus' usual trainer: what its own ones train is not read"
+        raise InputError(Problem(f"{path}: modules.{name}.trainer_class", repr(str(own)[:60]), expected))
     whole: dict[str, Any] = dict(MEGATRON) if framework == "megatron" else {}
     notes = []
     for kind, key in (("modules", "config"), ("models", "model")):

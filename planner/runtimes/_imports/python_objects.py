@@ -15,6 +15,9 @@ from typing import Any, Final
 STEPS, DEPTH, LONGEST = 20_000, 12, 10**12
 """At most so many expressions, calls within calls, and as great a number."""
 
+CHANGES: Final = ("set_", "configure_", "apply_", "override_", "update_")
+"""How functions begin that give back what they were given."""
+
 COMPARED: Final[Mapping[str, Callable[[Any, Any], Any]]] = {
     "==": operator.eq,
     "!=": operator.ne,
@@ -44,11 +47,15 @@ class Text(str):
 
 @dataclass(eq=False)
 class Made:
-    """What a call made: the name that was called, its positional values, and its fields as set last."""
+    """What a call made: the name that was called, its positional values, and its fields as set last.
+
+    ``handed`` are the calls that it was given to.
+    """
 
     kind: str
     args: tuple[Any, ...] = ()
     fields: dict[str, Any] = field(default_factory=dict)
+    handed: list[Made] = field(default_factory=list)
 
     def __str__(self) -> str:
         return f"{self.kind}(...)"
@@ -312,7 +319,10 @@ class _Program:
             return self.inline(function, args, named)
         made = Made(full, tuple(args), named)
         self.made.append(made)
-        return made
+        given = [value for value in (*args, *named.values()) if isinstance(value, Made)]
+        for value in given:
+            value.handed.append(made)
+        return given[0] if given and own.startswith(CHANGES) else made
 
     def argument(self, args: list[Any], named: Mapping[str, Any]) -> None:
         """Keep the default of an argument of the command line."""

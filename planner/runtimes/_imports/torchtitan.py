@@ -43,6 +43,24 @@ WITHOUT_EFFECT: Final = re.compile(
 """Keys that decide neither layout nor shape."""
 
 P: Final = "parallelism."
+TOML_RELEASE: Final = "0.2.2"
+"""The last release whose job configs are TOML."""
+
+MOVED: Final = {
+    "training.compile": "compile.enable",
+    "training.data_parallel_degree": f"{P}data_parallel_shard_degree",
+    "experimental.enable_async_tensor_parallel": f"{P}enable_async_tensor_parallel",
+    **{
+        f"{section}.{name}": f"{P}{name}"
+        for section in ("training", "experimental")
+        for name in (
+            *("data_parallel_replicate_degree", "data_parallel_shard_degree", "tensor_parallel_degree"),
+            *("context_parallel_degree", "pipeline_parallel_degree", "pipeline_parallel_schedule"),
+            *("fsdp_reshard_after_forward", "context_parallel_rotate_method"),
+        )
+    },
+}
+"""Keys of job configs of 2024 to those of today; a fork that has them: eminorhan/frontier-torchtitan."""
 
 
 def from_toml(tree: Mapping[str, Any], gpus: int | None, where: str) -> Imported:
@@ -53,7 +71,11 @@ def from_toml(tree: Mapping[str, Any], gpus: int | None, where: str) -> Imported
     InputError
         With every fault of the file.
     """
-    sheet = Sheet(where, flat(tree))
+    values = flat(tree)
+    old = {key: new for key, new in MOVED.items() if key in values and new not in values}
+    sheet = Sheet(where, {old.get(key, key): value for key, value in values.items()})
+    if degrees := [key for key in old if key.endswith("degree")]:
+        sheet.notes.append(f"{', '.join(degrees)}: of releases of 2024, read as those of {P[:-1]}")
     sheet.say("gpus", gpus)
     name, flavor = sheet.take("model.name"), sheet.take("model.flavor")
     sheet.copy("seq_len", "training.seq_len")
@@ -151,6 +173,8 @@ def rest(sheet: Sheet, mode: Any) -> None:
     low = {"float8": "fp8", "quantize.linear.float8": "fp8", "mx": "mxfp8", "quantize.linear.mx": "mxfp8"}
     for converter in converters if isinstance(converters, list) else [converters]:
         precision = low.get(str(converter), precision)
+    if sheet.has("float8.enable_float8_linear", "training.enable_float8_linear"):
+        precision = "fp8"
     sheet.say("precision", precision, "model.converters", "training.mixed_precision_param")
     if str(sheet.take("training.dtype") or "float32") == "bfloat16":
         for kind in ("state", "master", "gradient"):
@@ -197,6 +221,8 @@ def read(source: Source) -> Imported:
     module = custom.get("custom_import", "") if isinstance(custom, Mapping) else ""
     record = module_record(literals(beside(source.path, f"{module}.py")).get("MODEL"))
     found = plain(found)
+    if "float8_scales=tensor" in found.changes:  # the newest release has none, and reads no TOML
+        found = replace(found, runtime=f"torchtitan@{TOML_RELEASE}")
     return with_record(found, record, source.path, "MODEL")
 
 

@@ -63,6 +63,13 @@ class TrainerLaunch:
     spread: bool = False
 
 
+OF_OUR_FILES: Final = (
+    *("optimizer-offered", "precision-offered", "model-in-transformers"),
+    *("state-dtype-offered", "master-dtype-offered", "gradient-dtype-offered"),
+)
+"""Rules that say what the planner's own script has; libraries have more (transformers, training_args.py)."""
+
+
 def laid_out(
     sheet: Sheet, tree: Mapping[str, Any], path: Path, launch: TrainerLaunch, model: str | None
 ) -> Imported:
@@ -96,7 +103,7 @@ def laid_out(
     if not said:
         sheet.fault(PROCESSES, "nothing", "how many accelerators start it: --gpus N")
         sheet.instead[PROCESSES] = "gpus"
-    found = sheet.imported(runtime, model_name=model)
+    found = replace(sheet.imported(runtime, model_name=model), lifted=OF_OUR_FILES)
     return found if inner is None else deepspeed_world(_joined(found, inner, str(path)), str(path))
 
 

@@ -15,7 +15,8 @@ from typing import Any, Final
 
 from tests.cli.command import Done, planner
 from tests.fuzz.breaking import broken, broken_words
-from tests.fuzz.seeds import DENSE, FOLLOW, JOB, SPARSE, Seed, make_seeds
+from tests.fuzz.others import FOLLOW, JOB
+from tests.fuzz.seeds import DENSE, SPARSE, Seed, make_seeds
 
 LONGEST: Final = 10.0
 """Seconds of the processor that an input may take; six times as long by the clock. [s]"""

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Final
 
 from tests.cli.command import Done
+from tests.fuzz.others import FOLLOW, JOB, others
 from tests.helpers import ROOT
 
 Run = Callable[..., Done]
 
-JOB: Final = ("--hardware", "dgx-h100", "--gpus", "8", "--seq-len", "2048", "--global-batch", "16")
 DENSE: Final = ("estimate", "llama3-8b", *JOB, "--tp", "2")
 SPARSE: Final = ("estimate", "qwen3-30b-a3b", "--hardware", "dgx-b200", *JOB[2:], "--ep", "8")
 RUNTIMES: Final = ("megatron-lm", "megatron-bridge", "torchtitan", "deepspeed", "fsdp", "nanotron")
@@ -30,8 +30,6 @@ NCCL: Final = """# nThread 1 nGpus 1 minBytes 8 maxBytes 8 step: 2(factor) warmu
 #   size   count  type redop root  time  algbw  busbw #wrong  time  algbw  busbw #wrong
   1048576  262144 float   sum   -1 28.4  36.94  64.64      0  28.1   37.0  65.45      0
 """
-FOLLOW: Final = "FILE"
-"""Stands for the broken file in a command."""
 
 
 @dataclass(frozen=True)
@@ -87,6 +85,7 @@ def make_seeds(folder: Path, run: Run) -> list[Seed]:
         ),
         Seed(_config(folder), (("models", "import", FOLLOW), ("estimate", FOLLOW, *JOB))),
     ]
+    seeds += [Seed(path, commands) for path, commands in others(folder, run)]
     for runtime in RUNTIMES:
         out, kept = folder / runtime, folder / f"{runtime}.yaml"
         run(*DENSE[:-2], "--runtime", runtime, "--save", str(kept))

@@ -26,7 +26,6 @@ FOLLOW: Final = "FILE"
 LOGS: Final = ROOT / "tests" / "unit" / "data" / "logs"
 DOCS: Final = ROOT / "docs" / "how-to"
 JOB: Final = ("--hardware", "dgx-h100", "--gpus", "8", "--seq-len", "2048", "--global-batch", "16")
-SITES: Final = ("--seq-len", "2048", "--global-batch", "64", "--runtime", "torchtitan")
 
 LAUNCH: Final[Mapping[str, str]] = {
     "factory.yaml": test_from_file_trainers.FACTORY,
@@ -48,7 +47,7 @@ LAUNCH: Final[Mapping[str, str]] = {
 SHOWN: Final[Mapping[str, tuple[str, tuple[tuple[str, ...], ...]]]] = {
     "graph.yaml": ("cut-a-graph.md", (("partition", FOLLOW, "--stages", "3", "--microbatches", "8"),)),
     "jobs.yaml": ("share-a-cluster.md", (("cluster", FOLLOW),)),
-    "sites.yaml": ("sites.md", (("search", "llama3-8b", "--hardware", FOLLOW, *SITES),)),
+    "sites.yaml": ("sites.md", (("hardware", "show", FOLLOW),)),
     "attic.yaml": ("add-a-machine.md", (("hardware", "show", FOLLOW),)),
     "two-rooms.yaml": ("add-a-machine.md", (("hardware", "show", FOLLOW),)),
     "flux.json": ("add-a-model.md", (("models", "import", FOLLOW), ("models", "show", FOLLOW))),
@@ -72,8 +71,8 @@ def others(folder: Path, run: Callable[..., Done]) -> Iterator[tuple[Path, tuple
         ask = (FOLLOW, "--hardware", "dgx-h100")
         commands = (("estimate", "--from", *ask), ("estimate", "llama3-8b", "--from", *ask, "--gpus", "64"))
         yield _file(folder / "launch" / name, text), commands
-    for name, (document, commands) in SHOWN.items():
-        yield _file(folder / "shown" / name, _shown(DOCS / document, name)), commands
+    for name, (document, readers) in SHOWN.items():
+        yield _file(folder / "shown" / name, _shown(DOCS / document, name)), readers
     for log in sorted(LOGS.glob("*.txt")):
         yield log, (("hardware", "import", FOLLOW, "--base", "dgx-h100", "--out", "OUT.yaml"),)
     yield _file(folder / "train.log", TRAINING), (("diagnose", plan, "--log", FOLLOW),)

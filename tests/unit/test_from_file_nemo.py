@@ -7,6 +7,7 @@ from typing import Final
 
 import pytest
 
+from planner.errors import InputError
 from planner.runtimes._imports._sheet import Imported
 from planner.runtimes._imports.dispatch import read_runner_file
 from planner.runtimes._imports.recipe_table import nemo_names, nemo_recipe
@@ -123,6 +124,21 @@ def test_degrees_that_an_unknown_function_may_change_are_asked_for(tmp_path: Pat
     change = "recipe.trainer.strategy.context_parallel_size = 1\n    recipe = configure_mine(recipe, 4)"
     found = _read(tmp_path, RECIPE.replace("CHANGE", change))
     assert [option for option, _ in found.faults] == ["tp", "pp"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "return recipe\n",
+        "x = " + "-" * 5000 + "1\n",
+        "x = [1]\n" + "x = x + x\n" * 200,
+        "def f(): return f()\nf()\n",
+        "x = 'a' < 3 in {}\nx[[]] = x['b']\n",
+    ],
+)
+def test_odd_programs_are_no_recipes(tmp_path: Path, text: str) -> None:
+    with pytest.raises(InputError, match="no key of"):
+        _read(tmp_path, f"import nemo\n{text}")
 
 
 def test_every_recipe_of_the_table_is_read(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ interpreter with what its requirements.txt lists, triton and torchdata.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -13,8 +14,12 @@ from pathlib import Path
 
 import pytest
 
+from planner.inputs.load import load_model
+from planner.inputs.model import Experts
+from tests.cli.command import planner
 from tests.helpers import ROOT
-from tests.validate.ask import has
+from tests.validate.ask import PYTHON, has
+from tests.validate.numerics import titan_says
 from tests.validate.test_own_scripts import LIMIT, emitted, environment
 
 pytestmark = [
@@ -49,6 +54,40 @@ def test_a_release_trains_twenty_steps(tmp_path: Path) -> None:
     assert said
     assert said[1] in {speed.replace(",", "") for _, speed in steps[-10:]}
     assert not (tmp_path / "outputs" / "checkpoint").exists()
+
+
+RELEASED = (
+    *("llama2-7b", "llama3.1-8b", "qwen3-0.6b", "qwen3-30b-a3b", "mixtral-8x7b", "deepseek-v3", "kimi-k2"),
+    *("mistral-7b-v0.3", "moonlight-16b-a3b"),
+)
+
+
+@pytest.mark.skipif(not os.environ.get("TORCHTITAN_02"), reason="TORCHTITAN_02 names no checkout of v0.2.2")
+def test_a_release_builds_the_model_that_was_named(tmp_path: Path) -> None:
+    """Parameters, rotation, norms and router, field by field, as the release's own code has them."""
+    job = ("--hardware", "dgx-h100", "--gpus", "64", "--seq-len", "4096", "--global-batch", "64")
+    for name in RELEASED:
+        kept = tmp_path / f"{name}.yaml"
+        planner("estimate", name, *job, "--runtime", "torchtitan@0.2.2", "--save", str(kept))
+        assert planner("emit", str(kept), "--out", str(tmp_path / name), "--unfit").code == 0
+    asked = "".join(json.dumps({"file": str(tmp_path / name / "titan_plan.py")}) + "\n" for name in RELEASED)
+    done = subprocess.run(
+        [PYTHON, ROOT / "tests/validate/check_torchtitan_02.py"],
+        input=asked, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    answers = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    assert len(answers) == len(RELEASED), done.stderr[-2000:]
+    for name, answer in zip(RELEASED, answers, strict=True):
+        model = load_model(name)
+        bare = model.model_copy(update={"prediction": None})
+        assert answer.get("params") == bare.params, (name, answer)
+        said = answer | answer.get("rope_scaling_args", {}) | answer.get("moe_args", {})
+        wanted = titan_says(model, model.layers[-1]) | {"theta": None, "init_std": None, "scaling": None}
+        wanted = {key: value for key, value in wanted.items() if value is not None}
+        assert {key: said[key] for key in wanted} == wanted, name
+        assert model.numerics.rope_theta in (None, answer["rope_theta"]), name
+        sparse = isinstance(model.blocks[model.layers[-1]].ffn, Experts)
+        assert not (sparse and said["score_before_experts"]), name
 
 
 @pytest.mark.skipif(not os.environ.get("TORCHTITAN"), reason="TORCHTITAN names no checkout of torchtitan")

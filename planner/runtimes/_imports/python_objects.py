@@ -90,7 +90,7 @@ def objects(text: str) -> list[Made]:
         for function in list(program.functions.values()):
             if function.name not in program.called:
                 program.inline(function, [], {})
-    except (Ended, RecursionError):
+    except (Ended, _Returned, RecursionError):
         pass
     return program.made
 

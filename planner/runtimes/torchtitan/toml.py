@@ -52,6 +52,7 @@ def experts(block):
         num_shared_experts=block["shared_hidden_dim"] // block["moe_hidden_dim"],
         **MODEL["router"],
         top_k=block["top_k"],
+        score_before_experts=False,  # its default weights what goes in, and models weight what comes out
     )
 
 

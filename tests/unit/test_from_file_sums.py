@@ -274,3 +274,17 @@ def test_deepspeed_batch_is_that_of_the_replicas_that_start(tmp_path: Path, batc
     )
     found = [problem.where for _, problem in read_runner_file(tmp_path / "a.yaml").faults]
     assert [where.rpartition(": ")[2] for where in found] == (["train_batch_size"] if wrong else [])
+
+
+@pytest.mark.parametrize(
+    ("before", "gpus"),
+    [("torchrun", "8"), ("python -m torch.distributed.launch", "8"), ("srun torchrun", None)],
+)
+def test_torchrun_without_nodes_starts_one(tmp_path: Path, before: str, gpus: str | None) -> None:
+    """torch/distributed/run.py: --nnodes is 1:1 by default; under srun each node has its own."""
+    head = f"{before} --nproc_per_node 8"
+    text = MEGATRON.replace("torchrun --nproc_per_node 8 --nnodes 1", head) + "--bf16\n"
+    if before.startswith("srun"):
+        text = f"#!/bin/bash\n#SBATCH --gpus-per-node=8\n{text}"
+    (tmp_path / "a.sh").write_text(text)
+    assert read_runner_file(tmp_path / "a.sh").options.get("gpus") == gpus

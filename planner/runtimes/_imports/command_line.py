@@ -17,6 +17,7 @@ _MEGATRON: Final = re.compile(
 )
 _TITAN: Final = re.compile(r"torchtitan\.(?:train|experiments\.[\w.]+\.train)|(?:.*/)?torchtitan/train\.py")
 _TITAN_SCRIPT: Final = re.compile(r"(?:.*/)?run_train\.sh")
+_TORCHRUN: Final = re.compile(r"(?:.*/)?torchrun|torch\.distributed\.(?:run|launch)")
 _TITAN_2024: Final = re.compile(r"(?:.*/)?train\.py")
 _TITAN_JOB: Final = ("--job.config_file", "--job.config-file")
 _DEEPSPEED: Final = ("--deepspeed_config", "--deepspeed-config", "--deepspeed")
@@ -201,8 +202,9 @@ def _training(
     ranks = _first(RANKS, before, directives) or _gres(directives)
     if kind == "fsdp" and (total := _first(("--num_processes",), before, {})) is not None:
         nodes, ranks = 1, total
-    if nodes is None and ranks is not None and "--standalone" in before:
-        nodes = 1
+    alone = not directives and any(_TORCHRUN.fullmatch(word) for word in words[:3])
+    if nodes is None and ranks is not None and (alone or "--standalone" in before):
+        nodes = 1  # torchrun --nnodes is 1:1 where it is not said
     return Training(kind, flags, nodes, ranks, config, doubts, before, words[place:])
 
 

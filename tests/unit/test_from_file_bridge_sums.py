@@ -39,6 +39,7 @@ DEFERRED: Final = "defer_embedding_wgrad_compute=True, wgrad_deferral_limit=0"
         ("TRAIN", ", train_samples=6400", "train.train_samples"),
         ("SCHEDULER", ", lr_warmup_fraction=0.1", "scheduler.lr_warmup_fraction"),
         ("SCHEDULER", ", lr_decay_samples=100", "scheduler"),
+        ("SCHEDULER", ", lr_decay_iters=-1", "scheduler.lr_decay_iters"),
         ("SCHEDULER", ", start_weight_decay=-1.0", "scheduler.start_weight_decay"),
         ("DATA", DATA.replace("seq_length=4096, ", ""), "dataset.seq_length"),
         ("DATA", DATA.replace(", eod_mask_loss=False", ""), "dataset.eod_mask_loss"),

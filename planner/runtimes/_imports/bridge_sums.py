@@ -80,9 +80,9 @@ def _values(fields: Mapping[str, Any]) -> Iterator[Fault]:
         if isinstance(share, int | float) and not 0 <= share <= 1:
             yield name, str(share), "a share from 0 to 1"
     yield from _precision(fields)
-    multiple = fields.get("model.make_vocab_size_divisible_by")
-    if type(multiple) is int and multiple < 1:
-        yield "make_vocab_size_divisible_by", str(multiple), "1 or more"
+    for name in ("model.make_vocab_size_divisible_by", "scheduler.lr_decay_iters"):
+        if type(number := fields.get(name)) is int and number < 1:
+            yield name.removeprefix("model."), str(number), "1 or more"
     graphs = fields.get("model.cuda_graph_impl")
     if graphs is not None and graphs not in GRAPHS:
         yield "cuda_graph_impl", repr(graphs), f"one of {', '.join(GRAPHS)}"

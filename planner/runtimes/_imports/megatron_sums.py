@@ -33,6 +33,7 @@ CHOICES: Final = {
     "--lr-decay-style": ("constant", "linear", "cosine", "inverse-square-root", "WSD"),
     "--main-grads-dtype": ("fp32", "bf16"),
     "--main-params-dtype": ("fp32", "fp16"),
+    "--megatron-fsdp-version": ("1", "2"),
     "--moe-router-dtype": ("fp32", "fp64"),
     "--moe-router-score-function": ("softmax", "sigmoid", "sqrtsoftplus"),
     "--moe-token-dispatcher-type": ("allgather", "alltoall", "flex", "alltoall_seq"),

@@ -136,13 +136,13 @@ JOB: Final = (
     Field(
         "seq_len", "length", unit="token", most=2**27, configured=True,
         help="Sequence length in tokens: 8192, 128K.",
-        default=4096, otherwise="4096, or the learned positions",
+        default=4096, otherwise="4096, or fewer where the model has fewer positions",
         elsewhere="seq seq-length sequence-length sequence-len max-seq-len max-length context context-length "
         "ctx max-position-embeddings",
     ),
     Field(
         "global_batch", "length",
-        help="Sequences per optimizer step.", default=512, otherwise="512",
+        help="Sequences per optimizer step.", default=512, otherwise="512; 32 with lora or qlora",
         elsewhere="global-batch-size gbs train-batch-size total-batch-size",
     ),
     Field(

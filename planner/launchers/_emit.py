@@ -74,6 +74,7 @@ def launch_files(
     order: str | None = None,
     smoke: bool = False,
     saving: Saving | None = None,
+    weights: str = "",
 ) -> dict[str, str]:
     """Return the files that start a scalar plan, name to text.
 
@@ -93,6 +94,8 @@ def launch_files(
         Whether they start a smoke run where the user does not say otherwise.
     saving : Saving, optional
         How often it saves, where that was chosen.
+    weights : str
+        The folder of the model's weights on this machine, if any: CHECKPOINT where nobody says another.
 
     Raises
     ------
@@ -105,7 +108,7 @@ def launch_files(
     runtime = wanted.runtime
     refuse_launcher(wanted.launcher.name, job)
     plan, command = priced_command(plan, job, wanted, order)
-    command = with_saving(command, runtime, saving)
+    command = _with_weights(with_saving(command, runtime, saving), wanted.launcher, weights)
     if smoke and command.smoke is None:
         raise UnsupportedPlan(f"{runtime.name} has no smoke run: {command.no_smoke}")
     title = f"{job_name(job.model.name)} on {job.gpus} GPUs, {plan.slug}\n{wanted.title}"
@@ -114,6 +117,19 @@ def launch_files(
     files[CARD] = card_text(plan, job, runtime, wanted.launcher, command, card)
     files[MEASURED] = measured_row(plan, job, runtime)
     return files | ({PLAN: card.plan_file} if card.plan_file else {})
+
+
+def _with_weights(command: Command, launcher: Launcher, weights: str) -> Command:
+    """Return a command that starts from a folder where it needs weights and its launcher sees the folder."""
+    needed = (*command.needs, *command.production_needs)
+    if not weights or launcher.remote or "CHECKPOINT" not in needed:
+        return command
+    left, real = (
+        tuple(name for name in names if name != "CHECKPOINT")
+        for names in (command.needs, command.production_needs)
+    )
+    defaults = {"CHECKPOINT": weights, **command.defaults}
+    return replace(command, needs=left, production_needs=real, defaults=defaults)
 
 
 def priced_command(plan: Plan, job: Job, wanted: Target, order: str | None = None) -> tuple[Plan, Command]:

@@ -58,6 +58,8 @@ class Launcher:
         User variables that the launcher needs beside those of the command, in either kind of run.
     files : callable
         From (command, plan, job, settings) to the files, name to text, the one to start first.
+    remote : bool
+        Whether it starts them where folders of this machine may be missing.
     """
 
     name: str
@@ -67,6 +69,7 @@ class Launcher:
     files: Callable[[Command, Plan, Job, LauncherSettings], Mapping[str, str]]
     needs: tuple[str, ...] = ()
     aliases: tuple[str, ...] = ()
+    remote: bool = False
 
 
 def node_shape(job: Job) -> tuple[int, int]:

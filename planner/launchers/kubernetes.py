@@ -190,4 +190,5 @@ ENTRY = Launcher(
     files=files,
     needs=("IMAGE",),
     aliases=("k8s", "kubeflow"),
+    remote=True,
 )

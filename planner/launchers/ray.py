@@ -184,4 +184,5 @@ ENTRY = Launcher(
     start=f"python {NAME}",
     files=files,
     needs=("OUTPUT_DIR",),
+    remote=True,
 )

@@ -132,4 +132,5 @@ ENTRY = Launcher(
     files=files,
     needs=("IMAGE",),
     aliases=("sky",),
+    remote=True,
 )

@@ -22,6 +22,7 @@ from planner.question.traits import trait_changes
 from planner.question.values import read_value, read_values
 from planner.runtimes import runtimes
 from planner.runtimes._family import Runtime
+from planner.techniques.methods import METHODS
 from planner.techniques.precision import PRECISIONS
 
 DEFAULT_RUNTIME: Final[str] = default("runtime")
@@ -137,11 +138,13 @@ def _at_own_prices(
     return tuple((given, one if price is None else one.with_price(price)) for given, one, price in found)
 
 
-def _plain_workload(model: ModelSpec | None) -> Workload:
-    """Return what is taken where nothing is given: no more tokens than a model has learned positions."""
+def _plain_workload(model: ModelSpec | None, method: str | None) -> Workload:
+    """Return what is taken where nothing is given: no more tokens than a model has positions."""
     plain = Workload()
-    positions = model.max_positions if model is not None and model.learned_positions else None
-    return plain.model_copy(update={"seq_len": min(plain.seq_len, positions or plain.seq_len)})
+    positions = model.max_positions if model is not None else None
+    batch = METHODS[method or plain.method].global_batch
+    seq_len = min(plain.seq_len, positions or plain.seq_len)
+    return plain.model_copy(update={"seq_len": seq_len, "global_batch": batch})
 
 
 def _workload(
@@ -156,7 +159,7 @@ def _workload(
     for name in () if seeing or model is None else ("images", "freeze_encoder"):
         if given[name]:
             reading.fault(name, "a model without an encoder", "a model with one, such as qwen2.5-vl-7b")
-    plain = _plain_workload(model)
+    plain = _plain_workload(model, given["method"])
     if given["seq_lens"] is not None and given["seq_len"] is None and not reading.problems:
         defaults["seq_len"] = given["seq_len"] = longest(given["seq_lens"])
     seq_len = given["seq_len"] or plain.seq_len

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -28,6 +29,11 @@ from planner.runtimes._libraries._family import HOSTS, Library
 
 MODEL, CLUSTER = "model.yaml", "hardware.yaml"
 """What the folder of a plan holds of a user's own inputs."""
+
+_PLAIN = re.compile(r"[\w./+@=,:-]+", re.ASCII)
+
+WEIGHTS = (".safetensors", ".bin")
+"""How the names of a checkpoint's files end, as transformers saves them."""
 
 
 def wanted_target(launch: Launch, runtime: Runtime, door: Door = OPTIONS) -> Target:
@@ -87,6 +93,19 @@ def own_inputs(answer: Estimate, names: Names, out: Path) -> tuple[dict[str, str
     return inputs, names
 
 
+def weights_of(model: str) -> str:
+    """Return the folder of a model's weights, where the user names one that holds them; empty otherwise.
+
+    A path that a shell would not take as it is, is left out.
+    """
+    folder = Path(model).expanduser()
+    try:
+        held = any(file.suffix in WEIGHTS for file in folder.iterdir())
+    except (OSError, ValueError):
+        return ""
+    return path if held and _PLAIN.fullmatch(path := str(folder.resolve())) else ""
+
+
 def write_files(
     answer: Estimate, names: Names, wanted: Target, launch: Launch, order: str | None = None
 ) -> str:
@@ -99,6 +118,7 @@ def write_plan(
     answer: Estimate, names: Names, wanted: Target, launch: Launch, order: str | None = None
 ) -> list[Path]:
     """Write the files of a priced plan with copies of the user's own inputs, and return their paths."""
+    weights = weights_of(names.model)
     inputs, names = own_inputs(answer, names, launch.out)
     saved = plan_yaml(answer.job, answer.runtime, answer.plan, names, order)
     summary = page_text(estimate_page(answer, {}))
@@ -110,5 +130,5 @@ def write_plan(
         )
         expected = ordered_first_steps(answer, order)
     card = Card(saved, summary, expected)
-    files = launch_files(answer.plan, answer.job, wanted, card, order, launch.smoke, launch.saving)
+    files = launch_files(answer.plan, answer.job, wanted, card, order, launch.smoke, launch.saving, weights)
     return write_folder({**files, **inputs}, launch.out, launch.force)

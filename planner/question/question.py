@@ -126,8 +126,8 @@ def read_question(
     axes = read_axes(said, reading)
     known = read_job(said, reading, files, several)
     wanted = read_search(said, reading) if several else {}
+    known = _one_where_bare(said, axes, known)
     if several:
-        known = _one_where_bare(said, axes, known)
         _check_counts(said, axes, known, reading)
     else:
         known = _with_count(said, axes, known, reading)

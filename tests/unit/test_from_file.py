@@ -539,3 +539,16 @@ def test_a_shape_of_several_vocabularies_is_told(tmp_path: Path) -> None:
     told = read(tmp_path, "b.sh", SCRIPT.replace("--num-layers", "--vocab-size 92544 --num-layers"))
     assert told.model_name == "internlm2-7b"
     assert not any("vocabulary" in note for note in told.notes)
+
+
+@pytest.mark.parametrize(
+    ("launcher", "nodes"),
+    [
+        ("torchrun --nproc_per_node 8", 1),
+        ("torchrun --nnodes 2 --nproc_per_node 8", 2),
+        ("torchrun --nnodes $NODES --nproc_per_node 8", None),
+        ("srun torchrun --nproc_per_node 8", None),
+    ],
+)
+def test_torchrun_starts_one_node_where_nothing_says_another_number(launcher: str, nodes: int | None) -> None:
+    assert training_of(f"{launcher} pretrain_gpt.py --num-layers 2\n", "train.sh").nodes == nodes

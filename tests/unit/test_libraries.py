@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -114,6 +115,27 @@ def test_one_command_makes_a_file_that_starts(tmp_path: Path) -> None:
     assert tree["load_in_4bit"] is True
     assert tree["per_device_train_batch_size"] * tree["gradient_accumulation_steps"] * 2 == 16
     assert "trl.scripts.sft" in (tmp_path / "out/train.sh").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("weights", "launcher"), [(True, "torchrun"), (False, "torchrun"), (True, "kubernetes")]
+)
+def test_weights_beside_the_configuration_are_what_files_start_from(
+    tmp_path: Path, weights: bool, launcher: str
+) -> None:
+    folder = tmp_path / "my-llama"
+    folder.mkdir()
+    small = {"model_type": "llama", "hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2,
+             "num_attention_heads": 4, "vocab_size": 512, "max_position_embeddings": 256}  # fmt: skip
+    (folder / "config.json").write_text(json.dumps(small), encoding="utf-8")
+    if weights:
+        (folder / "model.safetensors").touch()
+    asked = f"search {folder} --method lora --hardware rtx4090 --target trl --launcher {launcher}"
+    run = planner(*asked.split(), "--emit", str(tmp_path / "out"))
+    assert run.code == 0, run.err
+    told = "".join(path.read_text("utf-8") for path in (tmp_path / "out").iterdir())
+    assert (f"CHECKPOINT:-{folder}" in told) == (weights and launcher == "torchrun")
+    assert "max_length: 256" in told
 
 
 def test_a_target_keeps_launchers(tmp_path: Path) -> None:

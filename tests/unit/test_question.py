@@ -74,3 +74,27 @@ def test_a_wrong_keyword_is_named_with_what_it_was() -> None:
         planner.search_plans(job, tp=2.5, micro_batch=0, top=0, oom_risk=2.0, slowdown=2.0)
     words = {problem.where for problem in caught.value.problems}
     assert words == {"slowdown", "top", "oom_risk", "tp", "micro_batch"}
+
+
+@pytest.mark.parametrize(("method", "batch"), [(None, 512), ("lora", 32), ("qlora", 32)])
+def test_adapters_are_trained_with_a_batch_of_fine_tuning_where_nobody_says(
+    method: str | None, batch: int
+) -> None:
+    said = {"model": "llama3-8b", "hardware": ["dgx-h100"], "gpus": "8", "method": method}
+    question = asked(said)
+    assert question.workload.global_batch == question.defaults["global_batch"] == batch
+    assert asked(said | {"global_batch": "64"}).workload.global_batch == 64
+
+
+@pytest.mark.parametrize(("model", "tokens"), [("gpt2", 1024), ("tinyllama-1.1b", 2048), ("llama3-8b", 4096)])
+def test_no_sequence_is_longer_than_a_model_has_positions_where_nobody_says(model: str, tokens: int) -> None:
+    question = asked({"model": model, "hardware": ["dgx-h100"], "gpus": "8"})
+    assert question.workload.seq_len == question.defaults["seq_len"] == tokens
+
+
+@pytest.mark.parametrize(("cluster", "gpus"), [("h100", 1), ("8xH100", 8)])
+def test_a_single_plan_is_for_as_many_accelerators_as_are_named(cluster: str, gpus: int) -> None:
+    reading = Reading(OPTIONS)
+    question = read_question({"model": "llama3-8b", "hardware": [cluster]}, reading, several=False)
+    assert question is not None
+    assert question.gpu_counts == (gpus,)

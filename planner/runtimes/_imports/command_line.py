@@ -202,10 +202,16 @@ def _training(
     ranks = _first(RANKS, before, directives) or _gres(directives)
     if kind == "fsdp" and (total := _first(("--num_processes",), before, {})) is not None:
         nodes, ranks = 1, total
-    alone = not directives and any(_TORCHRUN.fullmatch(word) for word in words[:3])
-    if nodes is None and ranks is not None and (alone or "--standalone" in before):
-        nodes = 1  # torchrun --nnodes is 1:1 where it is not said
+    if nodes is None and ranks is not None and _starts_one_node(words, before, directives):
+        nodes = 1
     return Training(kind, flags, nodes, ranks, config, doubts, before, words[place:])
+
+
+def _starts_one_node(words: Words, before: Flags, directives: Mapping[str, str]) -> bool:
+    """Whether torchrun starts one node: it is told so, or nothing names another number (its ``1:1``)."""
+    elsewhere = bool(directives) or "srun" in words[:3] or any(flag in before for flag in NODES)
+    torchrun = any(_TORCHRUN.fullmatch(word) for word in words[:3])
+    return "--standalone" in before or (torchrun and not elsewhere)
 
 
 def _kind(

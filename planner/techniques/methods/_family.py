@@ -7,6 +7,10 @@ from dataclasses import dataclass
 
 from planner.numeric import Num
 
+TUNING_BATCH = 32
+"""Packed sequences of a step where adapters are trained: recipes of Megatron-Bridge take 8 to 32, and 128
+single samples (067f987d, ``recipes/common.py``, ``recipes/llama``, ``recipes/qwen``)."""
+
 
 @dataclass(frozen=True)
 class Method:
@@ -25,6 +29,8 @@ class Method:
     adapter_params : callable
         Trained parameters beside one linear layer, from its inputs, outputs and rank; zero where the base
         itself is trained.
+    global_batch : int
+        Sequences of an optimizer step where nobody says.
     forwards : float
         Forward passes that take the place of forward and backward; 0 where gradients are computed. [-]
     learns : str
@@ -36,6 +42,7 @@ class Method:
     frozen_weight_bytes: float
     dequantise_bytes: float
     adapter_params: Callable[[Num, Num, Num], Num]
+    global_batch: int
     forwards: float = 0.0
     learns: str = ""
     aliases: tuple[str, ...] = ()

@@ -1,5 +1,6 @@
 """All weights are trained."""
 
+from planner.fields import default
 from planner.techniques.methods._family import Method, no_adapter_params
 
 ENTRY = Method(
@@ -8,4 +9,5 @@ ENTRY = Method(
     frozen_weight_bytes=0.0,
     dequantise_bytes=0.0,
     adapter_params=no_adapter_params,
+    global_batch=default("global_batch"),
 )

@@ -1,6 +1,6 @@
 """LoRA: frozen 16-bit weights, trained low-rank factors beside every linear layer."""
 
-from planner.techniques.methods._family import Method, lora_params
+from planner.techniques.methods._family import TUNING_BATCH, Method, lora_params
 
 ENTRY = Method(
     name="lora",
@@ -8,4 +8,5 @@ ENTRY = Method(
     frozen_weight_bytes=2.0,
     dequantise_bytes=0.0,
     adapter_params=lora_params,
+    global_batch=TUNING_BATCH,
 )

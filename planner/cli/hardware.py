@@ -11,6 +11,7 @@ from planner.cli.complete import part
 from planner.cli.hardware_collectives import collectives_command
 from planner.cli.hardware_curves import curve_fields
 from planner.cli.hardware_import import import_command
+from planner.cli.hardware_prices import prices_command
 from planner.cli.options import Format, FormatOption
 from planner.cli.output import emit_rows
 from planner.errors import Infeasible, InputError, Problem
@@ -162,6 +163,7 @@ def diff(
 
 
 app.command("import")(import_command)
+app.command("prices")(prices_command)
 app.command("collectives")(collectives_command)
 
 

@@ -21,6 +21,7 @@ from planner.units import parse
 
 RELATIVES: Final[Mapping[str, str]] = {
     "volta": "a100-80gb-sxm",
+    "turing": "a100-80gb-sxm",
     "ampere": "a100-80gb-sxm",
     "ada": "l40s",
     "hopper": "h100-80gb-sxm",

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
+import yaml
 
 from planner.cli.options import ForceOption, Format, FormatOption
+from planner.cli.output import emit_rows
+from planner.cli.printable import to_stderr
+from planner.deferred import deferred
+from planner.errors import Infeasible, InputError, Problem, nearest
+from planner.files import write_whole
 
-if TYPE_CHECKING:
-    from planner.inputs.price_catalogue import Offer
+with deferred():
+    from planner.inputs import load_hardware, price_catalogue
 
 HEADINGS = {"gpus": "GPUs", "usd_per_h": "USD/h"}
 LEGEND = "\nUSD/h: one accelerator, in its cheapest region"
@@ -46,19 +52,14 @@ def prices_command(
 
     The catalogue is a CSV of https://github.com/skypilot-org/skypilot-catalog; nothing is downloaded.
     """
-    from planner.cli.output import emit_rows
-    from planner.cli.printable import to_stderr
-    from planner.errors import Infeasible, InputError, Problem
-    from planner.inputs.price_catalogue import ON_DEMAND, SPOT, read_catalogue
-
     if bool(instance) != (out is not None):
         given, other = ("--instance", "--out FILE.yaml") if instance else ("--out", "--instance NAME")
         raise InputError(Problem(given, f"no {other.split()[0]}", f"both, such as {other}"))
-    found = read_catalogue(catalogue, region)
+    found = price_catalogue.read_catalogue(catalogue, region)
     for names, why in ((found.unknown, "do not ship here"), (found.apart, "are sold apart from their hosts")):
         if names:
             to_stderr(f"note: left out, since they {why}: {', '.join(names)}")
-    kind = SPOT if spot else ON_DEMAND
+    kind = price_catalogue.SPOT if spot else price_catalogue.ON_DEMAND
     offers = [offer for offer in found.offers if offer.kind == kind]
     if out is not None:
         write_profile(out, chosen(offers, instance, catalogue), seller or catalogue.resolve().parent.name,
@@ -71,7 +72,7 @@ def prices_command(
     emit_rows(rows, output, HEADINGS, LEGEND)
 
 
-def row_of(offer: Offer) -> dict[str, Any]:
+def row_of(offer: price_catalogue.Offer) -> dict[str, Any]:
     """Return an offer as a row of the list."""
     return {
         "instance": offer.instance,
@@ -89,7 +90,7 @@ def matches(row: dict[str, Any], words: list[str] | tuple[()]) -> bool:
     return all(word.lower() in text for word in words)
 
 
-def chosen(offers: list[Offer], instance: str, catalogue: Path) -> Offer:
+def chosen(offers: list[price_catalogue.Offer], instance: str, catalogue: Path) -> price_catalogue.Offer:
     """Return the offer of an instance.
 
     Raises
@@ -97,8 +98,6 @@ def chosen(offers: list[Offer], instance: str, catalogue: Path) -> Offer:
     InputError
         If there is none.
     """
-    from planner.errors import InputError, Problem, nearest
-
     known = {offer.instance.lower(): offer for offer in offers}
     if instance.lower() not in known:
         near = nearest(instance.lower(), known)
@@ -111,14 +110,9 @@ def day_of(path: Path) -> str:
     return f"{datetime.fromtimestamp(path.stat().st_mtime, UTC):%Y-%m-%d}"
 
 
-def write_profile(out: Path, offer: Offer, seller: str, day: str, force: bool) -> None:
+def write_profile(out: Path, offer: price_catalogue.Offer, seller: str, day: str, force: bool) -> None:
     """Write the usual cluster of an offer at its price, and load it to see that it is one."""
-    import yaml
-
-    from planner.files import write_whole
-    from planner.inputs.load_hardware import load_hardware
-
-    base = load_hardware(offer.cluster)
+    base = load_hardware.load_hardware(offer.cluster)
     content: dict[str, object] = {
         "base": base.name,
         "price": f"{offer.usd_per_h:.6g} USD/h",
@@ -130,4 +124,4 @@ def write_profile(out: Path, offer: Offer, seller: str, day: str, force: bool) -
         content["gpus"] = offer.gpus
     head = f"# {offer.instance}, from a catalogue of SkyPilot\n"
     write_whole(out, head + yaml.safe_dump(content, sort_keys=False), force)
-    load_hardware(str(out))
+    load_hardware.load_hardware(str(out))

@@ -19,7 +19,7 @@ from planner.question.reading import Reading
 with deferred():
     from planner.cost import price
     from planner.inputs import yaml_file
-    from planner.report import explain, html, html_plan, html_search, html_sites, plan_file, sites
+    from planner.report import explain, html, html_plan, html_search, html_sites, plan_file, plan_grid, sites
     from planner.report import front as report_front
 
 if TYPE_CHECKING:
@@ -47,8 +47,16 @@ def report(
     search: Annotated[
         bool, typer.Option("--search", help="Of a plan: search its job at other counts and limits too.")
     ] = False,
+    sliders: Annotated[
+        bool,
+        typer.Option(
+            "--sliders",
+            help="Of a plan: sliders of accelerators, batch and sequence over plans searched now.",
+        ),
+    ] = False,
     time_limit: Annotated[
-        str | None, typer.Option(metavar="S", help="Seconds that its searches may take. [default: 60]")
+        str | None,
+        typer.Option(metavar="S", help="Seconds that the searches of each may take. [default: 60]"),
     ] = None,
     force: ForceOption = False,
     quiet: QuietOption = False,
@@ -58,18 +66,21 @@ def report(
 
     It needs plotly, from the extra: pip install 'parallelism-planner[report]'.
     """
-    reading = Reading()
+    said, reading = source_text(source), Reading()
     seconds = reading.number("--time-limit", time_limit, 0.0)
+    document = search_document_of(said, source)
+    if sliders and document is not None:
+        reading.fault("--sliders", "a search", "a plan file, whose job is searched again: search --save PLAN")
     reading.finish()
     patience = report_front.Patience(TIME_LIMIT if seconds is None else seconds)
-    said = source_text(source)
-    document = search_document_of(said, source)
     html.library()
     check_place(out, force, "--out")
     with Progress(quiet, verbose) as progress:
         progress(0.0, f"drawing {source}")
         if document is None:
             page = plan_page(source, said, progress if search else None, patience)
+            if sliders:
+                page = with_sliders(page, source, said, progress, report_front.Patience(patience.seconds))
         else:
             drawn = (
                 html_sites.sites_report
@@ -116,6 +127,14 @@ def plan_page(path: Path, text: str, tell: Tell | None, patience: Patience) -> H
         html_plan.Around(scaled(saved)) if tell is None else searched_around(saved, answer, tell, patience)
     )
     return html_plan.plan_report(told, around, plan_file.tool_version(), saved.notes)
+
+
+def with_sliders(page: HtmlPage, path: Path, text: str, tell: Tell, patience: Patience) -> HtmlPage:
+    """Return the page of a plan with sliders below its figures, over plans that are searched now."""
+    request = request_of(read_saved(path, text=text))
+    block = plan_grid.sliders(request, dict(plan_grid.searched_grid(request, tell, patience)))
+    place = 1 + next(number for number, one in enumerate(page.blocks) if one.kind == "tiles")
+    return replace(page, blocks=(*page.blocks[:place], block, *page.blocks[place:]))
 
 
 def searched_around(saved: PlanFile, answer: Estimate, tell: Tell, patience: Patience) -> html_plan.Around:

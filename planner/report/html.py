@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -33,7 +33,7 @@ class HtmlBlock:
     Parameters
     ----------
     kind : str
-        ``tiles`` (rows of name and value), ``text``, ``list``, ``table`` or ``plot``.
+        ``tiles`` (rows of name and value), ``text``, ``list``, ``table``, ``plot`` or ``sliders``.
     title, note : str
         Its heading, and a line below it.
     lines : tuple of str
@@ -42,17 +42,20 @@ class HtmlBlock:
         Of a table; the rows of tiles are pairs of text.
     figure : dict, optional
         Of a plot.
+    controls : mapping, optional
+        Of sliders: their axes, and what is shown at each combination of stops.
     id : str
-        Name of a plot in the page.
+        Name of a plot or of sliders in the page.
     """
 
-    kind: Literal["tiles", "text", "list", "table", "plot"]
+    kind: Literal["tiles", "text", "list", "table", "plot", "sliders"]
     title: str = ""
     note: str = ""
     lines: tuple[str, ...] = ()
     headings: tuple[str, ...] = ()
     rows: tuple[Sequence[Any], ...] = ()
     figure: Figure | None = None
+    controls: Mapping[str, Any] | None = None
     id: str = ""
 
 
@@ -105,6 +108,7 @@ def page_html(page: HtmlPage) -> str:
         footer=page.footer,
         library=Markup(library().replace("</script", "<\\/script")),
         figures=Markup(_script_json(checked(figures))),
+        sliders=Markup(_script_json({block.id: block.controls for block in page.blocks if block.controls})),
     )
 
 

@@ -41,6 +41,14 @@ seen.ground = getComputedStyle(document.body).backgroundColor;
 document.getElementById("theme").click();
 seen.other = getComputedStyle(document.body).backgroundColor;
 seen.overflow = document.documentElement.scrollWidth - window.innerWidth;
+seen.slid = [...document.querySelectorAll(".sliders input")].map((input) => {
+  const tiles = input.closest(".sliders").querySelector(".tiles");
+  const before = tiles.textContent, own = input.value;
+  input.value = input.max; input.dispatchEvent(new Event("input"));
+  const told = [input.parentElement.querySelector("output").textContent, tiles.textContent !== before];
+  input.value = own; input.dispatchEvent(new Event("input"));
+  return [...told, tiles.textContent === before];
+});
 seen.loaded = performance.getEntriesByType("resource").map((entry) => entry.name);
 seen.reading = window.read - window.began;
 seen.drawing = performance.now() - window.read;
@@ -62,8 +70,9 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     assert run_planner("estimate", *job, *axes, "--save", "plan.yaml", cwd=folder).returncode == 0
     found = run_planner("search", *job, "--format", "json", cwd=folder)
     (folder / "search.json").write_text(found.stdout)
-    for source, name in (("plan.yaml", "plan"), ("search.json", "search")):
-        done = run_planner("report", source, "--search", "--out", f"{name}.html", cwd=folder)
+    for source, name, more in (("plan.yaml", "plan", ["--sliders"]), ("search.json", "search", [])):
+        arguments = ["--search", *more, "--out", f"{name}.html"]
+        done = run_planner("report", source, *arguments, cwd=folder, timeout=200)
         assert done.returncode == 0, done.stderr
     return {name: folder / f"{name}.html" for name in ("plan", "search")}
 
@@ -104,6 +113,12 @@ def test_the_page_draws_sorts_and_fits(pages: dict[str, Path], name: str, width:
     assert seen["loaded"] == []
     assert seen["drawing"] < 4 * seen["reading"]  # of the library alone: half to once as long
     assert seen["ground"] != seen["other"]
+
+
+def test_sliders_show_other_plans_and_come_back(pages: dict[str, Path], tmp_path: Path) -> None:
+    seen, _ = look(pages["plan"], 1280, tmp_path)
+    assert [told for told, *_ in seen["slid"]] == ["64", "128", "8,192"]
+    assert all(changed and back for _, changed, back in seen["slid"])
 
 
 def key(text: str) -> tuple[int, float, str]:

@@ -277,3 +277,36 @@ def test_what_there_was_no_time_for_stands_on_the_page_and_in_the_notes(plan: Pa
     assert "Not searched: the time was over (--time-limit)" in Outline(text).headings
     assert "plot-front" not in figures_of(text)
     assert planner("report", str(plan), "--time-limit", "soon", "--out", str(out)).code == 2
+
+
+def sliders_of(text: str) -> dict[str, Any]:
+    found = re.search(r"^const sliders = (\{.*\});$", text, re.MULTILINE)
+    assert found is not None
+    return dict(json.loads(found[1]))
+
+
+@needs_plotly
+def test_sliders_show_what_a_search_finds_at_each_stop(plan: Path, tmp_path: Path) -> None:
+    out = tmp_path / "plan.html"
+    with mock.patch.dict("planner.report.plan_grid.FACTORS", gpus=(1, 2), global_batch=(1,), seq_len=(1,)):
+        done = planner("report", str(plan), "--sliders", "--out", str(out))
+    assert done.code == 0, done.err
+    told = sliders_of(out.read_text(encoding="utf-8"))["sliders"]
+    (own, more), (batch,), (length,) = (axis["values"] for axis in told["axes"])
+    assert more == 2 * own
+    assert set(told["plans"]) == {f"{own},{batch},{length}", f"{more},{batch},{length}"}
+    job = ("--gpus", str(more), "--global-batch", str(batch), "--seq-len", str(length), "--top", "1")
+    asked = planner("search", "llama3-8b", "--hardware", "dgx-h100", *job, "--format", "json").json
+    seconds = dict(told["plans"][f"{more},{batch},{length}"])["step"].removesuffix(" s")
+    assert float(seconds) == pytest.approx(asked["plans"][0]["step_time_s"], rel=2e-3)
+
+
+@needs_plotly
+def test_sliders_without_time_say_so(plan: Path, found: Done, tmp_path: Path) -> None:
+    out = tmp_path / "plan.html"
+    assert planner("report", str(plan), "--sliders", "--time-limit", "0", "--out", str(out)).code == 0
+    text = out.read_text(encoding="utf-8")
+    assert len(sliders_of(text)["sliders"]["plans"]) == 1
+    assert "as far as the time went (--time-limit)" in text
+    refused = piped(found.out, "report", "-", "--sliders", "--out", str(tmp_path / "no.html"))
+    assert (refused.code, "expected a plan file" in refused.err) == (2, True)

@@ -197,7 +197,7 @@ def root(
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
-    """Plan the training of a large model: layouts that fit, how fast, how dear, and the files to start them.
+    """Plan the training of a large model: layouts that fit, speed, cost, and the files that start them.
 
     Results go to standard output, progress and messages to standard error. Exit codes: 0 done, 1 nothing
     satisfies a valid request, 2 wrong input, 70 internal error, 130 interrupted.

@@ -76,15 +76,17 @@ def list_command(
     ] = False,
     memory: Annotated[
         str | None,
-        typer.Option(metavar="GIB", help="Only with at least so much memory.", show_default=False),
+        typer.Option(metavar="GIB", help="Only those with at least this much memory.", show_default=False),
     ] = None,
     node: Annotated[
         str | None,
-        typer.Option(metavar="N", help="Only nodes of so many accelerators.", show_default=False),
+        typer.Option(metavar="N", help="Only nodes of exactly this many accelerators.", show_default=False),
     ] = None,
     price: Annotated[
         str | None,
-        typer.Option(metavar="USD", help="Only at most so dear for an hour; unpriced ones are left out."),
+        typer.Option(
+            metavar="USD", help="Only those at or below this hourly price; unpriced ones are left out."
+        ),
     ] = None,
     output: FormatOption = Format.table,
 ) -> None:

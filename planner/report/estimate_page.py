@@ -231,7 +231,7 @@ def sent_line(answer: Estimate) -> str:
     """Return what one rank sends in a step."""
     sent = {name: getattr(answer.sent, name) for name in SENT_KEYS}
     told = ", ".join(f"{name} {show(nbytes, 'byte')}" for name, nbytes in sent.items() if nbytes > 0)
-    return f"Memory is in GiB. One rank sends in a step: {told or 'nothing'}."
+    return f"Memory is in GiB. Each rank sends per step: {told or 'nothing'}."
 
 
 def _nearest(runtime: str, accelerator: str) -> str:
@@ -288,7 +288,7 @@ def unproven(answer: Estimate) -> list[str]:
         return [*unproven_host(answer), *unproven_settings(answer)]
     chip = chip_of(answer.job.hardware.pool.accelerator.name)
     what = "a mixture of experts" if answer.job.model.expert_kinds else "a dense model"
-    there = f"no measured run of {core_of(answer.runtime.name)} with {what} on {chip} has"
+    there = f"no measured {core_of(answer.runtime.name)} run of {what} on {chip} has"
     return [
         *unproven_host(answer),
         *unproven_settings(answer),
@@ -304,21 +304,21 @@ def short_trust(answer: Estimate) -> list[str]:
     """Return the bands of a step and of its memory in one line, and what makes them doubtful."""
     name = answer.job.hardware.pool.accelerator.name
     band = (
-        f"time not validated for {answer.runtime.name} on {name}{_there(name)}"
+        f"time never validated for {answer.runtime.name} on {name}{_there(name)}"
         if answer.error_band is None
         else f"time ± {percent(answer.error_band)}{_lent(answer)}"
     )
     share = answer.extrapolated_share
     far = f" ({percent(share, 0)} beyond measured kernels)" if share >= WORTH_A_WORD else ""
     template = "; the profile is a template of weak sources" if answer.job.hardware.template else ""
-    return [f"Band (90% of runs): {band}{far}, memory ± {percent(answer.memory_band)}{template}."]
+    return [f"Error band (90% of runs): {band}{far}; memory ± {percent(answer.memory_band)}{template}."]
 
 
 def _lent(answer: Estimate) -> str:
     """Return whose the band is, where no run of just this runtime, release and accelerator was measured."""
     lender, _, there = answer.band_lender.partition(" on ")
     here = there == answer.job.hardware.pool.accelerator.name
-    verb = "lent by" if there else "from"
+    verb = "borrowed from" if there else "from"
     return f", {verb} {lender if here else answer.band_lender}" if lender else ""
 
 

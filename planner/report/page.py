@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Final
@@ -58,6 +58,18 @@ def counted(number: int, what: str) -> str:
     ('1 accelerator', '2,048 accelerators')
     """
     return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
+def all_of(words: Iterable[str]) -> str:
+    """Return words with ``and`` before the last.
+
+    Examples
+    --------
+    >>> all_of(["a"]), all_of(["a", "b", "c"])
+    ('a', 'a, b and c')
+    """
+    *first, last = list(words) or [""]
+    return f"{', '.join(first)} and {last}" if first else last
 
 
 def listed(items: Mapping[str, object]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import takewhile
 from textwrap import wrap
 from typing import Any, Final
@@ -13,7 +13,7 @@ from planner.cost.money import quote_of
 from planner.report.estimate_page import short_trust, unproven
 from planner.report.layout import layout
 from planner.report.limits import limits
-from planner.report.page import Page, Table, counted, listed, significant, split_words
+from planner.report.page import Page, Table, all_of, counted, listed, significant, split_words
 from planner.report.plan_columns import MFU, PEAK, RANK, STEP_BANDED, dollars, named_layout, ranked
 from planner.report.search_page import (
     best_measured,
@@ -69,9 +69,10 @@ def search_answer(
         return [_head(result, request), *told, *_taken(defaults)]
     lead = result.plans[0]
     table, above = _table(result, request), [*idle_lines(result), *within_line(result, request)]
-    frozen = ["MFU counts frozen weights at two thirds."] if lead.job.workload.method != "full" else []
+    method = lead.job.workload.method
+    frozen = ["MFU counts frozen weights at two thirds."] if method != "full" else []
     lines = [
-        _lead(result, request, len(result.plans)),
+        _lead(result, request, range(1, len(result.plans) + 1)),
         *_baselines(result),
         _proof(result),
         *short_trust(lead),
@@ -80,7 +81,7 @@ def search_answer(
         *_taken(defaults),
     ]
     lines = [line for line in lines if line]
-    head, hint = _head(result, request), [_next(True)] if defaults else []
+    head, hint = _head(result, request), [_next(True, method)] if defaults else []
     beside = sum(1 + screen_lines(part) for part in (head, *above)) + 2
     room = LINES - beside - sum(map(screen_lines, [*lines, *hint]))
     first = {
@@ -92,12 +93,12 @@ def search_answer(
     lines = [line for line in lines if not (beyond and line.startswith("Baselines"))]
     count = rows or on_one_screen(table, room, fewest)
     table = Table(tuple(sorted(table.rows[:count], key=lambda row: int(row["#"]))))
-    lines[0] = _lead(result, request, len(table.rows))
-    hint = [_next(len(result.plans) > len(table.rows))] if defaults else []
+    lines[0] = _lead(result, request, [int(row["#"]) for row in table.rows])
+    hint = [_next(len(result.plans) > len(table.rows), method)] if defaults else []
     return [head, *above, table, "\n".join([*lines, *hint])]
 
 
-def _lead(result: SearchResult, request: SearchRequest, shown: int) -> str:
+def _lead(result: SearchResult, request: SearchRequest, shown: Iterable[int]) -> str:
     """Return what limits the first plan, its settings, and what of the plans that are shown ties with it."""
     ties = _ties(result, request.objective, shown)
     return " ".join([*_first(result), *settings_line(result.plans[0], "Settings"), *ties])
@@ -143,7 +144,7 @@ def _table(result: SearchResult, request: SearchRequest) -> Table:
     return View([RANK, layouts, STEP_BANDED, MFU, peak, *dollars(rows, 3)], rows).table()
 
 
-def _ties(result: SearchResult, objective: str, shown: int) -> list[str]:
+def _ties(result: SearchResult, objective: str, shown: Iterable[int]) -> list[str]:
     """Say which plans are no worse than the best by more than the model can tell, and name its variants."""
     played = (*result.played, *[None] * len(result.plans))
     values = [
@@ -152,13 +153,27 @@ def _ties(result: SearchResult, objective: str, shown: int) -> list[str]:
     ]
     least = min(values)
     tied = takewhile(lambda value: value <= least * (1 + TIE) < float("inf"), values)
-    last = min(shown, len(list(tied)))
-    lines = [f"Plans 1 to {last} are a tie (within {percent(TIE, 0)})."] if last > 1 else []
+    last = len(list(tied))
+    ranks = [rank for rank in shown if rank <= last]
+    lines = [f"Plans {_span(ranks)} tie (within {percent(TIE, 0)})."] if len(ranks) > 1 else []
     others = result.variants[0] if result.variants else ()
     if others:
         words = ", ".join(_difference(result.plans[0], other) for other in others)
         lines.append(f"Variants of plan 1: {words}.")
     return [" ".join(lines)] if lines else []
+
+
+def _span(ranks: Sequence[int]) -> str:
+    """Return ranks in words.
+
+    Examples
+    --------
+    >>> _span([1, 2]), _span([1, 2, 3]), _span([1, 2, 4])
+    ('1 and 2', '1 to 3', '1, 2 and 4')
+    """
+    if len(ranks) > 2 and ranks[-1] - ranks[0] == len(ranks) - 1:
+        return f"{ranks[0]} to {ranks[-1]}"
+    return all_of(map(str, ranks))
 
 
 def _difference(answer: Estimate, other: Estimate) -> str:
@@ -189,11 +204,11 @@ def _baselines(result: SearchResult) -> list[str]:
     reasons = result.left_out or (None,) * len(result.baselines)
     told = [
         f"{name.replace('-', ' ')} "
-        + (reason or f"{significant(answer.step, 3)} s, {answer.step / best:.2f} times")
+        + (reason or f"{significant(answer.step, 3)} s ({answer.step / best:.2f}x)")
         for (name, answer), reason in zip(result.baselines, reasons, strict=True)
     ]
-    who = f" of {result.baselines[0][1].runtime.name}" if told else ""
-    return [f"Baselines{who}: {'; '.join(told)}."] if told else []
+    who = result.baselines[0][1].runtime.name if told else ""
+    return [f"Baselines ({who}): {', '.join(told)}."] if told else []
 
 
 def priced_counts(result: SearchResult) -> str:
@@ -205,7 +220,7 @@ def priced_counts(result: SearchResult) -> str:
 
 def _proof(result: SearchResult) -> str:
     """Return of how many plans the best is, and how good it is proved to be."""
-    return f"{result.valid:,} legal plans: {result.optimality['proof']}, by this model."
+    return f"{result.valid:,} legal plans searched: {result.optimality['proof']}, by this model."
 
 
 def _doubts(result: SearchResult) -> str:
@@ -217,20 +232,26 @@ def short_prices(result: SearchResult) -> list[str]:
     """Return whose prices dollars are counted by, if they are not the cluster's own."""
     quotes = {quote_of(answer.job.hardware.pool) for answer in result.plans}
     lent = sorted(
-        {f"{one.seller} {one.usd_per_hour:g} USD/h, {one.day}" for one in quotes if one and one.lent}
+        {
+            f"{one.seller} {one.usd_per_hour:g} USD/h per accelerator, {one.day}"
+            for one in quotes
+            if one is not None and one.lent
+        }
     )
-    return [f"* at another seller's price for an accelerator: {'; '.join(lent)}."] if lent else []
+    return [f"* another seller's rate: {'; '.join(lent)}."] if lent else []
 
 
 def _taken(defaults: Mapping[str, Any]) -> list[str]:
     """Return what was taken because nothing was given."""
     shown = {name: value for name, value in defaults.items() if name not in HEADED}
-    told = f"{', '.join(name.replace('_', ' ') for name in defaults if name in HEADED)} as above"
+    told = f"{all_of(name.replace('_', ' ') for name in defaults if name in HEADED)} as above"
     both = [part for part in (told * (len(shown) < len(defaults)), listed(shown)) if part]
     return [f"Defaults used: {'; '.join(both)}."] if defaults else []
 
 
-def _next(left: bool) -> str:
-    """Return what says more."""
+def _next(left: bool, method: str) -> str:
+    """Return what says more, and what writes files; fine-tuning has libraries that people know."""
     more = "more plans, " if left else ""
+    if method != "full":
+        return f"Next: -v for {more}proof and the rest; --target trl --emit DIR for files."
     return f"Next: -v for {more}proof and what was ruled out; --emit DIR for files."

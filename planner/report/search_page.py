@@ -57,7 +57,7 @@ def idle_lines(result: SearchResult) -> Page:
     lines = []
     if lead.job.idle:
         asked, idle = lead.job.gpus + lead.job.idle, counted(lead.job.idle, "accelerator")
-        stand = "stands" if lead.job.idle == 1 else "stand"
+        stand = "sits" if lead.job.idle == 1 else "sit"
         lines = [f"{idle} {stand} idle: no plan that obeys all rules uses {asked:,}."]
     if fewer is not None:
         lines.append(
@@ -83,7 +83,7 @@ def best_measured(result: SearchResult) -> list[str]:
     if (other := result.measured) is None:
         return []
     seconds, times = significant(other.step, 3), other.step / result.plans[0].step
-    return [f"Best that runs stand behind: {layout(other.plan)}, {seconds} s ({times:.2f} times)."]
+    return [f"Best plan backed by measured runs: {layout(other.plan)}, {seconds} s ({times:.2f}x)."]
 
 
 def held_back(result: SearchResult) -> list[str]:
@@ -174,7 +174,7 @@ def nothing_fits(result: SearchResult) -> Page:
         lines = ["No plan fits."]
     if nearest.get("peak_gib") is not None:
         lines.append(
-            f"The smallest needs {nearest['peak_gib']:.1f} GiB on an accelerator, "
+            f"The smallest needs {nearest['peak_gib']:.1f} GiB per accelerator, "
             f"{_missing(nearest['missing_gib'])}."
         )
     if nearest.get("gpus"):

@@ -378,15 +378,15 @@ BETTER: Final = {
     "time": "faster",
     "cost": "cheaper",
     "memory": "smaller in memory",
-    "energy": "less in energy",
+    "energy": "lower in energy",
 }
 """What a plan is that is better by an objective."""
 
 
 def proof_clause(objective: str, gap: float) -> str:
     """Say how good the best plan is proved to be, by an objective or any, in one clause."""
-    most = f" by more than {percent(gap, 2)}" if gap else ""
-    return f"no plan of this space that fits is {BETTER.get(objective, 'better')}{most}"
+    most = f"more than {percent(gap, 2)} " if gap else ""
+    return f"no plan in this space that fits is {most}{BETTER.get(objective, 'better')}"
 
 
 def _space_of(scans: Sequence[Scan], within: float, chosen: bool) -> str:

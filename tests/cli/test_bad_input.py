@@ -211,7 +211,7 @@ def test_files_are_written_for_whole_nodes_and_names_are_read_before_anything_is
     assert "torchrun" in refused(planner(*ask, "--launcher", "torchrnu"))
     done = planner(*ask, "--top", "1", "--uniform")
     assert done.code == 0
-    assert "1 accelerator stands idle" in done.out
+    assert "1 accelerator sits idle" in done.out
     assert "--nnodes 2" in (tmp_path / "out" / "train.sh").read_text()
 
 

@@ -244,13 +244,13 @@ def test_the_page_of_a_search_tells_what_was_refined_solved_and_what_no_split_me
     }  # fmt: skip
     document["optimality"] |= {
         "refined": 41, "solver": solver, "proved": False, "gap": 0.02, "bound_s": 6.5, "played_bound_s": 5.5,
-        "proof": "no plan of this space that fits is faster by more than 2.00%",
+        "proof": "no plan in this space that fits is more than 2.00% faster",
     }  # fmt: skip
     lines = " ".join(search_report(document, "search.json", "0").blocks[0].lines)
     for words in (
         "Candidates refined: 41.",
         "saves 3.00% of the best uniform plan's 8.5 s",
-        "No plan of this space that fits is faster by more than 2.00%, by this model.",
+        "No plan in this space that fits is more than 2.00% faster, by this model.",
         "no refined plan takes less than 5.5 s",
     ):
         assert words in lines, (words, lines)

@@ -72,7 +72,7 @@ def test_what_no_run_has_is_called_unproven_and_has_a_wider_band() -> None:
     plain, moved = priced(PLAIN), priced(replace(PLAIN, offload="activations:4"))
     assert not unproven(plain)
     (line,) = unproven(moved)
-    assert "no measured run of Megatron-core with a dense model on h100 has activations on the host" in line
+    assert "no measured Megatron-core run of a dense model on h100 has activations on the host" in line
     assert moved.error_band is not None
     assert plain.error_band is not None
     assert moved.error_band >= plain.error_band * 1.5

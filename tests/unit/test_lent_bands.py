@@ -25,7 +25,7 @@ def test_a_band_is_lent_by_the_same_core_and_told() -> None:
     runtime = runtimes()["megatron-lm"].with_traits(host_layer_seconds=0.0, host_step_seconds=0.0)
     answer = estimate(Plan(dp=8, num_microbatches=4), job(gpus=8), runtime)
     assert "was never validated" in str(trust(answer))
-    assert ", lent by megatron-bridge, memory" in short_trust(answer)[0]
+    assert ", borrowed from megatron-bridge; memory" in short_trust(answer)[0]
 
 
 def test_a_band_is_lent_by_another_card_of_the_same_chip_and_by_nothing_else() -> None:

@@ -31,7 +31,7 @@ def consistent(found: SearchResult) -> None:
     seconds = found.played[0] or found.plans[0].step
     assert told["proved"] == (gap == 0.0)
     assert bound == pytest.approx(seconds * (1 - gap))
-    assert str(told["proof"]).startswith("no plan of this space that fits is ")
+    assert str(told["proof"]).startswith("no plan in this space that fits is ")
     assert ("by more than" in str(told["proof"])) == (gap > 0)
     assert 0 < bound <= seconds
 

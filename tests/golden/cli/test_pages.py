@@ -100,7 +100,7 @@ def result(answer: Estimate) -> SearchResult:
             "bound_s": 7.6,
             "gap": 0.05,
             "over": "the grid",
-            "proof": "no plan of this space that fits is faster by more than 5.00%",
+            "proof": "no plan in this space that fits is more than 5.00% faster",
             "played_bound_s": 7.25,
             "refined": 9,
         },

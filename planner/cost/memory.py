@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 import numpy as np
 
@@ -235,11 +236,31 @@ def stage_memory(
         gradients=present,
         optimizer=(states * case.optimizer_bytes + moments) * (not case.offload.optimizer),
         activations=peak.activations,
-        workspace=peak.workspace,
+        workspace=peak.workspace + product_workspace_bytes(case),
         at_step=peak.at_step,
         idle=(gradients - present if case.engine.idles_gradients else 0.0) + beyond,
         moments=peak.moments,
     )
+
+
+PRODUCT_WORKSPACE: Final = 2.0**25
+"""Size of a workspace of matrix products. [byte]
+
+References
+----------
+.. [1] NVIDIA, Transformer Engine, ``pytorch/cpp_extensions/gemm.py``, ``get_cublas_workspace_size_bytes``.
+.. [2] PyTorch, ``aten/src/ATen/cuda/CUDABlas.cpp`` and ``CublasHandlePool.cpp``: one for each thread's handle and
+   stream, forward and backward.
+"""
+
+EXPERT_STREAMS: Final = 4.0
+"""Streams of grouped products, with a workspace each (``get_cublas_workspace`` and ``get_num_cublas_streams`` of the same file). [-]"""
+
+
+def product_workspace_bytes(case: Case) -> float:
+    """Bytes of the workspaces of matrix products that live in the allocator's memory. [byte]"""
+    workspaces = case.traits.allocator.product_workspaces
+    return PRODUCT_WORKSPACE * (workspaces + EXPERT_STREAMS * (workspaces > 0) * case.has_experts)
 
 
 def first_step_bytes(case: Case, memory: StageMemory) -> Num:

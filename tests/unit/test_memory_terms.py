@@ -53,6 +53,15 @@ def test_states_of_a_pipeline_by_stage() -> None:
     assert last.weights == 2 * (6 * LAYER + EMBEDDING + 2048)
 
 
+def test_workspaces_of_products_are_in_the_allocators_memory() -> None:
+    """32 MiB each: three, and four more for the streams of grouped products (Transformer Engine, gemm.py)."""
+    bare, held = (priced(traits={"product_workspaces": count}).stages[0] for count in (0.0, 3.0))
+    assert held.workspace - bare.workspace == 3 * 2**25
+    work = job(MODELS["experts"], gpus=8)
+    bare, held = (priced(work, {"product_workspaces": count}, ep=8).stages[0] for count in (0.0, 3.0))
+    assert held.workspace - bare.workspace == (3 + 4) * 2**25
+
+
 def test_states_of_fp32_shards_that_are_their_own_master() -> None:
     traits = {"parameter_dtype": "fp32"}
     stage = priced(traits=traits, zero=3).stages[0]

@@ -16,6 +16,11 @@ class AllocatorTraits:
         "Context, communicators and workspaces, not seen by the allocator.",
         unit="byte",
     )
+    product_workspaces: float = trait(
+        0.0,
+        "Workspaces of matrix products that the allocator sees, of 32 MiB each on Hopper and later.",
+        unit="-",
+    )
     reserve_share: float = trait(
         0.05,
         "Allocator reserve as a share of activations and workspace.",

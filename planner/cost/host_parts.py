@@ -53,6 +53,19 @@ References
 SHARED_MODULES: Final = 2.0
 """Modules of shared experts: their two products. [-]"""
 
+ROUTER_OPERATIONS: Final = 30.0 + 20.0 - 6.0
+"""Operations of a router that is not fused over those of one that is, both passes. [-]
+
+Scores by sigmoid with a bias and their choice, 16; scores and choice for the balancing loss, 10; the loss, 4;
+their gradients, 20; fused, three kernels each way.
+
+References
+----------
+.. [1] NVIDIA, Megatron-LM, ``megatron/core/transformer/moe/moe_utils.py``,
+   ``topk_routing_with_score_function``, ``compute_routing_scores_for_aux_loss``,
+   ``switch_load_balancing_loss_func``.
+"""
+
 REGION_OPERATIONS: Final = 20.0
 """Operations of one part that runs again, beside its own. [-]
 
@@ -79,12 +92,14 @@ def shares_experts(block: Block) -> bool:
 
 
 def beside_seconds(pricer: Pricer, block: Block) -> float:
-    """Host time of latent attention and of shared experts beside a plain layer's, both passes. [s]"""
+    """Host time of latent attention, shared experts and an eager router beside a plain layer's. [s]"""
     modules, operations = 0.0, 0.0
     if isinstance(block.mixer, LatentAttention):
         modules += LATENT_MODULES + bool(block.mixer.q_lora_rank)
         operations += LATENT_OPERATIONS
     modules += SHARED_MODULES * shares_experts(block)
+    eager = isinstance(block.ffn, Experts) and not pricer.case.traits.experts.fused_router
+    operations += ROUTER_OPERATIONS * eager
     return modules * module_seconds(pricer) + operations * LAUNCH_SECONDS
 
 

@@ -76,5 +76,5 @@ def host_layer_seconds(pricer: Pricer, block: Block) -> Num:
     launched = traits.host.layer_seconds * (COMPILED_SHARE if traits.kernels.compiled else 1.0)
     launched = launched * (1.0 + ADAPTER_SHARE * sum(adapters_beside(pricer.case, name) for name in ADAPTED))
     launched = launched + beside * (COMPILED_SHARE if traits.kernels.compiled else 1.0)
-    filling = 1.0 + traits.host.deterministic * traits.host.filling_share
-    return (maximum(experts, launched) + context) * filling
+    filled = traits.host.deterministic * traits.host.filling_share * launched
+    return maximum(experts, launched) + context + filled

@@ -249,12 +249,17 @@ PRODUCT_WORKSPACE: Final = 2.0**25
 References
 ----------
 .. [1] NVIDIA, Transformer Engine, ``pytorch/cpp_extensions/gemm.py``, ``get_cublas_workspace_size_bytes``.
-.. [2] PyTorch, ``aten/src/ATen/cuda/CUDABlas.cpp`` and ``CublasHandlePool.cpp``: one for each thread's handle and
-   stream, forward and backward.
+.. [2] PyTorch, ``aten/src/ATen/cuda/CUDABlas.cpp`` and ``CublasHandlePool.cpp``: one for each
+   thread's handle and stream, forward and backward.
 """
 
 EXPERT_STREAMS: Final = 4.0
-"""Streams of grouped products, with a workspace each (``get_cublas_workspace`` and ``get_num_cublas_streams`` of the same file). [-]"""
+"""Streams of grouped products, each with a workspace. [-]
+
+References
+----------
+.. [1] NVIDIA, Transformer Engine, ``pytorch/cpp_extensions/gemm.py``, ``get_cublas_workspace``.
+"""
 
 
 def product_workspace_bytes(case: Case) -> float:

@@ -92,7 +92,7 @@ def test_limits_are_close_to_what_is_reached() -> None:
 
 
 @pytest.mark.parametrize(
-    ("source", "rows", "near"), [("ultrascale-playbook", 710, 0.09), ("megatron-lm-golden", 73, 0.14)]
+    ("source", "rows", "near"), [("ultrascale-playbook", 710, 0.09), ("megatron-lm-golden", 73, 0.075)]
 )
 def test_half_of_the_runs_of_a_source_apart_are_near(source: str, rows: int, near: float) -> None:
     # The median tells of the steps that did not stall, and of the tests without flags that nothing prices.

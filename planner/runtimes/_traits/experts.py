@@ -61,6 +61,11 @@ class ExpertTraits:
         "Whether experts take a fixed number of tokens and drop the rest, so that the host reads no counts.",
         name="static_experts",
     )
+    fused_router: bool = trait(
+        True,
+        "Whether scores, choices and balancing loss of a router are kernels of Transformer Engine, and no "
+        "chains of PyTorch's.",
+    )
     host_seconds: float = trait(
         0.0,
         "Host time for each local expert of a layer and micro-batch, both passes, where token counts must be "

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from planner.techniques.settings._family import Setting, always
 
-# Megatron-core's own, which is compiled, keeps logits in 16 bits, makes a copy in fp32, and another of their powers
-# (megatron/core/fusions/fused_cross_entropy.py): 2 + 4 + 4 bytes. Transformer Engine (v2.9, pytorch/cross_entropy.py) writes the gradient over the 16-bit logits; one copy is
-# allowed for. It reads twice, writes once and scales the gradient: 6 + 4 bytes of traffic.
+# Megatron-core's own, which is compiled, keeps logits in 16 bits, a copy in fp32 and another of their powers
+# (megatron/core/fusions/fused_cross_entropy.py): 2 + 4 + 4 bytes. Transformer Engine's (v2.9,
+# pytorch/cross_entropy.py) writes the gradient over the 16-bit logits; one copy is allowed for. It reads
+# twice, writes once and scales the gradient: 6 + 4 bytes of traffic.
 ENTRY = Setting(
     name="loss_kernel",
     about="whose kernel computes the loss: the framework's own, or Transformer Engine's, which writes the "

@@ -109,7 +109,6 @@ ENTRY = Runtime(
         step_copies="any",
         low_bit_gathers=True,
         logit_bytes=10.0,
-        product_workspaces=3.0,
         message_multiprocessors=16.0,
         tp_exposed=0.25,
         pp_exposed=0.5,

@@ -171,7 +171,8 @@ def test_a_file_is_all_that_an_engine_needs(tmp_path: Path) -> None:
     for name in ("hardware_profiles", "models_zoo"):
         (tmp_path / name).symlink_to(ROOT / name)
     (tmp_path / "planner" / "techniques" / "engines" / "toy.py").write_text(TOY)
-    ask = "estimate gpt2 --hardware dgx-h100 --gpus 1 --zero 0 --set engine=toy --format json"
+    ask = "estimate gpt2 --hardware dgx-h100 --gpus 1 --zero 0 --set engine=toy"
+    ask += " --set product_workspaces=0 --format json"
     done = subprocess.run(
         [sys.executable, "-m", "planner", *ask.split()],
         cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(tmp_path)},

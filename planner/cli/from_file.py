@@ -222,7 +222,7 @@ def asked_of(
     filled = _filled(job, taken)
     filled = filled.but(
         model=model,
-        runtime=job.runtime or [found.runtime],
+        runtime=job.runtime or [found.runtime.partition("@")[0] if job.target_version else found.runtime],
         changes=[*found.changes, *(job.changes or ())] or None,
     )
     own = None if model else found.model

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import numpy as np
@@ -228,6 +228,7 @@ def stage_memory(
         gradients = where(piped(case, plan), trained * case.reduce_bytes, gradients)
         gathered = gathered_bytes(case, trained, held.stored + held.expert_stored)
     peak = largest(moments_of(case, step_of(case, plan, passes, gradients, gathered)))
+    workspaces = product_workspace_bytes(case)
     beyond = graph_bytes(case, peak, passes, states, gradients)
     peak = stepping_peak(case, peak, states, gradients)
     present = gradients if peak.gradients is None else peak.gradients
@@ -236,11 +237,18 @@ def stage_memory(
         gradients=present,
         optimizer=(states * case.optimizer_bytes + moments) * (not case.offload.optimizer),
         activations=peak.activations,
-        workspace=peak.workspace + product_workspace_bytes(case),
+        workspace=peak.workspace + workspaces,
         at_step=peak.at_step,
         idle=(gradients - present if case.engine.idles_gradients else 0.0) + beyond,
-        moments=peak.moments,
+        moments=_with_workspaces(peak.moments, workspaces),
     )
+
+
+def _with_workspaces(moments: Moments, nbytes: float) -> Moments:
+    """Return moments with what products work in, which the optimizer's step has not."""
+    if not nbytes:
+        return moments
+    return tuple(one if one.phase == "optimizer" else replace(one, size=one.size + nbytes) for one in moments)
 
 
 PRODUCT_WORKSPACE: Final = 2.0**25

@@ -119,7 +119,7 @@ def messages(case: Case, plan: Plan, gathered: Num) -> Num:
             return 1.0
         every = LAYER_PARAMETERS * layers
         return minimum(plan.zero_shards, every) if case.engine.states == "owners" else every
-    if engine.prefetch_elements:
+    if case.traits.engine.prefetch_elements:
         buckets = gathered / (GATHERED_BYTES * engine.prefetch_elements)
         return maximum(1.0, minimum(buckets, LAYER_PRODUCTS * layers))
     return layers

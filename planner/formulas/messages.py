@@ -164,7 +164,7 @@ def shift_seconds(nbytes: Num, ranks: Num, stride: Num, tiers: Sequence[Tier]) -
 
 
 def routed_shift_seconds(nbytes: Num, ranks: Num, stride: Num, tiers: Sequence[Tier]) -> Num:
-    r"""Seconds of `shift_seconds` where what leaves a fast domain goes over the ports of all its members.
+    r"""Seconds of a ring of parts where what leaves a fast domain goes over the ports of all its members.
 
     .. math:: t = (n-1) \max\left(h_i(s),\; 2 h_i\left(s\frac{x-1}{x}\right)
               + h_o\left(\frac{s}{x}\right)\right), \quad s = S / n

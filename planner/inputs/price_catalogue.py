@@ -79,7 +79,7 @@ class Offer:
 
 
 @dataclass(frozen=True)
-class Catalogue:
+class PriceCatalogue:
     """The cheapest offers of a table, and what of it cannot be used.
 
     Parameters
@@ -97,7 +97,7 @@ class Catalogue:
     apart: tuple[str, ...]
 
 
-def read_catalogue(path: Path, region: str = "") -> Catalogue:
+def read_catalogue(path: Path, region: str = "") -> PriceCatalogue:
     """Read a catalogue; only the rows of a region, where one is named.
 
     Raises
@@ -131,7 +131,7 @@ def read_catalogue(path: Path, region: str = "") -> Catalogue:
         raise InputError(Problem("--region", repr(region), f"a region of {path}", nearest(region, regions)))
     unknown = {offer.words[-1] for offer in rows if not offer.accelerator}
     known = (offer for offer in rows if offer.accelerator)
-    return Catalogue(tuple(_cheapest(known)), tuple(sorted(unknown)), tuple(sorted(apart)))
+    return PriceCatalogue(tuple(_cheapest(known)), tuple(sorted(unknown)), tuple(sorted(apart)))
 
 
 def _offers(row: dict[str, str]) -> list[Offer]:

@@ -137,6 +137,12 @@ def found_plans(
     return result if result.plans else next((other for other in beyond if other.plans), result)
 
 
+def _removed(reports: Sequence[ScanReport]) -> dict[str, int]:
+    """Return how many plans broke which rule, most first."""
+    removed = sum((report.removed for report in reports), Counter[str]())
+    return {rule: count for rule, count in removed.most_common() if count}
+
+
 def search_counts(
     request: SearchRequest, progress: Progress | None = None, advise: bool = True, beside: bool = True
 ) -> SearchResult:
@@ -160,8 +166,8 @@ def search_counts(
         scans, reports = scan_each(request, jobs, progress)
         refined = refine_each(request, scans, reports, guard)
     plans = [plan for refinement in refined for plan in refinement.plans if not plan.violations]
-    plans = [*with_settings(request, asked, plans, guard, within), *fastest]
-    plans = [plan for plan in plans if plan.step <= within]
+    found = (*with_settings(request, asked, plans, guard, within), *fastest)
+    plans = [plan for plan in found if plan.step <= within]
     shown = guard.different(plans, request.top, partial(objective_key, request.objective))
     best = next(iter(shown.plans), None)
     then = (guard.seconds,) if request.objective == "memory" else ()
@@ -176,7 +182,6 @@ def search_counts(
         shown = with_earned_lead(shown, measured, partial(_value, request, guard))
     ranked = list(shown.plans)
     known = tuple(baselines(request, *_lead_job(ranked, asked))) if beside else ()
-    removed = sum((report.removed for report in reports), Counter[str]())
     return SearchResult(
         plans=shown.plans,
         variants=shown.variants,
@@ -186,7 +191,7 @@ def search_counts(
         fits=sum(report.fits for report in reports),
         priced=sum(report.valid - report.skipped for report in reports),
         close=sum(report.close for report in reports),
-        removed={rule: count for rule, count in removed.most_common() if count},
+        removed=_removed(reports),
         nearest=nearest_that_fits(request, reports) if advise and not ranked else None,
         elapsed=time.perf_counter() - started,
         scan=sum(report.seconds for report in reports),

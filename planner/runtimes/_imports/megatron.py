@@ -13,7 +13,7 @@ from planner.runtimes._imports._sheet import Imported, Sheet
 from planner.runtimes._imports.command_line import Training, overridden
 from planner.runtimes._imports.core_settings import graph_setting
 from planner.runtimes._imports.megatron_model import model_record
-from planner.runtimes._imports.megatron_names import forked
+from planner.runtimes._imports.megatron_names import BY_LENGTH, TE_LOSS, UNDELAYED, forked
 from planner.runtimes._imports.megatron_sums import connection_sums, megatron_sums, overridden_values
 from planner.runtimes.megatron_lm.context import CP_COMM, SIZES_FLAG
 from planner.runtimes.megatron_lm.layout import layout_layers, layout_stages, stands_apart
@@ -31,21 +31,6 @@ INSTEAD: Final = {
 """Flags whose fault an option lifts that is made of several of them."""
 
 NAMES: Final = {theirs: ours for ours, theirs in OPTIMIZERS.items()}
-TE_LOSS: Final = (
-    "--cross-entropy-fusion-impl te: priced as releases before 0.19 run it (loss_kernel=te); Megatron-LM "
-    "refuses it since, where native takes its place"
-)
-"""Megatron-LM core_v0.19.0, megatron/training/arguments.py, ``validate_args``; not in core_v0.18.0."""
-
-BY_LENGTH: Final = (
-    "--hybrid-context-parallel: the lengths that it serves are in the data; --seq-lens says them, and "
-    "--max-tokens-per-rank what --max-seqlen-per-dp-cp-rank says"
-)
-
-UNDELAYED: Final = (
-    "--overlap-moe-expert-parallel-comm without --delay-wgrad-compute: priced as with it, as all runs have it"
-)
-
 ATTENTION: Final = {"unfused": "unfused", "local": "unfused", "flash": "flash-2"}
 FLASH: Final = (
     "--attention-backend flash: priced as FlashAttention-2, the release that NVIDIA's containers hold; with "

@@ -82,3 +82,19 @@ def known_model(name: str | None) -> ModelSpec | None:
         return None if name is None else load_model(name)
     except InputError:
         return None
+
+
+TE_LOSS: Final = (
+    "--cross-entropy-fusion-impl te: priced as releases before 0.19 run it (loss_kernel=te); Megatron-LM "
+    "refuses it since, where native takes its place"
+)
+"""Megatron-LM core_v0.19.0, megatron/training/arguments.py, ``validate_args``; not in core_v0.18.0."""
+
+BY_LENGTH: Final = (
+    "--hybrid-context-parallel: the lengths that it serves are in the data; --seq-lens says them, and "
+    "--max-tokens-per-rank what --max-seqlen-per-dp-cp-rank says"
+)
+
+UNDELAYED: Final = (
+    "--overlap-moe-expert-parallel-comm without --delay-wgrad-compute: priced as with it, as all runs have it"
+)

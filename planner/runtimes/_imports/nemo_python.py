@@ -23,7 +23,7 @@ from planner.runtimes._imports._sheet import Imported
 from planner.runtimes._imports.bridge_launch import read_fields
 from planner.runtimes._imports.command_line import Training
 from planner.runtimes._imports.nemo_perf import benchmarked, put, unfollowed
-from planner.runtimes._imports.python_objects import Made, Text, objects
+from planner.runtimes._imports.python_objects import Made, Unread, objects
 from planner.runtimes._imports.recipe_table import BridgeRecipe, nemo_names, nemo_recipe
 from planner.runtimes._imports.zoo import names_of_shape
 
@@ -169,7 +169,7 @@ class _Reader:
         named = _recipe_of(self.made)
         if named is not None:
             scheme = self.made.fields.get("peft_scheme", "lora")
-            if named[1] == "finetune" and isinstance(scheme, Text | Made):
+            if named[1] == "finetune" and isinstance(scheme, Unread | Made):
                 self.fault("method", "peft_scheme", str(scheme)[:80], "'lora', or None for all weights")
             length = self.made.fields.get("seq_length") or None
             packed = self.made.fields.get("packed_sequence") is True and "seq_length" not in self.made.fields
@@ -237,7 +237,7 @@ class _Reader:
             for table in (core_fields.SAME, core_fields.OTHER, core_fields.SWITCHES, core_fields.OFF)
         )
         if known and not (
-            isinstance(value, Text) and (name in core_fields.SWITCHES or name in core_fields.OFF)
+            isinstance(value, Unread) and (name in core_fields.SWITCHES or name in core_fields.OFF)
         ):
             fields[key] = tuple(value) if isinstance(value, list) and name != "moe_layer_freq" else value
         elif name in ("recompute_modules", "window_size", "cp_comm_type", "num_query_groups"):

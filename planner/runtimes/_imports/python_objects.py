@@ -39,7 +39,7 @@ COUNTED: Final[Mapping[type, Callable[[Any, Any], Any]]] = {
 }
 
 
-class Text(str):
+class Unread(str):
     """Source text of what is not known."""
 
     __slots__ = ()
@@ -121,7 +121,7 @@ class _Program:
 
     def do_ImportFrom(self, node: ast.ImportFrom, scope: dict[str, Any]) -> None:
         for name in node.names:
-            scope[name.asname or name.name] = Text(f"{node.module}.{name.name}")
+            scope[name.asname or name.name] = Unread(f"{node.module}.{name.name}")
 
     def do_Return(self, node: ast.Return, scope: dict[str, Any]) -> None:
         value = self.value(node.value, scope) if node.value is not None else None
@@ -175,7 +175,7 @@ class _Program:
         if isinstance(target, ast.Tuple | ast.List):
             parts = value if isinstance(value, list | tuple) and len(value) == len(target.elts) else None
             for at, part in enumerate(target.elts):
-                self.put(part, parts[at] if parts is not None else Text(ast.unparse(part)), scope)
+                self.put(part, parts[at] if parts is not None else Unread(ast.unparse(part)), scope)
             return
         place, name = scope, ""
         if isinstance(target, ast.Name):
@@ -187,13 +187,13 @@ class _Program:
             place = owner.fields
         elif isinstance(target, ast.Subscript):
             owner, key = self.value(target.value, scope), self.value(target.slice, scope)
-            if not isinstance(owner, dict) or isinstance(key, Text) or not isinstance(key, str):
+            if not isinstance(owner, dict) or isinstance(key, Unread) or not isinstance(key, str):
                 return
             place, name = owner, key
         if name:
             same = name in place and (place[name] is value or _plain_equal(place[name], value))
             doubted = self.doubts and not same and not isinstance(value, Made)
-            place[name] = Text(f"{value} {self.doubts[-1]}") if doubted else value
+            place[name] = Unread(f"{value} {self.doubts[-1]}") if doubted else value
 
     def owner(self, node: ast.expr, scope: dict[str, Any]) -> Any:
         """Return what an attribute is set of; a part of a made thing that nobody set before is made here."""
@@ -210,7 +210,7 @@ class _Program:
             raise Ended
         handler = getattr(self, f"of_{type(node).__name__}", None)
         found = handler(node, scope) if handler is not None else None
-        return found if handler is not None else Text(ast.unparse(node))
+        return found if handler is not None else Unread(ast.unparse(node))
 
     def of_Constant(self, node: ast.Constant, scope: dict[str, Any]) -> Any:
         return node.value
@@ -218,23 +218,23 @@ class _Program:
     def of_Name(self, node: ast.Name, scope: dict[str, Any]) -> Any:
         if node.id == "__name__":
             return "__main__"
-        return scope.get(node.id, self.names.get(node.id, Text(node.id)))
+        return scope.get(node.id, self.names.get(node.id, Unread(node.id)))
 
     def of_Attribute(self, node: ast.Attribute, scope: dict[str, Any]) -> Any:
         owner = self.value(node.value, scope)
         if isinstance(owner, Made) and owner.kind.endswith(("parse_args", "parse_known_args")):
-            return self.defaults.get(node.attr, Text(ast.unparse(node)))
+            return self.defaults.get(node.attr, Unread(ast.unparse(node)))
         if isinstance(owner, Made):
-            return owner.fields.get(node.attr, Text(ast.unparse(node)))
-        return Text(f"{owner}.{node.attr}" if isinstance(owner, Text) else ast.unparse(node))
+            return owner.fields.get(node.attr, Unread(ast.unparse(node)))
+        return Unread(f"{owner}.{node.attr}" if isinstance(owner, Unread) else ast.unparse(node))
 
     def of_Subscript(self, node: ast.Subscript, scope: dict[str, Any]) -> Any:
         owner, key = self.value(node.value, scope), self.value(node.slice, scope)
         try:
-            known = isinstance(owner, dict | list | tuple) and not isinstance(key, Text)
-            return owner[key] if known else Text(ast.unparse(node))
+            known = isinstance(owner, dict | list | tuple) and not isinstance(key, Unread)
+            return owner[key] if known else Unread(ast.unparse(node))
         except (KeyError, IndexError, TypeError):
-            return Text(ast.unparse(node))
+            return Unread(ast.unparse(node))
 
     def of_List(self, node: ast.List | ast.Tuple, scope: dict[str, Any]) -> Any:
         return [self.value(part, scope) for part in node.elts]
@@ -249,7 +249,7 @@ class _Program:
     def of_IfExp(self, node: ast.IfExp, scope: dict[str, Any]) -> Any:
         test = self.value(node.test, scope)
         if _open(test):
-            return Text(ast.unparse(node))
+            return Unread(ast.unparse(node))
         return self.value(node.body if test else node.orelse, scope)
 
     def of_BoolOp(self, node: ast.BoolOp, scope: dict[str, Any]) -> Any:
@@ -257,7 +257,7 @@ class _Program:
         for part in node.values:
             found = self.value(part, scope)
             if _open(found):
-                return Text(ast.unparse(node))
+                return Unread(ast.unparse(node))
             if bool(found) is stops:
                 return found
         return found
@@ -265,11 +265,11 @@ class _Program:
     def of_UnaryOp(self, node: ast.UnaryOp, scope: dict[str, Any]) -> Any:
         value = self.value(node.operand, scope)
         if _open(value):
-            return Text(ast.unparse(node))
+            return Unread(ast.unparse(node))
         if isinstance(node.op, ast.Not):
             return not value
         number = isinstance(value, int | float) and isinstance(node.op, ast.USub)
-        return -value if number else Text(ast.unparse(node))
+        return -value if number else Unread(ast.unparse(node))
 
     def of_BinOp(self, node: ast.BinOp, scope: dict[str, Any]) -> Any:
         left, right = self.value(node.left, scope), self.value(node.right, scope)
@@ -279,17 +279,17 @@ class _Program:
         whole = all(type(part) is int and abs(part) <= LONGEST for part in (left, right))
         work = COUNTED.get(type(node.op))
         if not whole or work is None or (right == 0 and isinstance(node.op, ast.FloorDiv | ast.Mod)):
-            return Text(ast.unparse(node))
+            return Unread(ast.unparse(node))
         return work(left, right)
 
     def of_Compare(self, node: ast.Compare, scope: dict[str, Any]) -> Any:
         parts = [self.value(part, scope) for part in (node.left, *node.comparators)]
         if len(parts) != 2 or any(_open(part) for part in parts):
-            return Text(ast.unparse(node))
+            return Unread(ast.unparse(node))
         try:
             return bool(COMPARED[_sign(node.ops[0])](*parts))
         except TypeError:
-            return Text(ast.unparse(node))
+            return Unread(ast.unparse(node))
 
     def of_Call(self, node: ast.Call, scope: dict[str, Any]) -> Any:
         args = [self.value(part, scope) for part in node.args if not isinstance(part, ast.Starred)]
@@ -310,9 +310,9 @@ class _Program:
         full = str(called)
         if own == "add_argument" and args:
             self.argument(args, named)
-        if own in ("int", "bool", "str") and len(args) == 1 and isinstance(args[0], int | str | Text):
-            return args[0] if own != "bool" or isinstance(args[0], Text) else bool(args[0])
-        if own in ("Config", "Partial", "partial") and args and isinstance(args[0], Text):
+        if own in ("int", "bool", "str") and len(args) == 1 and isinstance(args[0], int | str | Unread):
+            return args[0] if own != "bool" or isinstance(args[0], Unread) else bool(args[0])
+        if own in ("Config", "Partial", "partial") and args and isinstance(args[0], Unread):
             full, args = str(args[0]), args[1:]
         function = self.functions.get(full)
         if function is not None and self.depth < DEPTH:
@@ -365,7 +365,7 @@ class _Program:
 
 def _open(value: Any) -> bool:
     """Return whether a value may be anything."""
-    return isinstance(value, Text) or (isinstance(value, Made) and value.maybe)
+    return isinstance(value, Unread) or (isinstance(value, Made) and value.maybe)
 
 
 def _sign(sign: ast.cmpop) -> str:
@@ -393,6 +393,6 @@ def _method(owner: Any, name: str, args: list[Any]) -> tuple[bool, Any]:
         return True, None
     if isinstance(owner, dict) and name == "get" and args and isinstance(args[0], str | int):
         return True, owner.get(args[0], args[1] if len(args) > 1 else None)
-    if isinstance(owner, str) and not isinstance(owner, Text) and name in ("lower", "upper", "strip"):
+    if isinstance(owner, str) and not isinstance(owner, Unread) and name in ("lower", "upper", "strip"):
         return True, getattr(owner, name)()
     return False, None

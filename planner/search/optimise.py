@@ -137,12 +137,6 @@ def found_plans(
     return result if result.plans else next((other for other in beyond if other.plans), result)
 
 
-def _removed(reports: Sequence[ScanReport]) -> dict[str, int]:
-    """Return how many plans broke which rule, most first."""
-    removed = sum((report.removed for report in reports), Counter[str]())
-    return {rule: count for rule, count in removed.most_common() if count}
-
-
 def search_counts(
     request: SearchRequest, progress: Progress | None = None, advise: bool = True, beside: bool = True
 ) -> SearchResult:
@@ -191,7 +185,7 @@ def search_counts(
         fits=sum(report.fits for report in reports),
         priced=sum(report.valid - report.skipped for report in reports),
         close=sum(report.close for report in reports),
-        removed=_removed(reports),
+        removed=dict(sum((report.removed for report in reports), Counter[str]()).most_common()),
         nearest=nearest_that_fits(request, reports) if advise and not ranked else None,
         elapsed=time.perf_counter() - started,
         scan=sum(report.seconds for report in reports),

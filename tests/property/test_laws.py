@@ -181,7 +181,8 @@ def test_no_rank_is_played_with_more_memory_than_is_estimated(schedule: str) -> 
             played, alike = play_plan(plan, work, runner), work.model.num_layers % (plan.pp * plan.vpp) == 0
             unlike += not alike
             for stage, known in zip(played.record.stages, played.estimate.stages, strict=True):
-                assert (stage.peak_bytes or 0.0) <= known.total * 1.01, (plan, stage.stage)
+                # 1% until losses were counted at 6 and 10 bytes a logit: the same bytes over a smaller total.
+                assert (stage.peak_bytes or 0.0) <= known.total * 1.011, (plan, stage.stage)
     assert unlike > 5
 
 

@@ -26,6 +26,7 @@ def test_an_axis_that_is_given_finds_nothing_faster(name: str, axes: list[dict[s
     model, gpus, tokens, batch = LONG[name]
     workload = Workload(seq_len=tokens, global_batch=batch)
     job = Job(load_model(model), load_hardware("dgx-h100"), gpus, workload)
-    whole = search_plans(job, top=1).plans[0].step
+    whole = min(plan.step for plan in search_plans(job, top=3).plans)  # a careful tie may stand first
     for fixed in axes:
-        assert search_plans(job, top=1, **fixed).plans[0].step >= whole * (1 - 1e-9), fixed
+        found = min(plan.step for plan in search_plans(job, top=3, **fixed).plans)
+        assert found >= whole * (1 - 1e-9), fixed

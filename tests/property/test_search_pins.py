@@ -163,7 +163,7 @@ def test_the_memory_of_a_node_holds_what_its_ranks_send_there() -> None:
 
 def test_a_search_leaves_on_the_device_what_the_host_cannot_hold() -> None:
     asked = request(*JOBS["long"])
-    poor = replace(asked, clusters=(with_host_memory(asked.clusters[0], 64e9),))
+    poor = replace(asked, clusters=(with_host_memory(asked.clusters[0], 56e9),))
     rich, found = best(asked), best(poor)
     assert rich is not None
     assert found is not None

@@ -20,6 +20,11 @@ def _near(case: Case, group: ShardGroup) -> Num:
     return near_ranks(case, group.shards, group.stride)
 
 
+def _gradient_bytes(case: Case) -> float:
+    """Bytes of a gradient on its way. [byte]"""
+    return QUANTISED_GRADIENT if zeropp.reduces_in_few_bits(case) else case.reduce_bytes
+
+
 def gather_seconds(case: Case, group: ShardGroup, times: Num) -> Num:
     """Seconds to gather the weights of a group so many times where they rest. [s]"""
     return times * pass_seconds(case, group, group.gathered, _near(case, group), group.stride)
@@ -39,10 +44,13 @@ def reduce_seconds(case: Case, group: ShardGroup) -> Num:
 def _once(case: Case, group: ShardGroup) -> tuple[tuple[Num, Num, Num], tuple[Num, Num, Num]]:
     """Bytes, ranks and stride of gradients between nodes, and of stepped weights, once in a step."""
     node, near = zeropp.ranks_in_node(case, group), _near(case, group)
-    each = QUANTISED_GRADIENT if zeropp.reduces_in_few_bits(case) else case.reduce_bytes
-    wire = group.gathered * (0.5 if case.traits.engine.quantised_gathers else 1.0)
+    wire = group.gathered * zeropp.wire_share(case)
     return (
-        (second_hop_bytes(each * group.params, node), group.shards / node, group.stride * node),
+        (
+            second_hop_bytes(_gradient_bytes(case) * group.params, node),
+            group.shards / node,
+            group.stride * node,
+        ),
         (wire / near, group.shards / near, group.stride * near),
     )
 
@@ -65,6 +73,5 @@ def step_sent(case: Case, group: ShardGroup) -> Num:
 
 def passing_sent(case: Case, group: ShardGroup, times: Num) -> tuple[Num, Num]:
     """Bytes that one rank sends in a pass: of gradients, and of weights so many times. [byte]"""
-    each = QUANTISED_GRADIENT if zeropp.reduces_in_few_bits(case) else case.reduce_bytes
-    reduced = ring_sent_bytes(each * group.params, zeropp.ranks_in_node(case, group))
+    reduced = ring_sent_bytes(_gradient_bytes(case) * group.params, zeropp.ranks_in_node(case, group))
     return reduced, times * ring_sent_bytes(group.gathered, _near(case, group))

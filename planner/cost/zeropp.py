@@ -27,14 +27,14 @@ def changes_gathers(case: Case) -> bool:
     return has_secondary(case) or (case.traits.engine.quantised_gathers and case.sharding.shards_parameters)
 
 
-def _wire_share(case: Case) -> float:
+def wire_share(case: Case) -> float:
     """Share of 16 bit that a gathered weight has on its way. [-]"""
     return QUANTISED_WEIGHT / GATHERED_BYTES if case.traits.engine.quantised_gathers else 1.0
 
 
 def gather_seconds(case: Case, group: ShardGroup, times: Num) -> Num:
     """Seconds to gather the weights of a group so many times, the first over all its shards. [s]"""
-    whole = group.gathered * _wire_share(case)
+    whole = group.gathered * wire_share(case)
     once = pass_seconds(case, group, whole, group.shards, group.stride)
     again = once
     if has_secondary(case):
@@ -48,7 +48,7 @@ def gather_seconds(case: Case, group: ShardGroup, times: Num) -> Num:
 
 def gathered_sent(case: Case, group: ShardGroup, times: Num) -> Num:
     """Bytes that one rank sends to gather the weights of a group so many times, as a ring. [byte]"""
-    first = group.gathered * _wire_share(case)
+    first = group.gathered * wire_share(case)
     again = regathered_bytes(first, times)
     ranks = ranks_in_node(case, group) if has_secondary(case) else group.shards
     return ring_sent_bytes(first, group.shards) + ring_sent_bytes(again, ranks)

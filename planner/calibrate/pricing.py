@@ -11,17 +11,17 @@ import numpy as np
 from planner.calibrate.eras import unmeasured
 from planner.calibrate.runs.conventions import peak_rate
 from planner.calibrate.runs.defaults import PricedRun, Skip, in_row
-from planner.cost.allocator import shown_bytes
-from planner.cost.block_cost import PricedLayer, outside_seconds
 from planner.cost.case import Case, case_of
-from planner.cost.fit import oom_probability
 from planner.cost.flops import step_flops
 from planner.cost.kinds import StepShares, band_of
-from planner.cost.layout import choice_for, piece_costs, priced_layers, ranks_of
-from planner.cost.memory import first_step_bytes
-from planner.cost.operators import Pricer
+from planner.cost.layer.block_cost import PricedLayer, outside_seconds
+from planner.cost.layer.operators import Pricer
+from planner.cost.memory.allocator import shown_bytes
+from planner.cost.memory.fit import oom_probability
+from planner.cost.memory.stage_memory import first_step_bytes
 from planner.cost.stages import Stages, stages_of
-from planner.cost.step import (
+from planner.cost.step.layout import choice_for, piece_costs, priced_layers, ranks_of
+from planner.cost.step.step import (
     PassPrice,
     device_bytes,
     piece_totals,

@@ -13,12 +13,12 @@ from planner.question.reading import Reading
 from planner.report.page import Table, significant
 
 with deferred():
-    from planner.cost import mask_balance
+    from planner.cost.layer import mask_balance
     from planner.formulas import ring_rounds
     from planner.question import mask as question_mask
 
 if TYPE_CHECKING:
-    from planner.cost.mask_balance import Balance
+    from planner.cost.layer.mask_balance import Balance
     from planner.report.page import Page
 
 MOST_RANKS = 512

@@ -8,25 +8,26 @@ from typing import Final
 import numpy as np
 
 from planner.cost.case import Case, case_of
-from planner.cost.communication import message_bytes
-from planner.cost.data_parallel import data_parallel_sent
-from planner.cost.fit import memory_band, oom_probability
 from planner.cost.flops import method_flops
-from planner.cost.host_rules import hosted_rules
 from planner.cost.kinds import StepShares, band_of
-from planner.cost.layout import with_split
+from planner.cost.layer.communication import message_bytes
 from planner.cost.legal import all_rules
+from planner.cost.memory.fit import memory_band, oom_probability
+from planner.cost.memory.host_rules import hosted_rules
+from planner.cost.memory.matrices import padded_weights
 from planner.cost.money import Bill, Phases, bill_of
-from planner.cost.parts import PlanParts
-from planner.cost.played import played_seconds
 from planner.cost.settings import settings_left_out
-from planner.cost.step import (
+from planner.cost.step.layout import with_split
+from planner.cost.step.parts import PlanParts
+from planner.cost.step.played import played_seconds
+from planner.cost.step.step import (
     StepPrice,
     device_bytes,
     price_step,
     reserve_bytes,
 )
-from planner.cost.whole_matrices import data_sent, padded_weights, tensor_sent
+from planner.cost.traffic.data_parallel import data_parallel_sent
+from planner.cost.traffic.whole_matrices import data_sent, tensor_sent
 from planner.errors import ImpossiblePrice
 from planner.numeric import Column, Num
 from planner.plan import Plan

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from planner.cost.block_parts import diffusion_flops
+from planner.cost.layer.block_parts import diffusion_flops
 from planner.formulas.model_flops import model_flops
 from planner.formulas.transformer import attention_params, ffn_params
 from planner.inputs.model import Attention, Block, Experts, LatentAttention, ModelSpec

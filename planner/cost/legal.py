@@ -11,11 +11,11 @@ import math
 import numpy as np
 
 from planner.cost.case import Case, head_ranks
-from planner.cost.diffusion_rules import diffusion_rules, shared_cores
-from planner.cost.host_rules import host_activation_rules, host_checkpoint_rules, offload_rules
-from planner.cost.rank_order import island_rules, order_rules
-from planner.cost.resting import level_rules
-from planner.cost.sequence_parts import parts_rules
+from planner.cost.layer.diffusion_rules import diffusion_rules, shared_cores
+from planner.cost.layer.sequence_parts import parts_rules
+from planner.cost.memory.host_rules import host_activation_rules, host_checkpoint_rules, offload_rules
+from planner.cost.memory.resting import level_rules
+from planner.cost.traffic.rank_order import island_rules, order_rules
 from planner.plan import Plan
 from planner.rules import Mask, Rule, divides, nearest_divisors, structural_rules
 from planner.runtimes._family import Job, Runtime

@@ -8,7 +8,7 @@ from typing import Final
 
 from planner.cost.case import case_of
 from planner.cost.estimate import Estimate
-from planner.cost.migration import Move, move_between
+from planner.cost.traffic.migration import Move, move_between
 from planner.runtimes._resume import Saved, Verdict, verdict
 
 UNIVERSAL: Final = 12.0

@@ -8,8 +8,8 @@ from typing import Any
 
 from planner.calibrate.releases import find_release, plain_traits, release_of
 from planner.cost.case import case_of
-from planner.cost.layout import with_split
 from planner.cost.legal import all_rules
+from planner.cost.step.layout import with_split
 from planner.errors import InputError, Problem, UnsupportedPlan, nearest
 from planner.inputs.workload import Workload
 from planner.launchers._card import CARD, MEASURED, PLAN, Card, card_text, measured_row

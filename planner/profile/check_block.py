@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from planner.cost.case import Case
-from planner.cost.shapes import Shape
+from planner.cost.layer.shapes import Shape
 from planner.inputs.model import Attention, Block, DenseFfn
 from planner.plan import Plan
 from planner.profile.benches._family import random_tensor

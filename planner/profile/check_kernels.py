@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from planner.cost.shapes import Shape
+from planner.cost.layer.shapes import Shape
 from planner.profile.benches._family import random_tensor
 from planner.profile.benches.elementwise import turned
 from planner.profile.benches.experts import even_groups, grouped_product

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from planner.cost.block_cost import PricedLayer, again_share, layer_cost, priced_layer
 from planner.cost.case import Case, case_of
 from planner.cost.estimate import Estimate
-from planner.cost.layer_costs import LayerCost
-from planner.cost.layout import choice_for, ranks_of, with_split
-from planner.cost.shapes import Recorder, Shape
+from planner.cost.layer.block_cost import PricedLayer, again_share, layer_cost, priced_layer
+from planner.cost.layer.layer_costs import LayerCost
+from planner.cost.layer.shapes import Recorder, Shape
 from planner.cost.stages import Piece
+from planner.cost.step.layout import choice_for, ranks_of, with_split
 from planner.errors import InputError, Problem
 from planner.inputs.model import Experts
 from planner.plan import Plan

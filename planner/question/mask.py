@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from planner.cost.mask_balance import Mask
+from planner.cost.layer.mask_balance import Mask
 from planner.errors import InputError, Problem, nearest
 from planner.question.reading import BINARY
 

@@ -8,10 +8,10 @@ from functools import cached_property
 
 import numpy as np
 
-from planner.cost.activation_offload import bytes_beside_host
 from planner.cost.estimate import StageBytes
-from planner.cost.host_checkpoints import host_checkpoint_bytes
-from planner.cost.host_rules import disk_states, host_states
+from planner.cost.memory.activation_offload import bytes_beside_host
+from planner.cost.memory.host_checkpoints import host_checkpoint_bytes
+from planner.cost.memory.host_rules import disk_states, host_states
 from planner.report.as_json import Document
 from planner.report.deepspeed_estimate import deepspeed_estimate
 from planner.report.page import Page, Table

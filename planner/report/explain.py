@@ -11,8 +11,8 @@ import numpy as np
 
 from planner.cost.case import case_of, job_tiers
 from planner.cost.estimate import Estimate, StageBytes
-from planner.cost.operators import Operator
-from planner.cost.rank_order import data_stride, stage_order
+from planner.cost.layer.operators import Operator
+from planner.cost.traffic.rank_order import data_stride, stage_order
 from planner.inputs.fitted import fitted
 from planner.inputs.hardware import Accelerator, Pool
 from planner.inputs.kernels import GENERIC, RELATIVES

@@ -8,15 +8,15 @@ from typing import Any, Final
 
 import numpy as np
 
-from planner.cost.attention_core import mean_keys
 from planner.cost.case import head_ranks
-from planner.cost.communication import message_bytes
-from planner.cost.data_parallel import exchanged_bytes, shard_bytes
 from planner.cost.estimate import Estimate
-from planner.cost.exchange import ACTIVATION_BYTES
-from planner.cost.fit import oom_probability
 from planner.cost.flops import product_weights
-from planner.cost.shard_groups import groups
+from planner.cost.layer.attention_core import mean_keys
+from planner.cost.layer.communication import message_bytes
+from planner.cost.layer.exchange import ACTIVATION_BYTES
+from planner.cost.memory.fit import oom_probability
+from planner.cost.traffic.data_parallel import exchanged_bytes, shard_bytes
+from planner.cost.traffic.shard_groups import groups
 from planner.formulas.attention import AttentionCurve, attention_forward_seconds
 from planner.formulas.collectives import Tier, all_to_all_seconds, ring_seconds
 from planner.formulas.dispatch import dispatch_seconds

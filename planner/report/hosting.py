@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from planner.cost.activation_offload import copied_share
 from planner.cost.case import case_of
 from planner.cost.estimate import Estimate
-from planner.cost.parts import PlanParts
+from planner.cost.memory.activation_offload import copied_share
+from planner.cost.step.parts import PlanParts
 from planner.report.page import Page
 from planner.techniques.schedules import SCHEDULES
 from planner.units import GIB

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from planner.cost.estimate import Estimate
-from planner.cost.played import chunk_pieces, chunk_pipeline, mean_times, message_seconds
+from planner.cost.step.played import chunk_pieces, chunk_pipeline, mean_times, message_seconds
 from planner.report.as_json import estimate_document
 from planner.report.estimate_page import job_line, trust
 from planner.report.explain import (

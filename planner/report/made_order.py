@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from planner.cost.estimate import Estimate
-from planner.cost.fit import safe_share
+from planner.cost.memory.fit import safe_share
 from planner.errors import Infeasible
 from planner.report.estimate_page import first_steps
 from planner.report.page import Page, significant

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from planner.cost.estimate import Estimate
-from planner.cost.replay import is_far, played_step
+from planner.cost.step.replay import is_far, played_step
 from planner.report.page import Page, significant
 from planner.search.optimise import SearchResult
 from planner.units import percent

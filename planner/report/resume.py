@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Final
 
-from planner.cost.migration import Move
 from planner.cost.resume import Resume
+from planner.cost.traffic.migration import Move
 from planner.report.as_json import Document, estimate_document, plain
 from planner.report.layout import layout
 from planner.report.page import Page, Table, significant

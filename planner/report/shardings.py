@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from planner.cost.einsums import Einsum, block_einsums
-from planner.cost.shardings import ENDS, PARTIAL, WHOLE, Derived, derive, legal_choices
+from planner.cost.layer.einsums import Einsum, block_einsums
+from planner.cost.layer.shardings import ENDS, PARTIAL, WHOLE, Derived, derive, legal_choices
 from planner.inputs.model import ModelSpec
 from planner.report.model_facts import Row
 

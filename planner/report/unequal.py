@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 from planner.cost.estimate import Estimate
-from planner.cost.uneven_steps import UnevenSteps
+from planner.cost.step.uneven_steps import UnevenSteps
 from planner.report.page import Page, Table, significant
 from planner.units import percent
 

@@ -9,15 +9,15 @@ from typing import Any, Final
 
 import numpy as np
 
-from planner.cost.block_cost import PricedLayer, priced_layer
 from planner.cost.case import Case, case_of
-from planner.cost.casts import gradient_cast_seconds, input_cast_seconds
 from planner.cost.estimate import Estimate
-from planner.cost.operators import Operator, product_curve
-from planner.cost.parts import PlanParts
-from planner.cost.shapes import Product, Recorder
+from planner.cost.layer.block_cost import PricedLayer, priced_layer
+from planner.cost.layer.casts import gradient_cast_seconds, input_cast_seconds
+from planner.cost.layer.operators import Operator, product_curve
+from planner.cost.layer.shapes import Product, Recorder
 from planner.cost.stages import Piece
-from planner.cost.step import price_step
+from planner.cost.step.parts import PlanParts
+from planner.cost.step.step import price_step
 from planner.formulas.gemm import gemm_compute_seconds, gemm_memory_seconds, gemm_seconds
 from planner.formulas.roofline import roofline_seconds
 from planner.report.estimate_page import TIME_WORDS

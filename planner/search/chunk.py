@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from planner.cost.case import Case
-from planner.cost.layer_costs import LayerCost
-from planner.cost.memory import StageWeights
+from planner.cost.layer.layer_costs import LayerCost
+from planner.cost.memory.stage_memory import StageWeights
 from planner.cost.stages import Piece
-from planner.cost.step import PassPrice, StepPrice
-from planner.cost.step_end import StepEnd, taken_weights
+from planner.cost.step.step import PassPrice, StepPrice
+from planner.cost.step.step_end import StepEnd, taken_weights
 from planner.numeric import Column, Num
 from planner.plan import Plan
 from planner.search.candidates import Candidate, Order, ScanReport, Screened, by_bound, by_value, merged

@@ -13,7 +13,7 @@ from planner.cost.case import Case, case_of
 from planner.cost.estimate import Estimate
 from planner.cost.legal import all_rules, degree_rules
 from planner.cost.price import price
-from planner.cost.step import PassPrice, price_passes, price_step
+from planner.cost.step.step import PassPrice, price_passes, price_step
 from planner.numeric import Column, Truth
 from planner.plan import Plan
 from planner.runtimes._family import Job, Runtime

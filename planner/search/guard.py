@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from planner.cost.case import case_of
 from planner.cost.estimate import Estimate
-from planner.cost.replay import is_far, played_passes, played_step
+from planner.cost.step.replay import is_far, played_passes, played_step
 from planner.plan import Plan
 from planner.search.meshes import Mesh, choice_of, mesh_of
 

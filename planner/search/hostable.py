@@ -7,10 +7,10 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from planner.cost.activation_offload import LayerPasses, exposed_copies_seconds
 from planner.cost.case import Case, case_of
-from planner.cost.host_rules import HAS_LINK, offload_rules
-from planner.cost.step import PassPrice, StepPrice
+from planner.cost.memory.activation_offload import LayerPasses, exposed_copies_seconds
+from planner.cost.memory.host_rules import HAS_LINK, offload_rules
+from planner.cost.step.step import PassPrice, StepPrice
 from planner.numeric import Column
 from planner.plan import Plan
 from planner.runtimes._family import Job, Runtime

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from planner.cost.case import case_of
-from planner.cost.host_rules import host_checkpoint_rules, offload_rules
 from planner.cost.legal import pass_rules
+from planner.cost.memory.host_rules import host_checkpoint_rules, offload_rules
 from planner.numeric import Column
 from planner.plan import DEGREES, Plan
 from planner.rules import Rule

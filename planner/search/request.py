@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from planner.cost.estimate import Estimate
-from planner.cost.fit import safe_share
 from planner.cost.flops import step_flops
+from planner.cost.memory.fit import safe_share
 from planner.cost.money import Phases, bill_of
-from planner.cost.step import StepPrice
+from planner.cost.step.step import StepPrice
 from planner.inputs.hardware import HardwareProfile
 from planner.inputs.model import ModelSpec
 from planner.inputs.workload import Workload

@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from planner.cost.case import Case, case_of
-from planner.cost.host_rules import host_activation_rules
-from planner.cost.memory import stage_weights
-from planner.cost.step import PassPrice, StepPrice, mean_weights, price_passes, price_step
-from planner.cost.step_end import StepEnd, step_end
+from planner.cost.memory.host_rules import host_activation_rules
+from planner.cost.memory.stage_memory import stage_weights
+from planner.cost.step.step import PassPrice, StepPrice, mean_weights, price_passes, price_step
+from planner.cost.step.step_end import StepEnd, step_end
 from planner.numeric import Column
 from planner.plan import Plan
 from planner.search.candidates import ScanReport

@@ -9,11 +9,12 @@ import numpy as np
 
 from planner.cost.case import case_of
 from planner.cost.estimate import Estimate, estimate
-from planner.cost.host_time import host_step_seconds
-from planner.cost.hosted import hosted_of, is_hosted
-from planner.cost.memory import chunks_in_flight
-from planner.cost.parts import PlanParts
-from planner.cost.played import (
+from planner.cost.memory.stage_memory import chunks_in_flight
+from planner.cost.stages import Piece
+from planner.cost.step.host_time import host_step_seconds
+from planner.cost.step.hosted import hosted_of, is_hosted
+from planner.cost.step.parts import PlanParts
+from planner.cost.step.played import (
     chunk_pieces,
     chunk_pipeline,
     mean_times,
@@ -21,7 +22,6 @@ from planner.cost.played import (
     piece_sum,
     route_twice,
 )
-from planner.cost.stages import Piece
 from planner.plan import Plan
 from planner.runtimes._family import Job, Runtime
 from planner.simulate.bare import check_supported

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from planner.cost.case import case_of
-from planner.cost.parts import PlanParts
 from planner.cost.stages import ENCODER
+from planner.cost.step.parts import PlanParts
 from planner.plan import Plan
 from planner.runtimes._family import Job, Runtime
 from planner.simulate.fill import Component, FilledStep, fill

@@ -10,7 +10,7 @@ import pytest
 
 from planner.cost.case import case_of
 from planner.cost.estimate import Estimate, all_rules, estimate
-from planner.cost.parts import PlanParts
+from planner.cost.step.parts import PlanParts
 from planner.plan import Plan
 from planner.rules import violations
 from planner.runtimes._family import Job

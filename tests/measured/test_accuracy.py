@@ -8,7 +8,7 @@ from statistics import median
 import pytest
 
 from planner.calibrate.validate import Outcome
-from planner.cost.fit import memory_band
+from planner.cost.memory.fit import memory_band
 from planner.runtimes._traits import Traits
 from tests.lab.accuracy.lines import Accuracy, Line, line_of
 from tests.lab.accuracy.runs import accuracy_of, read_folder

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from planner.cost.case import case_of
-from planner.cost.memory import first_step_bytes
-from planner.cost.parts import PlanParts
+from planner.cost.memory.stage_memory import first_step_bytes
+from planner.cost.step.parts import PlanParts
 from planner.units import GB
 from tests.measured.matched import priced
 

@@ -7,10 +7,10 @@ from collections import Counter
 
 import pytest
 
-from planner.cost.block_cost import layer_detail, priced_layer
 from planner.cost.case import case_of
 from planner.cost.flops import step_flops
-from planner.cost.operators import Pricer
+from planner.cost.layer.block_cost import layer_detail, priced_layer
+from planner.cost.layer.operators import Pricer
 from planner.inputs.load import load_model
 from planner.inputs.model import ModelSpec
 from planner.inputs.workload import Workload

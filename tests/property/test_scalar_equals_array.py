@@ -10,7 +10,7 @@ import pytest
 
 from planner.cost.case import case_of
 from planner.cost.estimate import estimate
-from planner.cost.parts import PlanParts
+from planner.cost.step.parts import PlanParts
 from planner.formulas.pipeline import Pipe
 from planner.runtimes._family import Runtime
 from planner.search.candidates import ScanReport

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from planner.cost.messages import crosses
+from planner.cost.traffic.messages import crosses
 from planner.formulas.spread import spread
 
 JOBS = (*range(1, 25), 32, 40, 48, 64, 72, 96, 120, 128, 144, 192, 256, 288)

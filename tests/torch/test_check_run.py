@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from planner.cost.estimate import Estimate, estimate
-from planner.cost.shapes import Shape
+from planner.cost.layer.shapes import Shape
 from planner.inputs.load import load_model
 from planner.inputs.load_hardware import load_hardware
 from planner.inputs.workload import Workload

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from planner.cost.block_parts import NOTHING_KEPT, diffusion_flops, sample_rows
+from planner.cost.layer.block_parts import NOTHING_KEPT, diffusion_flops, sample_rows
 from planner.inputs.block_parts import CorePart, ProductPart
 from planner.inputs.diffusers import FAMILIES
 from planner.inputs.hf_config import model_from_config

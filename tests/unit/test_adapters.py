@@ -12,13 +12,13 @@ from planner.calibrate.pricing import Prediction, cost_predictions
 from planner.calibrate.runs.catalogue import shipped_catalogue
 from planner.calibrate.runs.defaults import PricedRun, prepare
 from planner.calibrate.runs.table import Run
-from planner.cost.attention_core import mean_keys
-from planner.cost.block_cost import layer_cost, priced_layer
 from planner.cost.case import case_of
 from planner.cost.estimate import Estimate, estimate
 from planner.cost.flops import step_flops
-from planner.cost.layout import NOTHING_AGAIN
-from planner.cost.operators import Pricer
+from planner.cost.layer.attention_core import mean_keys
+from planner.cost.layer.block_cost import layer_cost, priced_layer
+from planner.cost.layer.operators import Pricer
+from planner.cost.step.layout import NOTHING_AGAIN
 from planner.inputs.load import load_model
 from planner.inputs.model import Attention
 from planner.units import GIB

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from planner.cost.allocator import bucket_elements, retried_seconds, shown_bytes, step_buffer_bytes
 from planner.cost.case import Case, case_of
 from planner.cost.estimate import Estimate, estimate
-from planner.cost.memory import StageMemory
-from planner.cost.peaks import PassBytes
+from planner.cost.memory.allocator import bucket_elements, retried_seconds, shown_bytes, step_buffer_bytes
+from planner.cost.memory.peaks import PassBytes
+from planner.cost.memory.stage_memory import StageMemory
 from tests.unit.cost_jobs import job, plan_of, runtime
 
 NONE = PassBytes(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)

@@ -10,11 +10,11 @@ from planner.calibrate.pricing import Prediction, cost_predictions
 from planner.calibrate.runs.catalogue import shipped_catalogue
 from planner.calibrate.runs.defaults import PricedRun, prepare
 from planner.calibrate.runs.table import Run
-from planner.cost.blocks import block_operators
 from planner.cost.case import case_of
-from planner.cost.context_parallel import context_exchange, gathered_bytes
 from planner.cost.estimate import estimate
-from planner.cost.operators import Pricer
+from planner.cost.layer.blocks import block_operators
+from planner.cost.layer.context_parallel import context_exchange, gathered_bytes
+from planner.cost.layer.operators import Pricer
 from planner.errors import InputError
 from planner.inputs.load import load_model
 from planner.inputs.load_hardware import load_hardware

@@ -8,7 +8,10 @@ from typing import Any
 import pytest
 
 from planner.cost.case import Case, case_of
-from planner.cost.data_parallel import (
+from planner.cost.estimate import estimate
+from planner.cost.memory.stage_memory import StageWeights
+from planner.cost.step.step_end import optimizer_seconds
+from planner.cost.traffic.data_parallel import (
     ShardGroup,
     data_parallel_seconds,
     data_parallel_sent,
@@ -17,9 +20,6 @@ from planner.cost.data_parallel import (
     groups,
     traffic_of,
 )
-from planner.cost.estimate import estimate
-from planner.cost.memory import StageWeights
-from planner.cost.step_end import optimizer_seconds
 from planner.plan import Plan
 from tests.unit.cost_jobs import MODELS, job, plan_of, runtime
 

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from planner.cost.block_cost import priced_layer
-from planner.cost.block_parts import diffusion_flops, sample_rows
 from planner.cost.case import Case, case_of
 from planner.cost.estimate import estimate
 from planner.cost.flops import job_flops
 from planner.cost.kinds import unmeasured_kinds
+from planner.cost.layer.block_cost import priced_layer
+from planner.cost.layer.block_parts import diffusion_flops, sample_rows
+from planner.cost.layer.operators import Pricer, total
 from planner.cost.legal import all_rules
-from planner.cost.operators import Pricer, total
 from planner.errors import InputError, UnsupportedPlan
 from planner.inputs.block_parts import CorePart, PointwisePart
 from planner.inputs.build import build

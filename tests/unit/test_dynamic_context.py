@@ -13,7 +13,7 @@ import pytest
 
 from planner.cost.estimate import Estimate, estimate
 from planner.cost.settings import with_value
-from planner.cost.uneven_steps import UnevenSteps
+from planner.cost.step.uneven_steps import UnevenSteps
 from planner.inputs.load import load_model
 from planner.inputs.load_hardware import load_hardware
 from planner.inputs.workload import Workload

@@ -12,7 +12,7 @@ import pytest
 from scipy.special import ndtri
 
 from planner.cost.estimate import Estimate, estimate
-from planner.cost.uneven_steps import UnevenSteps
+from planner.cost.step.uneven_steps import UnevenSteps
 from planner.formulas.collectives import Tier
 from planner.formulas.messages import routed_shift_seconds, shift_seconds
 from planner.inputs.lengths import lengths_of, packed, read_lengths

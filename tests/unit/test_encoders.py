@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from planner.cost.attention_core import mean_keys
 from planner.cost.case import case_of
 from planner.cost.estimate import Estimate, estimate
 from planner.cost.flops import encoder_flops, job_flops
 from planner.cost.kinds import unmeasured_kinds
+from planner.cost.layer.attention_core import mean_keys
 from planner.cost.legal import encoder_rules
 from planner.errors import InputError, UnsupportedPlan
 from planner.inputs.hf_config import model_from_config

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from planner.cost.estimate import estimate
-from planner.cost.peaks import largest
+from planner.cost.memory.peaks import largest
 from planner.numeric import Num
 from planner.plan import Plan
 from planner.runtimes import runtimes

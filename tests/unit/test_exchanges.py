@@ -7,18 +7,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from planner.cost.block_cost import layer_cost, layer_detail, priced_layer
 from planner.cost.case import case_of
-from planner.cost.communication import (
+from planner.cost.layer.block_cost import layer_cost, layer_detail, priced_layer
+from planner.cost.layer.communication import (
     BlockExchanges,
     Exchange,
     beside_message_seconds,
     handled_bytes,
     routed_seconds,
 )
-from planner.cost.expert_host import expert_floor_seconds
-from planner.cost.messages import each_message_seconds
-from planner.cost.operators import Pricer
+from planner.cost.layer.expert_host import expert_floor_seconds
+from planner.cost.layer.operators import Pricer
+from planner.cost.traffic.messages import each_message_seconds
 from planner.formulas.collectives import ring_seconds
 from planner.formulas.gemm import quantisation_seconds
 from planner.inputs.model import ModelSpec

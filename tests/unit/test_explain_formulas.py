@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 import planner.formulas
-from planner.cost.data_parallel import gradient_seconds, groups
 from planner.cost.estimate import Estimate, estimate
+from planner.cost.traffic.data_parallel import gradient_seconds, groups
 from planner.formulas.model_flops import model_flops
 from planner.report.explain_formulas import Use, formulas_document, formulas_page, terms_of
 from planner.report.formula_text import formula_text, plain_equation

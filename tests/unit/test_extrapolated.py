@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from planner.cost.block_cost import layer_detail, priced_layer
 from planner.cost.case import case_of
 from planner.cost.estimate import Estimate, estimate
-from planner.cost.operators import Operator, Pricer
+from planner.cost.layer.block_cost import layer_detail, priced_layer
+from planner.cost.layer.operators import Operator, Pricer
 from planner.inputs.model import ModelSpec
 from planner.plan import Plan
 from planner.runtimes import runtimes

@@ -7,7 +7,7 @@ from math import exp, log
 import numpy as np
 import pytest
 
-from planner.cost.fit import memory_band, oom_probability, safe_share
+from planner.cost.memory.fit import memory_band, oom_probability, safe_share
 
 
 @pytest.mark.parametrize("spread", [0.01, 0.025, 0.1])

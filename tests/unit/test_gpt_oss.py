@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from planner.cost.blocks import activation_operator, rotary_traffic
 from planner.cost.case import case_of
-from planner.cost.expert_host import clamp_waits_seconds
-from planner.cost.layout import split_of
-from planner.cost.operators import Pricer
+from planner.cost.layer.blocks import activation_operator, rotary_traffic
+from planner.cost.layer.expert_host import clamp_waits_seconds
+from planner.cost.layer.operators import Pricer
+from planner.cost.step.layout import split_of
 from planner.formulas import elementwise as traffic
 from planner.inputs.load import load_model
 from planner.inputs.numerics import RopeScaling

@@ -9,7 +9,7 @@ import pytest
 
 import planner.search.guard as guarded
 from planner.cost.estimate import Estimate, estimate
-from planner.cost.replay import MOST_ROUNDS, played_step, shortened
+from planner.cost.step.replay import MOST_ROUNDS, played_step, shortened
 from planner.inputs.load import load_model
 from planner.inputs.load_hardware import load_hardware
 from planner.inputs.workload import Workload

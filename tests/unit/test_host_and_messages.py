@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from planner.cost.attention_core import split_softmax
-from planner.cost.block_cost import layer_cost, priced_layer
 from planner.cost.case import Case, case_of
-from planner.cost.communication import message_bytes
 from planner.cost.estimate import estimate
-from planner.cost.layer_costs import LayerCost
-from planner.cost.messages import hop_seconds, pipeline_messages
-from planner.cost.operators import Pricer
+from planner.cost.layer.attention_core import split_softmax
+from planner.cost.layer.block_cost import layer_cost, priced_layer
+from planner.cost.layer.communication import message_bytes
+from planner.cost.layer.layer_costs import LayerCost
+from planner.cost.layer.operators import Pricer
+from planner.cost.traffic.messages import hop_seconds, pipeline_messages
 from planner.formulas.collectives import ring_seconds
 from planner.formulas.messages import point_to_point_seconds, tier_seconds
 from planner.plan import Plan

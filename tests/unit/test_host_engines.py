@@ -8,7 +8,7 @@ import pytest
 
 from planner.cost.case import case_of
 from planner.cost.estimate import Estimate, estimate
-from planner.cost.host_rules import host_states, spilled_bytes
+from planner.cost.memory.host_rules import host_states, spilled_bytes
 from planner.inputs.load_hardware import load_hardware
 from planner.inputs.model import ModelSpec
 from planner.inputs.workload import Workload

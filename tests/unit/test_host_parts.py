@@ -4,15 +4,15 @@ import pytest
 
 from planner.cost.case import case_of
 from planner.cost.estimate import estimate
-from planner.cost.host_parts import (
+from planner.cost.layer.host_parts import (
     LATENT_OPERATIONS,
     REGION_OPERATIONS,
     ROTATED,
     beside_seconds,
     region_seconds,
 )
-from planner.cost.host_time import host_layer_seconds
-from planner.cost.operators import Pricer
+from planner.cost.layer.operators import Pricer
+from planner.cost.step.host_time import host_layer_seconds
 from planner.inputs.load import load_model
 from planner.inputs.load_hardware import load_hardware
 from planner.inputs.workload import Workload

@@ -4,7 +4,7 @@ import pytest
 
 from planner.cost.case import case_of
 from planner.cost.estimate import estimate
-from planner.cost.host_time import host_step_seconds
+from planner.cost.step.host_time import host_step_seconds
 from planner.report.host_line import unproven_host
 from planner.report.limits import limits
 from planner.runtimes import runtimes

@@ -10,8 +10,8 @@ import pytest
 
 from planner.cost.case import case_of
 from planner.cost.estimate import Estimate, all_rules, estimate
-from planner.cost.layout import ranks_of
-from planner.cost.parts import PlanParts
+from planner.cost.step.layout import ranks_of
+from planner.cost.step.parts import PlanParts
 from planner.inputs.load import load_model
 from planner.inputs.workload import Workload
 from planner.plan import Plan

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from planner.cost.case import case_of
-from planner.cost.communication import message_bytes
 from planner.cost.estimate import Estimate
-from planner.cost.messages import rank_messages
-from planner.cost.parts import PlanParts
-from planner.cost.played import chunk_pieces, piece_sum, wire_tiers
+from planner.cost.layer.communication import message_bytes
 from planner.cost.price import price
-from planner.cost.replay import played_step
+from planner.cost.step.parts import PlanParts
+from planner.cost.step.played import chunk_pieces, piece_sum, wire_tiers
+from planner.cost.step.replay import played_step
+from planner.cost.traffic.messages import rank_messages
 from planner.errors import InputError
 from planner.formulas.collectives import Tier
 from planner.formulas.messages import shared_seconds

@@ -11,9 +11,9 @@ import pytest
 from planner.calibrate.eras import find_era
 from planner.calibrate.runs.plan import habit_defaults
 from planner.calibrate.runs.table import Run
-from planner.cost.allocator import stalled_seconds
 from planner.cost.case import case_of
 from planner.cost.estimate import estimate
+from planner.cost.memory.allocator import stalled_seconds
 from planner.formulas.collectives import Tier, ring_seconds
 from planner.formulas.launches import floored_seconds
 from planner.inputs.load import load_model

@@ -30,21 +30,25 @@ LAYERS = (
 )
 """Top first; a part may import itself and the parts of lower lines, siblings ignore each other."""
 
+COST_ORDER = ("layer", "memory", "traffic", "step")
+"""Packages of ``planner.cost``, the first one first: each imports those before it, but for one way back."""
+
 HEIGHT = {part: -line for line, parts in enumerate(LAYERS) for part in parts}
 
 
-def imported_parts(tree: ast.AST) -> Iterator[tuple[int, str]]:
-    """Yield the line and the part of ``planner`` that each import statement names."""
+def imported_parts(tree: ast.AST, package: str = "planner") -> Iterator[tuple[int, str]]:
+    """Yield the line and the part of ``package`` that each import statement names."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             module = "." * node.level + (node.module or "")
-            whole = module == "planner"
-            names = [f"planner.{alias.name}" for alias in node.names] if whole else [module]
+            whole = module == package
+            names = [f"{package}.{alias.name}" for alias in node.names] if whole else [module]
         else:
             continue
         for name in names:
+            name = name.replace(f"{package}.", "planner.", 1)
             top, _, rest = name.partition(".")
             if top in {"planner", ""} and rest != "__version__":
                 yield node.lineno, rest.split(".")[0] if top else name
@@ -68,6 +72,17 @@ def test_imports_point_down() -> None:
     assert upward_imports(ROOT / "planner") == []
 
 
+def test_packages_of_the_price_use_those_before_them() -> None:
+    """One way back: layers whose activations lie on the host are priced before the stage that holds them."""
+    back = set()
+    for path in (ROOT / "planner/cost").rglob("*.py"):
+        own = path.parent.name
+        for _, other in imported_parts(ast.parse(path.read_text(encoding="utf-8")), "planner.cost"):
+            if own in COST_ORDER and other in COST_ORDER[COST_ORDER.index(own) + 1 :]:
+                back.add((f"{own}/{path.stem}", other))
+    assert back == {("memory/activation_offload", "step")}
+
+
 def test_imports_stand_at_the_top() -> None:
     """Those inside functions: cycles, and packages that few users reach. The number may only fall."""
     inside = {
@@ -84,9 +99,9 @@ def test_imports_stand_at_the_top() -> None:
 @pytest.mark.parametrize(
     ("file", "statement", "fault"),
     [
-        ("cost/step.py", "from planner.search.scan import scan", "cost imports search"),
-        ("cost/step.py", "import planner.cli.app", "cost imports cli"),
-        ("cost/step.py", "def f():\n    from planner import report", "cost imports report"),
+        ("cost/legal.py", "from planner.search.scan import scan", "cost imports search"),
+        ("cost/legal.py", "import planner.cli.app", "cost imports cli"),
+        ("cost/legal.py", "def f():\n    from planner import report", "cost imports report"),
         ("report/tables.py", "from planner.launchers import slurm", "report imports launchers"),
         ("units.py", "from planner.errors import Problem", "units imports errors"),
         ("units.py", "from planner import search", "units imports search"),
@@ -109,7 +124,7 @@ def test_an_import_that_points_up_or_aside_is_found(
     ("file", "statement"),
     [
         ("cli/app.py", "from planner import __version__, units\nfrom planner.search import scan"),
-        ("cost/step.py", "from planner.cost.memory import stage_bytes\nimport numpy"),
+        ("cost/legal.py", "from planner.cost.memory.stage_memory import stage_bytes\nimport numpy"),
         ("registry.py", "from planner.errors import InputError"),
     ],
 )

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from planner.cost.attention_core import mean_keys
 from planner.cost.case import case_of
-from planner.cost.layout import (
+from planner.cost.layer.attention_core import mean_keys
+from planner.cost.step.layout import (
     layer_weights,
     piece_costs,
     piece_details,
@@ -17,7 +17,7 @@ from planner.cost.layout import (
     split_of,
     with_split,
 )
-from planner.cost.step import piece_totals, total_table
+from planner.cost.step.step import piece_totals, total_table
 from planner.inputs.load import load_model
 from planner.inputs.model import ModelSpec
 from tests.unit.cost_jobs import MODELS, job, plan_of, runtime

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from planner.calibrate.runs.unexpressed import unexpressed
-from planner.cost.block_cost import priced_layer
 from planner.cost.case import Case, case_of
-from planner.cost.communication import block_exchanges, dense_path_seconds, routed_seconds
 from planner.cost.flops import product_weights
+from planner.cost.layer.block_cost import priced_layer
+from planner.cost.layer.communication import block_exchanges, dense_path_seconds, routed_seconds
+from planner.cost.layer.operators import Operator, Pricer
 from planner.cost.legal import all_rules
-from planner.cost.operators import Operator, Pricer
 from planner.errors import InputError
 from planner.formulas.shortcut import shortcut_speedup, shortcut_window
 from planner.formulas.zero_experts import mean_picks, peak_picks

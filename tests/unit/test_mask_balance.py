@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from planner.cost.mask_balance import Mask, balance
+from planner.cost.layer.mask_balance import Mask, balance
 from planner.errors import InputError
 from planner.formulas.ring_rounds import flat_ring_seconds, nested_ring_seconds
 from planner.question.mask import read_mask

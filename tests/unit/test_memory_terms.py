@@ -9,8 +9,8 @@ import pytest
 
 from planner.cost.case import case_of
 from planner.cost.estimate import Estimate, estimate
-from planner.cost.memory import StageMemory, first_step_bytes
-from planner.cost.peaks import largest, moments_of, step_of
+from planner.cost.memory.peaks import largest, moments_of, step_of
+from planner.cost.memory.stage_memory import StageMemory, first_step_bytes
 from planner.inputs.model import Experts
 from planner.runtimes._family import Job
 from planner.techniques.engines._family import PassBytes

@@ -11,9 +11,9 @@ import pytest
 
 from planner.cost.case import case_of
 from planner.cost.estimate import estimate
-from planner.cost.messages import pipeline_messages
-from planner.cost.parts import PlanParts
-from planner.cost.played import played_seconds
+from planner.cost.step.parts import PlanParts
+from planner.cost.step.played import played_seconds
+from planner.cost.traffic.messages import pipeline_messages
 from planner.plan import Plan
 from planner.runtimes._family import Job
 from planner.search.choices import choices_of

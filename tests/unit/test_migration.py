@@ -9,7 +9,7 @@ import pytest
 
 from planner.api import Job, Workload, estimate_plan, load_hardware, load_model
 from planner.cost.estimate import Estimate
-from planner.cost.migration import Holding, Move, holdings, move_between
+from planner.cost.traffic.migration import Holding, Move, holdings, move_between
 
 
 def shards(ranks: int) -> list[Holding]:

@@ -8,7 +8,7 @@ import pytest
 
 from planner.cost.case import case_of
 from planner.cost.estimate import Estimate, estimate
-from planner.cost.whole_matrices import exchanged_share
+from planner.cost.traffic.whole_matrices import exchanged_share
 from planner.formulas.low_rank_step import dion_exchanged, dion_kept
 from planner.formulas.newton_schulz import newton_schulz_flops
 from planner.formulas.shampoo import shampoo_kept, shampoo_side

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from planner.cost.case import case_of
-from planner.cost.padding import Parameters, expert_padding, padded_elements
+from planner.cost.memory.padding import Parameters, expert_padding, padded_elements
 from tests.unit.cost_jobs import MODELS, job, plan_of, runtime
 
 

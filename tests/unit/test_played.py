@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from planner.cost.estimate import Estimate, estimate
-from planner.cost.replay import FAR
+from planner.cost.step.replay import FAR
 from planner.plan import Plan
 from planner.report.played import PlayedStep, far_step, played_page
 from planner.runtimes import runtimes

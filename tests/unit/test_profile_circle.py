@@ -14,12 +14,12 @@ import numpy as np
 import pytest
 
 from planner.calibrate.measured.files import Machine, profile_files
-from planner.cost.block_cost import priced_layer
 from planner.cost.case import Case, case_of
 from planner.cost.estimate import estimate
-from planner.cost.operators import Operator, Pricer
-from planner.cost.shapes import Shape
-from planner.cost.step_end import optimizer_seconds
+from planner.cost.layer.block_cost import priced_layer
+from planner.cost.layer.operators import Operator, Pricer
+from planner.cost.layer.shapes import Shape
+from planner.cost.step.step_end import optimizer_seconds
 from planner.formulas.collectives import ring_seconds
 from planner.formulas.ring_start import all_reduce_seconds
 from planner.inputs.hardware import HardwareProfile

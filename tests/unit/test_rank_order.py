@@ -9,8 +9,8 @@ import pytest
 
 from planner.cost.case import case_of
 from planner.cost.estimate import Estimate, estimate
-from planner.cost.messages import pipeline_messages
-from planner.cost.rank_order import stage_order
+from planner.cost.traffic.messages import pipeline_messages
+from planner.cost.traffic.rank_order import stage_order
 from planner.inputs.load import load_model
 from planner.inputs.load_hardware import load_hardware
 from planner.inputs.workload import Workload

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from planner.cost.block_cost import again_share, layer_cost, priced_layer
 from planner.cost.case import case_of
 from planner.cost.estimate import estimate
-from planner.cost.layer_costs import LayerCost
-from planner.cost.operators import Pricer
+from planner.cost.layer.block_cost import again_share, layer_cost, priced_layer
+from planner.cost.layer.layer_costs import LayerCost
+from planner.cost.layer.operators import Pricer
 from planner.errors import InputError
 from planner.runtimes import runtimes
 from planner.techniques.recompute import RECOMPUTES

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from planner.cost.block_cost import layer_cost, priced_layer
 from planner.cost.case import Case, case_of
-from planner.cost.communication import recurrent_exchange
 from planner.cost.estimate import estimate
+from planner.cost.layer.block_cost import layer_cost, priced_layer
+from planner.cost.layer.communication import recurrent_exchange
+from planner.cost.layer.operators import Operator, Pricer
+from planner.cost.layer.recurrent import scan_operator
 from planner.cost.legal import all_rules
-from planner.cost.operators import Operator, Pricer
-from planner.cost.recurrent import scan_operator
 from planner.formulas.recurrence import delta_rule_flops, linear_attention_flops
 from planner.inputs.load import load_model
 from planner.inputs.load_hardware import load_hardware

@@ -10,7 +10,7 @@ import pytest
 
 from planner.api import load_model
 from planner.cost.case import case_of
-from planner.cost.layout import split_of
+from planner.cost.step.layout import split_of
 from planner.inputs.model import ModelSpec
 from planner.plan import Plan
 from planner.rules import structural_rules, violations

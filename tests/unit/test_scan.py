@@ -13,7 +13,7 @@ import pytest
 
 from planner.cost.case import case_of
 from planner.cost.estimate import Estimate, estimate
-from planner.cost.parts import PlanParts
+from planner.cost.step.parts import PlanParts
 from planner.plan import Plan
 from planner.runtimes import runtimes
 from planner.runtimes._family import Job

@@ -9,8 +9,8 @@ import pytest
 
 from planner.cost.case import case_of
 from planner.cost.estimate import estimate
-from planner.cost.layout import piece_costs, priced_layers, ranks_of
-from planner.cost.step import piece_totals
+from planner.cost.step.layout import piece_costs, priced_layers, ranks_of
+from planner.cost.step.step import piece_totals
 from planner.inputs.load import load_model
 from planner.inputs.load_hardware import load_hardware
 from planner.inputs.workload import Workload

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from planner.cost.case import case_of
-from planner.cost.communication import recurrent_exchange, tensor_exchange
-from planner.cost.einsums import Einsum, block_einsums
-from planner.cost.operators import COLUMN_SPLIT, ROW_SPLIT, Pricer
-from planner.cost.shardings import (
+from planner.cost.layer.communication import recurrent_exchange, tensor_exchange
+from planner.cost.layer.einsums import Einsum, block_einsums
+from planner.cost.layer.operators import COLUMN_SPLIT, ROW_SPLIT, Pricer
+from planner.cost.layer.shardings import (
     ENDS,
     PARTIAL,
     Axis,

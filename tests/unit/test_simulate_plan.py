@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from planner.cost.case import case_of
-from planner.cost.layout import ranks_of
-from planner.cost.played import chunk_pieces, message_seconds
 from planner.cost.stages import Piece
+from planner.cost.step.layout import ranks_of
+from planner.cost.step.played import chunk_pieces, message_seconds
 from planner.errors import UnsupportedPlan
 from planner.inputs.load import load_model
 from planner.simulate.plan import play_plan

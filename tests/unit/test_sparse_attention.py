@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from planner.cost.block_cost import priced_layer
 from planner.cost.case import Case, case_of
-from planner.cost.communication import block_exchanges
-from planner.cost.context_parallel import gathered_bytes
+from planner.cost.layer.block_cost import priced_layer
+from planner.cost.layer.communication import block_exchanges
+from planner.cost.layer.context_parallel import gathered_bytes
+from planner.cost.layer.operators import Operator, Pricer
+from planner.cost.layer.sparse_attention import index_exchange
 from planner.cost.legal import all_rules
-from planner.cost.operators import Operator, Pricer
-from planner.cost.sparse_attention import index_exchange
 from planner.errors import InputError
 from planner.inputs.hf_config import model_from_config
 from planner.inputs.load import load_model

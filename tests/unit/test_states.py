@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from planner.cost.case import case_of
-from planner.cost.communication import recurrent_exchange
 from planner.cost.estimate import estimate
+from planner.cost.layer.communication import recurrent_exchange
+from planner.cost.layer.operators import Pricer
+from planner.cost.layer.recurrent import scan_operator
+from planner.cost.layer.state_passing import held_states, state_exchange
 from planner.cost.legal import all_rules
-from planner.cost.operators import Pricer
-from planner.cost.recurrent import scan_operator
-from planner.cost.state_passing import held_states, state_exchange
 from planner.errors import InputError
 from planner.formulas.collectives import Tier
 from planner.formulas.relay import pipelined_relay_seconds, relay_seconds

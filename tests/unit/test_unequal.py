@@ -10,7 +10,7 @@ import pytest
 
 from planner import api
 from planner.cost.estimate import Estimate
-from planner.cost.uneven_steps import UnevenSteps
+from planner.cost.step.uneven_steps import UnevenSteps
 from planner.errors import InputError
 from planner.formulas.unequal import sequence_ranks
 from planner.inputs.lengths import best_fit_packs, lengths_of, packed, read_lengths

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from planner.cost.block_cost import priced_layer
 from planner.cost.case import case_of
 from planner.cost.estimate import estimate
+from planner.cost.layer.block_cost import priced_layer
+from planner.cost.layer.operators import Pricer, total
 from planner.cost.legal import all_rules
-from planner.cost.operators import Pricer, total
 from planner.cost.stages import ENCODER
 from planner.errors import UnsupportedPlan
 from planner.inputs.hf_config import model_from_config

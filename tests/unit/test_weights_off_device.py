@@ -14,7 +14,7 @@ import pytest
 
 from planner.cost.case import case_of
 from planner.cost.estimate import Estimate, estimate
-from planner.cost.host_rules import disk_states, host_states
+from planner.cost.memory.host_rules import disk_states, host_states
 from planner.cost.settings import with_value
 from planner.inputs.load import load_model
 from planner.inputs.load_hardware import load_hardware

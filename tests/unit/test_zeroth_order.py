@@ -6,7 +6,7 @@ import pytest
 
 from planner.cost.case import case_of
 from planner.cost.estimate import Estimate, estimate
-from planner.cost.host_rules import host_states
+from planner.cost.memory.host_rules import host_states
 from planner.inputs.load import load_model
 from planner.inputs.load_hardware import load_hardware
 from planner.inputs.model import ModelSpec

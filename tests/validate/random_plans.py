@@ -9,10 +9,10 @@ from typing import NamedTuple
 import numpy as np
 
 from planner.cost.case import case_of
-from planner.cost.layout import piece_costs, priced_layers, ranks_of, with_split
-from planner.cost.memory import stage_weights
+from planner.cost.memory.stage_memory import stage_weights
 from planner.cost.stages import stages_of
-from planner.cost.step import piece_totals
+from planner.cost.step.layout import piece_costs, priced_layers, ranks_of, with_split
+from planner.cost.step.step import piece_totals
 from planner.inputs.model import ModelSpec
 from planner.plan import DEGREES, Plan, even_split
 from planner.rules import Rule, Violation, divisors, structural_rules, violations

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from planner.cost.case import case_of
-from planner.cost.layout import piece_costs, priced_layers
+from planner.cost.step.layout import piece_costs, priced_layers
 from planner.plan import Plan
 from planner.rules import violations
 from planner.runtimes._family import Job, Runtime

@@ -10,13 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from planner.cost.case import Case, case_of
-from planner.cost.layer_costs import LayerCost
-from planner.cost.layout import piece_costs, priced_layers
-from planner.cost.memory import pass_bytes, stage_memory, stage_weights
-from planner.cost.messages import hop_seconds, pipeline_messages
-from planner.cost.peaks import waiting_bytes
-from planner.cost.rank_order import stage_order
+from planner.cost.layer.layer_costs import LayerCost
+from planner.cost.memory.peaks import waiting_bytes
+from planner.cost.memory.stage_memory import pass_bytes, stage_memory, stage_weights
 from planner.cost.stages import ENCODER, ENDS, Piece, Stages
+from planner.cost.step.layout import piece_costs, priced_layers
+from planner.cost.traffic.messages import hop_seconds, pipeline_messages
+from planner.cost.traffic.rank_order import stage_order
 from planner.formulas.pipeline import Pipe
 from planner.numeric import Column
 from planner.plan import Plan

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from planner.cost.block_cost import taken
 from planner.cost.estimate import Estimate
+from planner.cost.layer.block_cost import taken
 from planner.search.assign.improve import Improver
 from planner.search.assign.plan_costs import plan_costs
 from planner.search.assign.uneven import fits_somehow

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from planner.cost.estimate import Estimate
-from planner.cost.fit import safe_share
+from planner.cost.memory.fit import safe_share
 from planner.cost.price import price
 from planner.plan import Plan
 from planner.runtimes._family import Runtime

@@ -7,12 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from planner.cost.case import case_of
-from planner.cost.communication import message_bytes
 from planner.cost.estimate import Estimate
-from planner.cost.played import wire_tiers
+from planner.cost.layer.communication import message_bytes
 from planner.cost.price import price
 from planner.cost.sites.price import SyncPrice, Way
 from planner.cost.sites.routes import Route, chain_order, chain_route, ring_route
+from planner.cost.step.played import wire_tiers
 from planner.inputs.hardware import HardwareProfile
 from planner.inputs.links import Islands
 from planner.inputs.record import Sourced

@@ -2,8 +2,8 @@
 
 Five Newton-Schulz iterations need every matrix whole. Ranks that share states either gather the momentum in
 bf16 (arXiv:2502.16982, algorithm 1), or own whole matrices each and gather nothing (the layer-wise optimizer
-of Megatron-core); tensor-parallel ranks gather it in fp32 and do the same work. `planner.cost.whole_matrices`
-prices messages, arithmetic and padding.
+of Megatron-core); tensor-parallel ranks gather it in fp32 and do the same work.
+`planner.cost.traffic.whole_matrices` prices messages, arithmetic and padding.
 """
 
 from planner.formulas.newton_schulz import newton_schulz_flops

@@ -1,0 +1,1 @@
+"""One layer: its operators, what they take and leave, and what its ranks send one another."""

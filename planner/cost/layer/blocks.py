@@ -1,0 +1,383 @@
+"""The operators of each kind of block, of the embedding and of the head."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import get_args
+
+from planner.cost.case import Case
+from planner.cost.layer.adapters import adapter_params, bottleneck_bytes, input_bytes
+from planner.cost.layer.block_parts import part_operators
+from planner.cost.layer.casts import cast_seconds
+from planner.cost.layer.dispatched import bias_traffic
+from planner.cost.layer.norms import block_norms, norm_operator
+from planner.cost.layer.operators import Operator, Pricer, accumulation_bytes, slowed
+from planner.cost.layer.recurrent import recurrent_operators
+from planner.cost.layer.sparse_attention import absorbed_operators, index_operators
+from planner.cost.layer.tiles import in_tiles, tile_of, tiled_layer
+from planner.formulas import elementwise as traffic
+from planner.formulas.experts import experts_extrapolated, grouped_gemm_seconds, tiled_rows_in_mean
+from planner.formulas.gemm import misaligned_slowdown
+from planner.formulas.zero_experts import peak_picks
+from planner.inputs.model import (
+    Attention,
+    Block,
+    DenseFfn,
+    Experts,
+    LatentAttention,
+    Mixer,
+    Recurrent,
+)
+from planner.numeric import Num, ceil, floor, maximum, some, where
+
+
+def activation_input_bytes(case: Case, gated: bool) -> float:
+    """Bytes kept of each element that an activation reads: 16 bit, or fp8 where the recipe says so. [byte]
+
+    References
+    ----------
+    .. [1] NVIDIA, Megatron-LM, ``megatron/core/fusions/fused_bias_swiglu.py``, ``SwiGLUFunction``:
+       ``fp8_input_store``; ``transformer_config.py``: for SwiGLU alone.
+    """
+    return 1.0 if case.traits.low_bit.fp8_activation_input and gated else 2.0
+
+
+def residual_operator(pricer: Pricer, name: str) -> Operator:
+    """Price the addition to the residual stream, with dropout where the runtime's recipe has it."""
+    traits = pricer.case.traits.kernels
+    elements = pricer.local_tokens * pricer.case.model.hidden
+    moved = traffic.RESIDUAL[traits.fused_activation]
+    if traits.dropout:
+        moved = traffic.Traffic(
+            moved.forward + traffic.DROPOUT.forward, moved.backward + traffic.DROPOUT.backward
+        )
+    return pricer.elementwise(name, "residual", elements, moved, kept=float(traits.dropout) * elements)
+
+
+def rotary_traffic(pricer: Pricer) -> traffic.Traffic:
+    """Bytes that the runtime's rotary embedding moves. [byte]
+
+    No fused kernel scales what it turns, as positions stretched by YaRN are.
+
+    References
+    ----------
+    .. [1] Megatron-LM, ``megatron/core/models/common/embeddings/rope_utils.py``,
+       ``apply_rotary_pos_emb``: falls back where ``mscale`` is not 1.
+    """
+    fused, chain = pricer.case.traits.kernels.fused_rope, pricer.case.traits.kernels.chained_rope
+    scaling = pricer.case.model.numerics.rope_scaling
+    if fused and not pricer.case.traits.kernels.compiled and scaling is not None and scaling.stretches_values:
+        return traffic.ROTARY_CHAIN["halves"]
+    return traffic.ROTARY_CHAIN[chain] if chain and not fused else traffic.ROTARY[fused]
+
+
+def local_kv_heads(pricer: Pricer, kv_heads: int) -> Num:
+    """Key/value heads on a rank: at least one, copied where tp exceeds them. [-]"""
+    return maximum(kv_heads / pricer.plan.tp, 1.0)
+
+
+def attention_operators(pricer: Pricer, mixer: Attention) -> list[Operator]:
+    """Price grouped-query attention: projections, rotary embedding, core."""
+    hidden, tp = pricer.case.model.hidden, pricer.plan.tp
+    local_heads = ceil(mixer.heads / tp)
+    queries = local_heads * mixer.head_dim
+    heads = local_kv_heads(pricer, mixer.kv_heads)
+    keys = heads * mixer.head_dim
+    outputs = local_heads * mixer.value_head_dim
+    width = queries + keys + heads * mixer.value_head_dim + mixer.output_gate * outputs
+    rows = pricer.tokens
+    kept = 2 * rows * (width + pricer.case.traits.attention.copies * (3 * queries - 2 * keys))
+    projection = pricer.linear("qkv", "qkv", rows, hidden, width, saved=kept, bias=mixer.qkv_bias)
+    operators = [projection.with_values(second=keys / width)]
+    if mixer.rotary:
+        fused, chain = pricer.case.traits.kernels.fused_rope, pricer.case.traits.kernels.chained_rope
+        turned = rows * (queries + keys)
+        copies = 0.0 if fused or chain else 2 * turned
+        operators.append(pricer.elementwise("rotary", "qkv", turned, rotary_traffic(pricer), saved=copies))
+    if mixer.qk_norm != "none":
+        moved = traffic.NORM[pricer.case.traits.kernels.fused_norm]
+        normed = rows * (queries + keys)
+        size: Num = 2.0 * mixer.head_dim if mixer.qk_norm == "head" else queries + keys
+        operators.append(pricer.elementwise("qk_norm", "qkv", normed, moved, saved=2 * normed, params=size))
+    if pricer.case.traits.attention.copies:
+        copied = traffic.HEAD_COPIES[mixer.kv_heads < mixer.heads]
+        operators.append(pricer.elementwise("head_copies", "qkv", rows * queries, copied))
+    operators.append(pricer.attention(mixer, local_heads, local_heads / heads))
+    if mixer.output_gate:
+        kernels = pricer.case.traits.kernels
+        moved = traffic.GATED[kernels.fused_activation or kernels.compiled]
+        gated = pricer.elementwise("output_gate", "attn_out", rows * outputs, moved, kept=2 * rows * outputs)
+        operators.append(gated)
+    operators.append(output_operator(pricer, outputs, mixer.output_bias))
+    return operators
+
+
+def output_operator(pricer: Pricer, width: Num, bias: bool) -> Operator:
+    """Price the projection of attention's output."""
+    product = pricer.linear(
+        "attention_out", "attn_out", pricer.tokens, width, pricer.case.model.hidden, bias=bias
+    )
+    return product.with_values(second=1.0)
+
+
+UP = ("query_up", "key_value_up")
+"""Products that read what latent attention compresses."""
+
+
+def latent_operators(pricer: Pricer, mixer: LatentAttention) -> list[Operator]:
+    """Price latent attention: down- and up-projections with their norms, rotary embedding, core.
+
+    Keys that an indexer picks are attended to as they are compressed (`sparse_attention`).
+
+    Of its products in the model's order (down and up for queries, down and up for keys and values, and the
+    result) every second one may run again; where queries have no rank, that is the other down-projection.
+    """
+    hidden, rows, local = pricer.case.model.hidden, pricer.tokens, pricer.local_tokens
+    traits = pricer.case.traits.kernels
+    heads = mixer.heads / pricer.plan.tp
+    queries, values = heads * mixer.qk_head_dim, heads * mixer.v_head_dim
+    rebuilt = heads * (mixer.qk_nope_head_dim + mixer.v_head_dim)
+    ranks = float(mixer.q_lora_rank + mixer.kv_lora_rank)
+    down = ranks + mixer.qk_rope_head_dim
+    query_rank, key_rank = float(mixer.q_lora_rank or hidden), float(mixer.kv_lora_rank)
+    norm, turn = traffic.NORM[traits.fused_norm], rotary_traffic(pricer)
+    kept = 2.0 if pricer.case.method.trains_base else input_bytes(pricer.case, UP, traits.norm_in_product)
+    compressed, pairs = kept * local * ranks, rows * heads * mixer.qk_rope_head_dim
+    up, ranked = "mla_up_proj", float(mixer.q_lora_rank > 0)
+    compress = pricer.linear("latent_down", "qkv", local, hidden, down, saved=2 * local * down)
+    query = pricer.linear("query_up", up, rows, query_rank, queries, saved=2 * rows * queries)
+    rebuild = pricer.linear("key_value_up", up, rows, key_rank, rebuilt, saved=2 * rows * (queries + values))
+    index = mixer.indexer
+    return [
+        compress.with_values(second=1.0 - ranked),
+        pricer.elementwise("latent_norm", up, local * ranks, norm, saved=compressed, params=ranks),
+        query.with_values(second=ranked),
+        *(absorbed_operators(pricer, mixer) if index else [rebuild.with_values(second=ranked)]),
+        pricer.elementwise("rotary", "qkv", pairs, turn),
+        pricer.attention(mixer, heads, heads if index else 1.0),
+        *(index_operators(pricer, mixer, index) if index else []),
+        output_operator(pricer, values, mixer.output_bias).with_values(second=1.0 - ranked),
+    ]
+
+
+def odd_products(mixer: Mixer | None) -> bool:
+    """Whether attention has an odd number of products, so that after it the first one runs again."""
+    return isinstance(mixer, LatentAttention) and mixer.q_lora_rank > 0
+
+
+def activation_operator(pricer: Pricer, name: str, module: str, elements: Num, gated: bool) -> Operator:
+    """Price the activation between the two products of a feed-forward."""
+    case = pricer.case
+    fused = case.traits.kernels.fused_activation or case.traits.kernels.compiled
+    moved = (traffic.GATED if gated else traffic.PLAIN)[fused]
+    if gated and case.model.numerics.activation == "swiglu_oai" and not case.traits.kernels.compiled:
+        moved = moved.beside(traffic.CLAMP)
+    chain = 0.0 if fused or not gated else 2 * elements
+    reader = (name.replace("_activation", "_out"),)
+    saved = input_bytes(case, reader) * elements + chain
+    return pricer.elementwise(name, module, elements, moved, saved=saved)
+
+
+def dense_operators(pricer: Pricer, ffn: DenseFfn, odd: bool) -> list[Operator]:
+    """Price a feed-forward layer: two products around an activation, ``odd`` ones after an odd number."""
+    shape, tiles = (ffn.inner, ffn.gated, ffn.bias), pricer.case.traits.kernels.mlp_tiles
+    if tiles > 1.0:
+        return tiled_layer(pricer, tiles, _feed_forward(tile_of(pricer, tiles), "mlp", shape, odd))
+    return _feed_forward(pricer, "mlp", shape, odd)
+
+
+def _feed_forward(pricer: Pricer, module: str, shape: tuple[int, bool, bool], odd: bool) -> list[Operator]:
+    inner, gated, bias = shape
+    hidden, rows, width = pricer.case.model.hidden, pricer.tokens, inner / pricer.plan.tp
+    wide = 2 * width if gated else width
+    kept = activation_input_bytes(pricer.case, gated) * rows * wide
+    into = pricer.linear(f"{module}_in", module, rows, hidden, wide, saved=kept, bias=bias)
+    out = pricer.linear(f"{module}_out", module, rows, width, hidden, bias=bias)
+    return [
+        into.with_values(second=0.5 if gated else float(odd)),
+        activation_operator(pricer, f"{module}_activation", module, rows * width, gated),
+        out.with_values(second=float(odd == gated)),
+    ]
+
+
+def expert_operators(pricer: Pricer, ffn: Experts, odd: bool) -> list[Operator]:
+    """Price a mixture of experts: router, permutation, products of the busiest rank, shared experts.
+
+    Grouped products are none of the products of which every second one is kept: all of them run again, but
+    for the last where compiled code needs only what a message brought back of it; so does the router's.
+
+    References
+    ----------
+    .. [1] torchtitan b5bcd76c, ``torchtitan/distributed/activation_checkpoint.py``, ``SelectiveAC``, and
+       PyTorch 2.13, ``torch/_functorch/partitioners.py``, ``get_default_op_list``: what is kept names
+       ``mm`` and ``all_to_all_single``, not ``_grouped_mm``; ``moe.router.gate`` is always recomputed.
+    """
+    case, plan = pricer.case, pricer.plan
+    hidden, local = case.model.hidden, pricer.local_tokens
+    experts, idle = ffn.experts / plan.ep, local * (ffn.topk - ffn.picks) * hidden
+    rows = local * peak_picks(ffn.topk, ffn.picks, local) * plan.etp * case.workload.imbalance
+    width = ffn.inner / plan.etp
+    wide = 2 * width if ffn.gated else width
+    kept = input_bytes(case, ("experts_in",)) * rows * hidden
+    before = activation_input_bytes(case, ffn.gated) * rows * wide
+    router = pricer.linear(
+        "router", "router", local, hidden, float(ffn.choices), saved=8 * local * ffn.choices
+    )
+    into = grouped_operator(pricer, "experts_in", rows, experts, (float(hidden), wide), saved=before)
+    out = grouped_operator(pricer, "experts_out", rows, experts, (width, float(hidden)), saved=0.0)
+    operators = [
+        router.with_values(second=1.0),
+        pricer.elementwise("permute", "moe", rows * hidden, traffic.Traffic(8.0, 8.0), saved=kept),
+        into.with_values(second=1.0),
+        activation_operator(pricer, "experts_activation", "moe_act", rows * width, ffn.gated),
+        out.with_values(second=where(plan.ep > 1, float(not case.traits.kernels.compiled), 1.0)),
+    ]
+    if ffn.bias and not case.traits.kernels.compiled:
+        operators.append(pricer.elementwise("experts_bias", "moe", rows * hidden, bias_traffic(case, plan)))
+    if ffn.zero_experts:
+        operators.append(pricer.elementwise("zero_experts", "moe", idle, traffic.ZERO_EXPERTS))
+    if ffn.shared_inner:
+        operators += _feed_forward(pricer, "shared_experts", (ffn.shared_inner, ffn.gated, ffn.bias), odd)
+    return operators
+
+
+GROUPED_CASTS = {"mxfp8": "fp8_block"}
+"""Precisions and the curve that times the casts of routed experts, where it is not that of dense layers: one
+kernel casts the tokens of all experts, and runs with experts bear no slower one than the tables have.
+"""
+
+
+def grouped_operator(
+    pricer: Pricer, name: str, rows: Num, experts: Num, shape: tuple[Num, Num], saved: Num
+) -> Operator:
+    """Price one product of every local expert, forward and both gradients."""
+    case = pricer.case
+    inputs, outputs = shape
+    each = rows / experts
+    curve = case.kernels.experts[case.precision.linear]
+    dense = case.kernels.gemm[case.precision.linear]
+    cast = case.kernels.gemm.get(GROUPED_CASTS.get(case.precision.linear, ""), dense)
+    derate = case.derate
+    tiled = tiled_rows_in_mean(each, curve)
+    forward = curve.launch / 2 + grouped_gemm_seconds(tiled, outputs, inputs, experts, curve)
+    forward = forward + cast_seconds(case, rows * inputs, cast)
+    data = grouped_gemm_seconds(tiled, inputs, outputs, experts, curve)
+    data = data + cast_seconds(case, rows * outputs, cast)
+    weight = grouped_gemm_seconds(outputs, inputs, each, experts, curve) * case.method.trains_base
+    params = experts * inputs * outputs
+    accumulate = params * accumulation_bytes(case) / case.kernels.memory_bandwidth * case.method.trains_base
+    trained = params if case.method.trains_base else experts * adapter_params(case, name, inputs, outputs)
+    outside = experts_extrapolated(each, curve) / derate
+    return Operator(
+        name,
+        "moe",
+        forward=forward / derate,
+        backward=(data + weight) / derate + accumulate,
+        saved=saved + bottleneck_bytes(case, name, rows),
+        result=2 * rows * outputs,
+        flops=2 * rows * inputs * outputs,
+        weight_gradient=weight / derate + accumulate,
+        params=params,
+        stored=pricer.stored_bytes(params, trained),
+        trained=trained,
+        expert=True,
+        outside_forward=outside * forward,
+        outside_backward=outside * (data + weight),
+    )
+
+
+MIXERS: dict[type, Callable[..., list[Operator]]] = {
+    Attention: attention_operators,
+    LatentAttention: latent_operators,
+    **dict.fromkeys(get_args(Recurrent), recurrent_operators),
+}
+FFNS: dict[type, Callable[..., list[Operator]]] = {DenseFfn: dense_operators, Experts: expert_operators}
+
+
+def block_operators(pricer: Pricer, block: Block) -> list[Operator]:
+    """Price every operator of one layer."""
+    if block.parts:
+        return part_operators(pricer, block.parts)
+    mixer, ffn, odd = block.mixer, block.ffn, odd_products(block.mixer)
+    operators = block_norms(pricer, block, odd)
+    if mixer is not None:
+        operators += [*MIXERS[type(mixer)](pricer, mixer), residual_operator(pricer, "residual_attention")]
+    if ffn is not None:
+        operators += [*FFNS[type(ffn)](pricer, ffn, odd), residual_operator(pricer, "residual_mlp")]
+    return operators
+
+
+def spared_product(pricer: Pricer, block: Block, operators: list[Operator]) -> Operator | None:
+    """Return the product before which recompute of a layer may stop, or None where its result is needed.
+
+    Backward needs the result of routed experts for the gradient of their weights in the sum, of a gated
+    shared expert for its gate's, and of any feed-forward for a norm after it or for the mask of dropout. One
+    in tiles is a single function, which runs to its end; a block of parts ends with a gate.
+
+    References
+    ----------
+    .. [1] PyTorch, ``torch/utils/checkpoint.py``, ``_StopRecomputationError``: recompute stops when the last
+       tensor that was saved is there again.
+    """
+    ffn = block.ffn
+    summed = isinstance(ffn, Experts) and (not ffn.shared_inner or ffn.shared_gate)
+    tiled = isinstance(ffn, DenseFfn) and pricer.case.traits.kernels.mlp_tiles > 1.0
+    if block.parts or tiled or summed or block.norms > 2 or pricer.case.traits.kernels.dropout:
+        return None
+    return [operator for operator in operators if some(operator.flops)][-1]
+
+
+def embedding_operators(pricer: Pricer) -> list[Operator]:
+    """Price the lookup of the token embedding, and its share of the vocabulary."""
+    model = pricer.case.model
+    weights = model.embedding_params / pricer.plan.tp
+    elements = pricer.tokens * model.hidden
+    return [pricer.elementwise("embedding", "embedding", elements, traffic.EMBEDDING, params=weights)]
+
+
+def head_operators(pricer: Pricer, tied: bool = False) -> list[Operator]:
+    """Price the last norm, the product with the vocabulary and the loss.
+
+    ``tied`` says that the weights are those of an embedding on the same rank, and counted there. The head is
+    not quantised (T. Dettmers et al., arXiv:2305.14314, sec. 3).
+    """
+    case, model = pricer.case, pricer.case.model
+    vocab = model.vocab / pricer.plan.tp
+    logits = pricer.tokens * (vocab if case.traits.loss.vocab_parallel else model.vocab)
+    moved = traffic.Traffic(case.traits.loss.traffic / 3, case.traits.loss.traffic * 2 / 3)
+    parts = case.traits.loss.chunks if case.traits.loss.chunks_again else 1.0
+    product = pricer.linear("head", "head", pricer.tokens / parts, model.hidden, vocab)
+    if parts > 1.0:
+        product = in_tiles(product, parts)
+    if not case.traits.loss.padded_vocabulary:
+        product = slowed(product, misaligned_slowdown(floor(vocab)))
+    if tied:
+        product = product.with_values(params=0.0, stored=0.0, trained=0.0)
+    else:
+        product = product.with_values(stored=_head_bytes(case, product))
+    return [
+        norm_operator(pricer, "final_norm"),
+        product,
+        pricer.elementwise("loss", "head", logits, moved).with_values(reruns=float(parts > 1.0)),
+    ]
+
+
+def _head_bytes(case: Case, product: Operator) -> Num:
+    """Bytes of the head's weights at rest, in 16 bit or more whatever the others are. [byte]
+
+    References
+    ----------
+    .. [1] Megatron-LM, ``megatron/core/models/gpt/gpt_model.py``: the output layer is not one of Transformer
+       Engine's, and has no low-bit copies.
+    """
+    return product.params * case.plain_bytes
+
+
+def prediction_operators(pricer: Pricer) -> list[Operator]:
+    """Price what an extra prediction layer has beside its block: two norms and a projection."""
+    hidden = pricer.case.model.hidden
+    return [
+        norm_operator(pricer, "norm_embedding"),
+        norm_operator(pricer, "norm_hidden"),
+        pricer.linear("projection", "mtp", pricer.tokens, 2.0 * hidden, hidden / pricer.plan.tp),
+    ]

@@ -1,0 +1,322 @@
+"""Collectives inside a block: their time, and the bytes that one rank sends."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from planner.cost.case import Case
+from planner.cost.layer.block_parts import parts_exchange
+from planner.cost.layer.context_parallel import context_exchange
+from planner.cost.layer.exchange import ACTIVATION_BYTES, Exchange
+from planner.cost.layer.expert_host import host_floor_and_idle, local_experts
+from planner.cost.layer.operators import SPLIT_PAIRS, Operator, Pricer
+from planner.cost.layer.sparse_attention import index_exchange
+from planner.cost.layer.state_passing import state_exchange
+from planner.formulas.collectives import all_to_all_seconds, ring_seconds, ring_sent_bytes
+from planner.formulas.dispatch import dispatch_seconds
+from planner.formulas.overlap import exposed_seconds
+from planner.formulas.shortcut import shortcut_window
+from planner.formulas.zero_experts import peak_picks
+from planner.inputs.model import Block, Experts
+from planner.inputs.recurrent import RecurrentMixer
+from planner.numeric import Num, ceil, doublings, maximum, where
+from planner.plan import Plan
+from planner.techniques.context import CONTEXT_METHODS
+from planner.techniques.recompute._family import RecomputeChoice
+
+
+def gathered_share(case: Case) -> float:
+    """Bytes of a sequence-parallel gather over those of 16 bit. [-]"""
+    if not (case.traits.low_bit.gathers and case.sequence_parallel) or case.rowwise:
+        return 1.0
+    return case.kernels.gemm[case.precision.linear].operand_bytes / ACTIVATION_BYTES
+
+
+def tensor_exchange(pricer: Pricer, sublayers: int, gathered: float = 1.0) -> Exchange:
+    """Price the tensor-parallel collectives of ``sublayers`` pairs of column- and row-split products.
+
+    With sequence parallelism each pair gathers its input and reduce-scatters its result, and both again
+    backward, where the input is gathered once more for a weight gradient if it was kept sharded. Without,
+    one all-reduce each way, which is two ring passes (arXiv:2205.05198, sec. 4.2.2). ``gathered`` is what a
+    gather moves over 16 bit.
+    """
+    case, plan = pricer.case, pricer.plan
+    nbytes = ACTIVATION_BYTES * pricer.tokens * case.model.hidden
+    once = ring_seconds(nbytes, plan.tp, 1.0, case.tensor_tiers) * case.traits.tensor.exposed
+    if case.traits.tensor.hop_seconds:
+        once = once + case.traits.tensor.hop_seconds * doublings(case.fast_tier.spread(1.0, plan.tp).domains)
+    sent = ring_sent_bytes(nbytes, plan.tp)
+    forward = (1.0 + gathered) * sublayers
+    again = case.sequence_parallel and case.traits.tensor.sequence_regather and case.method.trains_base
+    backward = forward + gathered * sublayers * again
+    return Exchange(forward * once, backward * once, forward * sent, backward * sent)
+
+
+def hidden_exchange(pricer: Pricer, operators: list[Operator], sublayers: int) -> Exchange:
+    """Price the collectives of a layer, each of them hidden by the product beside it and by no more.
+
+    Forward a gather is hidden by the product that reads it, a reduce-scatter by the one that makes it;
+    backward the gathers of an input and of a gradient by data gradients, the reduce-scatter by the weight
+    gradient. Layers of other products are priced as if something hid every message, however long.
+
+    References
+    ----------
+    .. [1] NVIDIA, Transformer Engine d0067d0d, ``transformer_engine/pytorch/module/base.py``,
+       ``initialize_ub``: which product overlaps with what.
+    """
+    case, named = pricer.case, {operator.name: operator for operator in operators}
+    plain = tensor_exchange(pricer, sublayers, gathered_share(case))
+    pairs = [(named[into], named[out]) for into, out in SPLIT_PAIRS if into in named and out in named]
+    kept = not (case.sequence_parallel and case.traits.tensor.sequence_regather)
+    if case.traits.tensor.exposed >= 1 or kept or len(pairs) < sublayers:
+        return plain
+    nbytes = ACTIVATION_BYTES * pricer.tokens * case.model.hidden
+    reduced = ring_seconds(nbytes, pricer.plan.tp, 1.0, case.tensor_tiers)
+    gathered = gathered_share(case) * reduced
+    share = case.traits.tensor.exposed
+    forward: Num = 0.0
+    backward: Num = 0.0
+    for into, out in pairs:
+        forward = forward + exposed_seconds(gathered, into.forward, share)
+        forward = forward + exposed_seconds(reduced, out.forward, share)
+        backward = backward + exposed_seconds(gathered, out.backward - out.weight_gradient, share)
+        again = exposed_seconds(gathered, into.backward - into.weight_gradient, share)
+        backward = backward + again * case.method.trains_base
+        backward = backward + exposed_seconds(reduced, into.weight_gradient, share)
+    return Exchange(forward, backward, plain.forward_sent, plain.backward_sent)
+
+
+def edge_exchange(pricer: Pricer, head: bool) -> Exchange:
+    """Price the tensor-parallel collectives around the embedding or the head: half of a pair's.
+
+    Logits that do not stay divided by tp are gathered before the loss (``parallel_output`` off).
+    """
+    case, plan = pricer.case, pricer.plan
+    pair = tensor_exchange(pricer, 1)
+    half = Exchange(pair.forward / 2, pair.backward / 2, pair.forward_sent / 2, pair.backward_sent / 2)
+    if not head:
+        return half
+    half = half + norm_reductions(pricer, 1)
+    if case.traits.loss.vocab_parallel:
+        return half + loss_reductions(pricer)
+    nbytes = ACTIVATION_BYTES * pricer.tokens * case.model.vocab
+    once = ring_seconds(nbytes, plan.tp, 1.0, case.tensor_tiers) * case.traits.tensor.exposed
+    padded = ACTIVATION_BYTES * pricer.tokens * (ceil(case.model.vocab / plan.tp) * plan.tp)
+    return half + Exchange(once, 0.0, ring_sent_bytes(padded, plan.tp), 0.0)
+
+
+LOSS_REDUCTIONS = 3.0
+"""All-reduces of one number of each token: largest logit, sum of exponentials, target's logit. [-]"""
+
+LOSS_BYTES = 4.0
+"""Bytes of each of these numbers. [byte]"""
+
+
+def loss_reductions(pricer: Pricer) -> Exchange:
+    """Return the bytes of a loss over divided logits, where the runtime tells them; their time is small."""
+    if not pricer.case.traits.tensor.told_reductions:
+        return Exchange()
+    once = 2 * ring_sent_bytes(LOSS_BYTES * pricer.tokens, pricer.plan.tp)
+    return Exchange(forward_sent=LOSS_REDUCTIONS * once)
+
+
+def norm_reductions(pricer: Pricer, norms: int) -> Exchange:
+    """Return the bytes of the gradients of norms of which each tensor rank sees a part of the sequence."""
+    case = pricer.case
+    if not case.traits.tensor.told_reductions or not case.sequence_parallel:
+        return Exchange()
+    once = 2 * ring_sent_bytes(ACTIVATION_BYTES * case.model.norm_params, pricer.plan.tp)
+    return Exchange(backward_sent=norms * once)
+
+
+def _mixer_exchange(pricer: Pricer, block: Block, operators: list[Operator]) -> Exchange:
+    """Price what a layer's mixer sends between the ranks that share a sequence."""
+    if block.recurrent is not None and pricer.case.context.states is not None:
+        return state_exchange(pricer, block.recurrent, pricer.case.context.states)
+    if block.recurrent is not None:
+        return recurrent_exchange(pricer, block.recurrent)
+    if block.attention is None:
+        return Exchange()
+    core = next(operator for operator in operators if operator.name == "attention")
+    return context_exchange(pricer, block.attention, core)
+
+
+def recurrent_exchange(pricer: Pricer, mixer: RecurrentMixer) -> Exchange:
+    """Price the two all-to-alls around a scan: to the whole sequence of some heads, and back.
+
+    Attention beside it may share its sequence in another way.
+
+    References
+    ----------
+    .. [1] NVIDIA, Megatron-LM d98e8a64, ``megatron/core/ssm/mamba_context_parallel.py`` and
+       ``gated_delta_net/common.py``: what the first product wrote goes there, the result comes back.
+    """
+    case, plan = pricer.case, pricer.plan
+    inner = mixer.state_heads * mixer.value_head_dim
+    width = sum(one.outputs for one in mixer.products(case.model.hidden) if one.split == "columns") + inner
+    nbytes = ACTIVATION_BYTES * pricer.tokens * width / plan.tp
+    method = CONTEXT_METHODS["all-to-all"]
+    seconds = where(plan.cp > 1, method.seconds(nbytes, plan.cp, plan.tp, case.tiers), 0.0)
+    sent = nbytes * method.sent_share(plan.cp)
+    return Exchange(seconds, seconds, sent, sent)
+
+
+ATTENTION_MODULES: Final = ("qkv", "mla_up_proj", "core_attn", "attn_out")
+"""Modules that make up attention."""
+
+
+def routed_seconds(case: Case, plan: Plan, nbytes: Num, copies: Num) -> Num:
+    """Seconds of a dispatch or a combine of tokens of ``nbytes`` that go to ``copies`` experts each. [s]
+
+    References
+    ----------
+    .. [1] NVIDIA, Megatron-LM d98e8a64, ``megatron/core/transformer/moe/token_dispatcher.py``,
+       ``MoEAlltoAllTokenDispatcher``: tokens are permuted to one row for each expert, then sent.
+    """
+    if case.traits.experts.dispatcher == "fused":
+        return dispatch_seconds(nbytes, copies, plan.ep, plan.etp, case.tiers)
+    return all_to_all_seconds(nbytes * copies, plan.ep, plan.etp, case.tiers)
+
+
+def unhidden_seconds(pricer: Pricer, alone: Num, experts: Num, operators: list[Operator]) -> Num:
+    """Seconds of both messages of a pass to and from experts that are waited for. [s]
+
+    Messages that run beside another micro-batch are hidden by the passes of both, half of them by each, and
+    by no more than these take on the device or on the host.
+    """
+    traits = pricer.case.traits.experts
+    if not traits.overlaps:
+        return 2 * alone * traits.exposed
+    share = traits.overlapped if traits.dispatcher == "fused" else traits.all_to_all_overlapped
+    floor, passes = host_floor_and_idle(pricer, experts)
+    for operator in operators:
+        passes = passes + operator.forward + operator.backward
+    return exposed_seconds(2 * alone, maximum(passes, floor) / 2, share)
+
+
+def dense_path_seconds(operators: list[Operator]) -> Num:
+    """Forward seconds of a layer's dense path, which messages to experts on a shortcut run beside. [s]
+
+    The next layer's attention and feed-forward are like this one's, whose shared expert is the latter.
+    """
+    mixed: Num = 0.0
+    fed: Num = 0.0
+    for operator in operators:
+        if operator.module == "shared_experts":
+            fed = fed + operator.forward
+        elif operator.module in ATTENTION_MODULES:
+            mixed = mixed + operator.forward
+    return shortcut_window(mixed, fed, fed)
+
+
+def expert_exchange(pricer: Pricer, ffn: Experts, operators: list[Operator]) -> Exchange:
+    """Price dispatch and combine of routed tokens, and the gathers of expert tensor parallelism.
+
+    Nothing hides the latter: they stand between permutation and grouped products, which take no user buffers
+    (Megatron-LM d98e8a64, ``core/transformer/moe/token_dispatcher.py``).
+    """
+    case, plan = pricer.case, pricer.plan
+    token = ACTIVATION_BYTES * pricer.local_tokens * case.model.hidden
+    routed = token * ffn.picks
+    peak = peak_picks(ffn.topk, ffn.picks, pricer.local_tokens)
+    once = routed_seconds(case, plan, token * case.workload.imbalance, peak)
+    whole = routed * plan.etp
+    shared = ring_seconds(whole * case.workload.imbalance, plan.etp, 1.0, case.tensor_tiers)
+    leaving = ring_sent_bytes(routed, plan.ep)
+    handling = handled_bytes(pricer, routed, leaving) * case.workload.imbalance
+    handling = handling / case.kernels.memory_bandwidth
+    if ffn.shortcut:
+        unhidden = exposed_seconds(2 * once, dense_path_seconds(operators))
+    else:
+        unhidden = unhidden_seconds(pricer, once, local_experts(pricer, ffn), operators)
+    exposed = unhidden + 2 * (handling + shared)
+    sent = 2 * (leaving + ring_sent_bytes(whole, plan.etp))
+    return Exchange(exposed, exposed, sent, sent)
+
+
+FITTED_LEAVING: Final = 7.0 / 8.0
+"""Least share of routed bytes that left their rank in the runs to which the bytes moved for each were fitted:
+experts on eight ranks. [-]"""
+
+
+def handled_bytes(pricer: Pricer, routed: Num, leaving: Num) -> Num:
+    """Bytes of device memory that sorting and packing of ``routed`` bytes move, of which some leave. [byte]
+
+    All routed tokens are sorted, however few of them leave. What stays whole on each rank goes through the
+    all-to-all's chain, which no fused dispatcher stands in for.
+
+    References
+    ----------
+    .. [1] NVIDIA, Megatron-LM d98e8a64, ``core/transformer/moe/token_dispatcher.py``,
+       ``MoEAlltoAllTokenDispatcher``: ``permute``, ``sort_chunks_by_idxs`` twice and ``unpermute`` run
+       whatever the ranks, and ``MoEFlexTokenDispatcher`` asserts several; ``_AllToAll`` of
+       ``core/tensor_parallel/mappings.py`` leaves out the messages of one rank.
+    """
+    traits, plan = pricer.case.traits.experts, pricer.plan
+    chain = where(plan.ep * plan.etp > 1, float(traits.dispatcher == "all-to-all"), 1.0)
+    handled = maximum(leaving, FITTED_LEAVING * routed)
+    return handled * (traits.traffic + traits.all_to_all_traffic * chain)
+
+
+def message_bytes(case: Case, plan: Plan, tokens: Num) -> Num:
+    """Bytes of a message between stages that one rank sends: the whole, or its part of it. [byte]"""
+    cut = case.sequence_parallel or case.traits.pipeline.scattered_messages
+    return ACTIVATION_BYTES * (tokens / plan.tp if cut else tokens) * case.model.hidden
+
+
+def exposed_message_share(case: Case, plan: Plan) -> Num:
+    """Share of a message between stages that no compute hides. [-]"""
+    traits = case.traits.pipeline
+    if traits.plain_exposed <= traits.exposed:
+        return traits.exposed
+    return where(plan.vpp > 1, traits.exposed, traits.plain_exposed)
+
+
+def beside_message_seconds(case: Case, plan: Plan, tokens: Num) -> Num:
+    """Seconds that a message costs beside its way: the host's, and to gather the parts of what was scattered.
+
+    Without sequence parallelism all tensor-parallel ranks hold the same activations, so that each may send a
+    part.
+
+    References
+    ----------
+    .. [1] D. Narayanan et al., arXiv:2104.04473, 2021, sec. 4.1 (scatter/gather communication).
+    """
+    host = case.traits.host.message_seconds
+    if case.sequence_parallel or not case.traits.pipeline.scattered_messages:
+        return host
+    whole = ACTIVATION_BYTES * tokens * case.model.hidden
+    return host + ring_seconds(whole, plan.tp, 1.0, case.tensor_tiers)
+
+
+@dataclass(frozen=True)
+class BlockExchanges:
+    """Communication of one layer by the degree that causes it."""
+
+    tp: Exchange
+    cp: Exchange
+    ep: Exchange
+
+
+def block_exchanges(pricer: Pricer, block: Block, operators: list[Operator]) -> BlockExchanges:
+    """Price all communication inside one layer."""
+    if block.parts:
+        return BlockExchanges(Exchange(), parts_exchange(pricer, block.parts, operators), Exchange())
+    ffn = block.ffn
+    fed = ffn is not None and (not isinstance(ffn, Experts) or ffn.shared_inner > 0)
+    return BlockExchanges(
+        tp=hidden_exchange(pricer, operators, (block.mixer is not None) + fed)
+        + norm_reductions(pricer, block.norms)
+        + index_exchange(pricer, block),
+        cp=_mixer_exchange(pricer, block, operators),
+        ep=expert_exchange(pricer, block.ffn, operators) if isinstance(block.ffn, Experts) else Exchange(),
+    )
+
+
+def context_again(operators: Iterable[Operator], choice: RecomputeChoice, pricer: Pricer) -> Num:
+    """Share of a layer's context-parallel messages that are sent again; a scan's with the whole alone. [-]"""
+    if not any(operator.module == "core_attn" for operator in operators):
+        return float(choice.whole_layer)
+    return 1.0 - pricer.kept_attention if choice.whole_layer else float("core_attn" in choice.modules)

@@ -1,0 +1,42 @@
+"""What experts' dispatchers leave on a rank, and move there."""
+
+from __future__ import annotations
+
+from planner.cost.case import Case
+from planner.cost.layer.operators import Pricer
+from planner.formulas import elementwise as traffic
+from planner.formulas.zero_experts import peak_picks
+from planner.inputs.model import DenseFfn, Experts
+from planner.numeric import Num, where
+from planner.plan import Plan
+
+
+def bias_traffic(case: Case, plan: Plan) -> traffic.Traffic:
+    """Return what the bias of experts moves: with fused kernels more, where these send any token."""
+    plain, fused = traffic.EXPERT_BIAS[False], traffic.EXPERT_BIAS[True]
+    if case.traits.experts.dispatcher != "fused":
+        return plain
+    sends = plan.ep * plan.etp > 1
+    return traffic.Traffic(
+        where(sends, fused.forward, plain.forward), where(sends, fused.backward, plain.backward)
+    )
+
+
+def routed_bytes(pricer: Pricer, ffn: DenseFfn | Experts | None) -> Num:
+    """Bytes of what a dispatch and a combine bring a rank, none where no token leaves it. [byte]
+
+    An all-to-all brings a row for each expert of a token both ways. Fused kernels bring a token back as one,
+    summed, and out as no more rows than it has experts (HybridEP; DeepEP brings one for each rank).
+
+    References
+    ----------
+    .. [1] torchtitan b5bcd76c, ``torchtitan/models/common/token_dispatcher.py`` and ``distributed/deepep``:
+       results of ``combine``, tokens x width where fused, copies x width where not.
+    """
+    if not isinstance(ffn, Experts):
+        return 0.0
+    case, plan = pricer.case, pricer.plan
+    picks = peak_picks(ffn.topk, ffn.picks, pricer.local_tokens)
+    back = 1.0 if case.traits.experts.dispatcher == "fused" else ffn.picks
+    rows = pricer.local_tokens * (back + picks * case.workload.imbalance)
+    return where(plan.ep > 1, 2.0 * rows * case.model.hidden, 0.0)

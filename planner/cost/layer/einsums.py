@@ -1,0 +1,186 @@
+"""The operators of a layer as sums over named indices; `layer.shardings` derives splits from them.
+
+Indices: t tokens, s tokens as keys, d the model's width, h heads, f a feed-forward's inner width, e experts,
+k tokens of one expert, r a compressed width; of a head c all that is made at once, q queries, w keys and
+values, v its result. A tensor is named by the operator that makes it; ``x`` enters the layer.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+from planner.inputs.mixers.indexer import Indexer
+from planner.inputs.model import Block, Experts, LatentAttention
+from planner.inputs.recurrent import RecurrentMixer
+
+Sizes = dict[str, float]
+"""Elements along each index."""
+
+
+@dataclass(frozen=True)
+class Einsum:
+    """One operator: the indices of what it reads, of its weights, and of what it writes.
+
+    Parameters
+    ----------
+    name : str
+        As operators are called in prices.
+    reads : tuple of (str, str)
+        Tensors and the indices of each, in the operator's own names: attention reads keys along s.
+    weight : str
+        Indices of the weights, empty where there are none.
+    writes : str
+        Indices of the result.
+    whole : str
+        Indices along which its arithmetic cannot be cut: a norm's width, a scan's tokens, a router's experts.
+    sizes : mapping
+        Elements along each index, all ranks together.
+    """
+
+    name: str
+    reads: tuple[tuple[str, str], ...]
+    weight: str
+    writes: str
+    whole: str
+    sizes: Sizes
+
+    @property
+    def text(self) -> str:
+        """The sum in Einstein's notation, as NumPy writes it."""
+        operands = [indices for _, indices in self.reads] + [self.weight] * bool(self.weight)
+        return f"{','.join(operands)}->{self.writes}"
+
+    @property
+    def indices(self) -> str:
+        """Every index once, in the order in which they stand."""
+        return "".join(
+            dict.fromkeys("".join(indices for _, indices in self.reads) + self.weight + self.writes)
+        )
+
+    def elements(self, indices: str) -> float:
+        """Elements of a tensor with these indices, all ranks together. [element]"""
+        return prod(self.sizes[index] for index in indices)
+
+
+def block_einsums(block: Block, hidden: int, tokens: float) -> tuple[Einsum, ...]:
+    """Return the operators of a layer, in their order, for so many tokens."""
+    made: list[Einsum] = []
+    stream = "x"
+    common = {"t": tokens, "s": tokens, "d": float(hidden)}
+    if block.mixer is not None:
+        made.append(Einsum("norm_0", (("x", "td"),), "", "td", "d", common))
+        if isinstance(block.mixer, RecurrentMixer):
+            made += _recurrent(block.mixer, hidden, common)
+        elif isinstance(block.mixer, LatentAttention):
+            made += _latent(block.mixer, common)
+        else:
+            made += _attention(block, common)
+        made.append(Einsum("residual_attention", (("x", "td"), (made[-1].name, "td")), "", "td", "", common))
+        stream = "residual_attention"
+    if block.ffn is not None:
+        made.append(Einsum("norm_1", ((stream, "td"),), "", "td", "d", common))
+        if isinstance(block.ffn, Experts):
+            made += _experts(block.ffn, common)
+            ends = ["unpermute"]
+            if block.ffn.shared_inner:
+                made += _dense(block.ffn.shared_inner, common, "shared_experts")
+                ends.append("shared_experts_out")
+        else:
+            made += _dense(block.ffn.inner, common, "mlp")
+            ends = ["mlp_out"]
+        reads = tuple((name, "td") for name in (stream, *ends))
+        made.append(Einsum("residual_mlp", reads, "", "td", "", common))
+    return tuple(made)
+
+
+def _attention(block: Block, common: Sizes) -> list[Einsum]:
+    """Attention whose query heads go with their key/value head, which is what h counts."""
+    mixer = block.attention
+    assert mixer is not None
+    shared = mixer.heads // mixer.kv_heads
+    gate = getattr(mixer, "gate_width", 0) / mixer.kv_heads
+    queries, keys = shared * mixer.qk_head_dim + gate, mixer.qk_head_dim + mixer.value_head_dim
+    sizes = common | {
+        "h": float(mixer.kv_heads),
+        "c": float(queries + keys),
+        "q": float(queries),
+        "w": float(keys),
+        "v": float(shared * mixer.value_head_dim),
+    }
+    return [
+        Einsum("qkv", (("norm_0", "td"),), "dhc", "thc", "c", sizes),
+        Einsum("attention", (("qkv", "thq"), ("qkv", "shw")), "", "thv", "qwv", sizes),
+        Einsum("attention_out", (("attention", "thv"),), "hvd", "td", "v", sizes),
+    ]
+
+
+def _latent(mixer: LatentAttention, common: Sizes) -> list[Einsum]:
+    ranks = mixer.q_lora_rank + mixer.kv_lora_rank + mixer.qk_rope_head_dim
+    keys = mixer.qk_head_dim + mixer.v_head_dim
+    sizes = common | {
+        "r": float(ranks),
+        "h": float(mixer.heads),
+        "c": float(mixer.qk_head_dim + keys),
+        "q": float(mixer.qk_head_dim),
+        "w": float(keys),
+        "v": float(mixer.v_head_dim),
+    }
+    core = (("key_value_up", "thq"), ("key_value_up", "shw"))
+    index = _index(mixer.indexer, sizes) if mixer.indexer else []
+    return [
+        Einsum("latent_down", (("norm_0", "td"),), "dr", "tr", "dr", sizes),
+        Einsum("key_value_up", (("latent_down", "tr"),), "rhc", "thc", "cr", sizes),
+        *index,
+        Einsum("attention", (*core, *[("index_scores", "ts")] * bool(index)), "", "thv", "qwv", sizes),
+        Einsum("attention_out", (("attention", "thv"),), "hvd", "td", "v", sizes),
+    ]
+
+
+def _index(indexer: Indexer, common: Sizes) -> list[Einsum]:
+    """Scores of the keys, summed over the heads i.
+
+    A head's own score is cut at zero and the best of a row are picked, so that e and s stay whole.
+    """
+    sizes = common | {"i": float(indexer.heads), "e": float(indexer.head_dim)}
+    return [
+        Einsum("index_query", (("latent_down", "tr"),), "rie", "tie", "er", sizes),
+        Einsum("index_key", (("norm_0", "td"),), "de", "te", "ed", sizes),
+        Einsum("index_scores", (("index_query", "tie"), ("index_key", "se")), "", "ts", "es", sizes),
+    ]
+
+
+def _recurrent(mixer: RecurrentMixer, hidden: int, common: Sizes) -> list[Einsum]:
+    width = sum(one.outputs for one in mixer.products(hidden) if one.split == "columns")
+    heads = mixer.state_heads
+    sizes = common | {"h": float(heads), "c": width / heads, "v": float(mixer.value_head_dim)}
+    return [
+        Einsum("mixer_in", (("norm_0", "td"),), "dhc", "thc", "c", sizes),
+        Einsum("scan", (("mixer_in", "thc"),), "", "thv", "tcv", sizes),
+        Einsum("mixer_out", (("scan", "thv"),), "hvd", "td", "v", sizes),
+    ]
+
+
+def _dense(width: int, common: Sizes, name: str) -> list[Einsum]:
+    inner = common | {"f": float(width)}
+    return [
+        Einsum(f"{name}_in", (("norm_1", "td"),), "df", "tf", "", inner),
+        Einsum(f"{name}_activation", ((f"{name}_in", "tf"),), "", "tf", "", inner),
+        Einsum(f"{name}_out", ((f"{name}_activation", "tf"),), "fd", "td", "", inner),
+    ]
+
+
+def _experts(ffn: Experts, common: Sizes) -> list[Einsum]:
+    """Routed experts: a token's copies stand at their experts as rows k, which go with the tokens.
+
+    Before and after the experts e counts a token's copies, at them the experts themselves.
+    """
+    rows = {"e": float(ffn.experts), "k": common["t"] * ffn.picks / ffn.experts, "f": float(ffn.inner)}
+    sizes, copies = common | rows, common | {"e": ffn.picks}
+    return [
+        Einsum("permute", (("norm_1", "td"),), "", "etd", "ed", copies),
+        Einsum("experts_in", (("permute", "ekd"),), "edf", "ekf", "", sizes),
+        Einsum("experts_activation", (("experts_in", "ekf"),), "", "ekf", "", sizes),
+        Einsum("experts_out", (("experts_activation", "ekf"),), "efd", "ekd", "", sizes),
+        Einsum("unpermute", (("experts_out", "etd"),), "", "td", "ed", copies),
+    ]

@@ -1,0 +1,149 @@
+"""An encoder of images on the first stage: all its layers as one piece of the model, for one micro-batch."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+from planner.cost.case import Case
+from planner.cost.layer.blocks import block_operators
+from planner.cost.layer.communication import BlockExchanges, block_exchanges
+from planner.cost.layer.exchange import ACTIVATION_BYTES, Exchange
+from planner.cost.layer.operators import Operator, Pricer
+from planner.cost.stages import ENCODER
+from planner.inputs.encoder import Encoder, Linear, Projector
+from planner.inputs.model import ModelSpec
+from planner.numeric import Num
+from planner.plan import Plan
+from planner.remembered import remembered
+from planner.runtimes._family import Job
+
+SUMMED = (
+    "forward", "backward", "kept", "saved", "flops", "weight_gradient", "params", "stored", "trained",
+    "launches", "outside_forward", "outside_backward",
+)  # fmt: skip
+"""Fields of an operator that as many layers have as many times."""
+
+BACKWARD = ("backward", "kept", "saved", "result", "weight_gradient", "trained", "outside_backward")
+"""Fields that an operator has for its backward pass, which a frozen encoder does not run."""
+
+
+@remembered(most=256)
+def encoder_job(job: Job) -> Job:
+    """Return the job of a model's encoder: its layers, on the patches of a sequence's images.
+
+    Each image attends to itself alone.
+    """
+    encoder = job.model.encoder
+    if encoder is None:
+        raise AssertionError("a model without an encoder")
+    model = ModelSpec(
+        name=encoder.name,
+        hidden=encoder.hidden,
+        vocab=1,
+        tied_embeddings=True,
+        norm=encoder.norm,
+        norm_bias=encoder.norm_bias,
+        final_norm=False,
+        blocks=encoder.blocks,
+        layers=encoder.layers,
+    )
+    work = job.workload.model_copy(
+        update={
+            "seq_len": encoder.patches * job.workload.images,
+            "document_tokens": encoder.patches,
+            "seq_lens": None,
+            "max_tokens_per_rank": None,
+        }
+    )
+    return replace(job, model=model, workload=work)
+
+
+def encoder_case(case: Case) -> Case:
+    """Return the case of a model's encoder."""
+    return replace(case, job=encoder_job(case.job))
+
+
+def encoder_plan(pricer: Pricer) -> Plan:
+    """Return the plan of an encoder: without tensor parallelism where every such rank holds all of it."""
+    if not pricer.case.runtime.builds_encoder(pricer.case.model):
+        return pricer.plan
+    return replace(pricer.plan, tp=0.0 * pricer.plan.tp + 1.0)
+
+
+def encoder_piece(pricer: Pricer, encoder: Encoder) -> tuple[tuple[Operator, ...], BlockExchanges]:
+    """Price an encoder whole: stem, layers and projectors, with the messages of its tensor parallelism.
+
+    Stem and projectors rest whole on each tensor-parallel rank, and so does an encoder that is built as the
+    library has it. Nothing is recomputed. A frozen encoder, and
+    one beside adapters, runs forward alone and keeps nothing for a backward pass.
+    """
+    own = Pricer(encoder_case(pricer.case), encoder_plan(pricer))
+    operators = [_stem(own, encoder)]
+    sent = {"tp": Exchange(), "cp": Exchange()}
+    for name, count in Counter(encoder.layers).items():
+        layer = block_operators(own, encoder.blocks[name])
+        messages = block_exchanges(own, encoder.blocks[name], layer)
+        operators += [_times(one, float(count)) for one in layer]
+        sent = {
+            kind: total + _repeated(getattr(messages, kind), float(count)) for kind, total in sent.items()
+        }
+    for projector in encoder.projectors:
+        operators += _projected(own, encoder, projector)
+    exchanges = BlockExchanges(sent["tp"], sent["cp"], Exchange())
+    if pricer.case.workload.freeze_encoder or not pricer.case.method.trains_base:
+        operators = [_frozen(one) for one in operators]
+        exchanges = BlockExchanges(_forward(sent["tp"]), _forward(sent["cp"]), Exchange())
+    return tuple(operators), exchanges
+
+
+def _stem(own: Pricer, encoder: Encoder) -> Operator:
+    """Price what makes rows of patches; positions and norms beside the layers add weights alone."""
+    stem, more = encoder.stem, float(encoder.positions * encoder.hidden + encoder.norms * encoder.norm_params)
+    product = _product(own, "patches", own.tokens, stem)
+    return product.with_values(
+        params=product.params + more,
+        stored=product.stored + more * own.case.plain_bytes,
+        trained=product.trained + more * own.case.method.trains_base,
+    )
+
+
+def _product(own: Pricer, name: str, rows: Num, linear: Linear) -> Operator:
+    """Price a product that keeps its input for the gradient of its weights."""
+    inputs, outputs = float(linear.inputs), float(linear.outputs)
+    return own.linear(name, ENCODER, rows, inputs, outputs, ACTIVATION_BYTES * rows * inputs, linear.bias)
+
+
+def _projected(own: Pricer, encoder: Encoder, projector: Projector) -> list[Operator]:
+    """Price what makes tokens of an encoder's rows, as many of which are one as are merged."""
+    rows = own.tokens / encoder.merge
+    products = [_product(own, f"project_{place}", rows, one) for place, one in enumerate(projector.linears)]
+    first, *others = products
+    norm = float(projector.norm_params)
+    first = first.with_values(
+        params=first.params + norm,
+        stored=first.stored + norm * own.case.plain_bytes,
+        trained=first.trained + norm * own.case.method.trains_base,
+    )
+    return [first, *others]
+
+
+def _times(operator: Operator, count: float) -> Operator:
+    return operator.with_values(**{name: count * getattr(operator, name) for name in SUMMED})
+
+
+def _frozen(operator: Operator) -> Operator:
+    return operator.with_values(**dict.fromkeys(BACKWARD, 0.0))
+
+
+def _repeated(exchange: Exchange, count: float) -> Exchange:
+    return Exchange(
+        count * exchange.forward,
+        count * exchange.backward,
+        count * exchange.forward_sent,
+        count * exchange.backward_sent,
+    )
+
+
+def _forward(exchange: Exchange) -> Exchange:
+    return replace(exchange, backward=0.0, backward_sent=0.0)

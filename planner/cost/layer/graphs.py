@@ -1,0 +1,47 @@
+"""What CUDA graphs keep of a layer, part by part."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from planner.cost.layer.operators import Operator, Pricer
+from planner.numeric import Num
+
+NOTHING: Final[tuple[frozenset[str], frozenset[str]]] = (frozenset(), frozenset())
+
+GRAPHED: Final = {
+    "mlp": (frozenset({"mlp"}), frozenset({"norm_1"})),
+    "router": (frozenset({"router"}), frozenset({"norm_1"})),
+    "attention": (
+        frozenset({"qkv", "mla_up_proj", "core_attn", "attn_out", "router"}),
+        frozenset({"norm_0", "norm_1"}),
+    ),
+}
+"""Modules and names of the operators that a graph of a part of each layer holds."""
+
+
+def layer_graph_bytes(pricer: Pricer, operators: Iterable[Operator], again: Callable[[Operator], Num]) -> Num:
+    """Bytes that the graph of a part of a layer keeps: of its norm, of its operators, and its result.
+
+    Parameters
+    ----------
+    pricer, operators : Pricer, iterable of Operator
+        The layer's operators, and what prices them.
+    again : callable
+        Share of an operator that runs again. [-]
+
+    References
+    ----------
+    .. [1] NVIDIA, Megatron-LM d98e8a64, ``megatron/core/transformer/transformer_layer.py``,
+       ``_te_cuda_graph_capture``: the module ``mlp`` of layers without experts, ``attn`` of any, and of those
+       with experts all that comes before the dispatcher (``moe_router``, ``moe_preprocess``).
+    """
+    modules, names = GRAPHED.get(pricer.case.traits.kernels.graphed, NOTHING)
+    inside = [op for op in operators if op.module in modules or op.name in names]
+    if len(inside) < 2:
+        return 0.0
+    kept: Num = 2.0 * pricer.local_tokens * pricer.case.model.hidden
+    for op in inside:
+        kept = kept + op.kept + op.saved * (1.0 - again(op))
+    return kept

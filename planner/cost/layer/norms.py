@@ -1,0 +1,86 @@
+"""The norms of a layer: what they cost, whether a product holds them, and who reads what they write."""
+
+from __future__ import annotations
+
+from planner.cost.layer.adapters import input_bytes
+from planner.cost.layer.operators import Operator, Pricer
+from planner.formulas import elementwise as traffic
+from planner.inputs.model import Attention, Block, DenseFfn, Experts, LatentAttention
+from planner.inputs.recurrent import RecurrentMixer
+
+
+def norm_operator(pricer: Pricer, name: str, module: str = "norm", readers: tuple[str, ...] = ()) -> Operator:
+    """Price a norm of the residual stream; its result is the input of the products called ``readers``."""
+    case, model, traits = pricer.case, pricer.case.model, pricer.case.traits
+    elements = pricer.local_tokens * model.hidden
+    moved = traffic.NORM[traits.kernels.fused_norm]
+    if traits.kernels.norm_reads_fp32:
+        more = traffic.NORM_CAST
+        moved = moved._replace(forward=moved.forward + more.forward, backward=moved.backward + more.backward)
+    copy = 0.0 if traits.kernels.fused_norm else traits.kernels.unfused_norm_bytes
+    result_tokens = pricer.local_tokens if case.traits.tensor.sequence_regather else pricer.tokens
+    return pricer.elementwise(
+        name,
+        module,
+        elements,
+        moved,
+        kept=2 * elements + 4 * pricer.local_tokens,
+        saved=input_bytes(case, readers, module == IN_PRODUCT) * result_tokens * model.hidden
+        + (copy + 4.0 * traits.kernels.norm_reads_fp32) * elements,
+        params=float(model.norm_params),
+    )
+
+
+IN_PRODUCT = "norm_in_product"
+"""Module of a norm that is one with the product after it: no module that recompute can name."""
+
+
+def norm_modules(pricer: Pricer, block: Block) -> list[str]:
+    """Module of each norm of a layer: its own, or that of the product after it.
+
+    References
+    ----------
+    .. [1] Megatron-LM, ``megatron/core/models/gpt/gpt_layer_specs.py``: before attention whose queries, keys
+       and values are one product, and before a dense feed-forward, the norm is part of the product's layer;
+       ``megatron/core/transformer/transformer_layer.py``: recompute of norms leaves such layers as they are.
+    """
+    alone = block.mixer is None or block.ffn is None
+    if not pricer.case.traits.kernels.norm_in_product or block.norms != 2 - alone:
+        return ["norm"] * block.norms
+    if alone:
+        fused = isinstance(block.mixer or block.ffn, Attention | RecurrentMixer | DenseFfn)
+        return [IN_PRODUCT if fused else "norm"]
+    one = (isinstance(block.mixer, Attention | RecurrentMixer), isinstance(block.ffn, DenseFfn))
+    return [IN_PRODUCT if fused else "norm" for fused in one]
+
+
+def norm_readers(block: Block) -> list[tuple[str, ...]]:
+    """Return the linear layers that read the result of each norm of a layer; a norm after a part has none."""
+    into: tuple[str, ...] = ("latent_down",) if isinstance(block.mixer, LatentAttention) else ("qkv",)
+    if block.attention is None:
+        into = ("mixer_in",) if block.recurrent else ()
+    feed: tuple[str, ...] = ("shared_experts_in",) if isinstance(block.ffn, Experts) else ("mlp_in",)
+    if block.ffn is None:
+        feed = ()
+    if block.norms == 1:
+        return [into + feed]
+    parts = [into, feed] if block.norms < 4 else [into, (), feed, ()]
+    return parts + [()] * (block.norms - len(parts))
+
+
+def block_norms(pricer: Pricer, block: Block, odd: bool) -> list[Operator]:
+    """Price the norms of a layer.
+
+    ``odd`` says whether the mixer has an odd number of products. Where every second one is kept, the input of
+    the second norm stands for the last product's result, which eager code keeps though nothing needs it; with
+    routed experts alone there may be no such product.
+    """
+    read = zip(norm_modules(pricer, block), norm_readers(block), strict=True)
+    norms = [
+        norm_operator(pricer, f"norm_{place}", module, readers)
+        for place, (module, readers) in enumerate(read)
+    ]
+    alone = isinstance(block.ffn, Experts) and not block.ffn.shared_inner
+    if pricer.case.traits.recompute.selective == "second-products" and alone and not odd and block.norms > 1:
+        norms[1] = norms[1].with_values(kept=0.0, saved=norms[1].saved + norms[1].kept)
+    return norms

@@ -1,0 +1,130 @@
+"""What is saved by the layers of a stage, and what it costs to keep some of it on the host."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from planner.cost.case import Case
+from planner.cost.layer.layer_costs import LayerCost
+from planner.cost.stages import ENDS, Piece, Stages
+from planner.cost.step.layout import piece_costs, priced_layers
+from planner.formulas.activation_offload import (
+    copied_bytes,
+    copy_exposed_seconds,
+    device_bytes,
+    offloaded_layers,
+)
+from planner.numeric import Num, ceil, maximum, where
+from planner.plan import Plan
+from planner.techniques.engines._family import PassBytes
+
+
+@dataclass(frozen=True)
+class LayerPasses:
+    """All layers of each stage, its ends left out, for one micro-batch on one rank.
+
+    Parameters
+    ----------
+    count : Num
+        Layers. [-]
+    saved : Num
+        What they keep for backward. [byte]
+    forward, backward : Num
+        Their passes. [s]
+    """
+
+    count: Num
+    saved: Num
+    forward: Num
+    backward: Num
+
+
+def layer_passes(costs: Mapping[Piece, LayerCost], stages: Stages) -> LayerPasses:
+    """Return the layers of each stage."""
+    many: Num = 0.0
+    saved: Num = 0.0
+    forward: Num = 0.0
+    seconds: Num = 0.0
+    for piece, count in stages.counts.items():
+        if piece[0] not in ENDS:
+            many = many + count
+            saved = saved + count * costs[piece].held
+            forward = forward + count * costs[piece].forward
+            seconds = seconds + count * costs[piece].seconds
+    return LayerPasses(many, saved, forward, seconds - forward)
+
+
+def bytes_beside_host(case: Case, plan: Plan, nbytes: PassBytes, layers: LayerPasses, rank: Num) -> PassBytes:
+    """Return what the passes need on the device where the saved tensors of some layers go to the host.
+
+    Gradients of as many layers are there before the last of their tensors is back.
+    """
+    chunks = case.schedule.chunks_alive(plan.pp, plan.vpp, plan.num_microbatches, rank)
+    stays = device_bytes(layers.saved, layers.count, case.offload.layers)
+    gone = (layers.saved - stays) * (chunks / plan.vpp)
+    moved = offloaded_layers(layers.count, case.offload.layers)
+    grown = moved / np.maximum(layers.count, 1.0)
+    return replace(nbytes, activations=maximum(nbytes.activations - gone, 0.0), grown=grown)
+
+
+def chunks_on_device(case: Case, plan: Plan, layers: LayerPasses, rank: Num) -> Num:
+    """Chunks whose activations are on the device at the peak where the schedule sends some to the host. [-]
+
+    Where copies both ways outlast the passes of all chunks, as if none left; a chunk counts as the largest.
+    """
+    schedule, degrees = case.schedule, (plan.pp, plan.vpp, plan.num_microbatches)
+    flying = schedule.chunks_alive(*degrees, rank)
+    if schedule.on_device_chunks is None:
+        return flying
+    kept = schedule.on_device_chunks(*degrees, rank)
+    largest = ceil(layers.count / plan.vpp) * plan.vpp / maximum(layers.count, 1.0)
+    return where(copied_share(case, plan, layers) <= 1.0, kept, flying) * largest
+
+
+def copied_share(case: Case, plan: Plan, layers: LayerPasses) -> Num:
+    r"""Time of a schedule's copies to the host and back over that of the passes that hide them. [-]
+
+    References
+    ----------
+    .. [1] X. Wan et al., "PipeOffload," arXiv:2503.01328, sec. 2: k, of the chunks that are copied.
+    """
+    moved = 2.0 * layers.saved * (case.schedule.offloaded_chunks(plan.vpp) / plan.vpp) / case.host_link
+    return moved / (layers.forward + layers.backward)
+
+
+def exposed_copies_seconds(case: Case, plan: Plan, layers: LayerPasses) -> Num:
+    """Seconds of a step that the copies of each stage are not hidden: down in forward, up in backward. [s]"""
+    each = np.maximum(layers.count, 1.0)
+    transfer = layers.saved / each / case.host_link
+    down = copy_exposed_seconds(transfer, layers.forward / each, layers.count, case.offload.layers)
+    up = copy_exposed_seconds(transfer, layers.backward / each, layers.count, case.offload.layers)
+    return plan.num_microbatches * (down + up)
+
+
+def host_activation_bytes(case: Case, plan: Plan, layers: LayerPasses | None = None) -> Num:
+    """Bytes that one rank's layers keep in host memory at most, of all its micro-batches in flight. [byte]
+
+    Where the ``layers`` of its stages are not priced yet, a stage is one of the largest, of mean layers.
+    """
+    held = layers or _largest_stage(case, plan)
+    chunks = case.schedule.chunks_alive(plan.pp, plan.vpp, plan.num_microbatches, 0.0 * plan.pp)
+    moved = copied_bytes(held.saved, held.count, case.offload.layers)
+    most_moved = np.max(moved, axis=0) if layers else moved
+    return most_moved * (chunks / plan.vpp)
+
+
+def _largest_stage(case: Case, plan: Plan) -> LayerPasses:
+    """Return the layers of a stage that has as many as any, all of them the mean of the model's."""
+    model = case.model
+    again = case.recompute.layers > 0
+    counts = {
+        (name, again): np.asarray(float(model.layers.count(name))) for name in sorted(set(model.layers))
+    }
+    costs = piece_costs(case, plan, priced_layers(case, plan, counts), counts)
+    every = layer_passes(costs, Stages(counts, np.asarray(0.0)))
+    count = ceil(model.num_layers / (plan.pp * plan.vpp)) * plan.vpp
+    share = count / model.num_layers
+    return LayerPasses(count, every.saved * share, every.forward * share, every.backward * share)

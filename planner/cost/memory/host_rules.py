@@ -1,0 +1,235 @@
+"""The rules of what rests off the device: the way there is known, and memory and disks of a node hold it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from planner.cost.case import Case
+from planner.cost.memory.activation_offload import LayerPasses, host_activation_bytes
+from planner.cost.memory.host_checkpoints import host_checkpoint_bytes, hosts_checkpoints
+from planner.numeric import Num, maximum
+from planner.plan import Plan
+from planner.rules import Rule
+from planner.techniques.engines._family import HOST_SHARE
+from planner.techniques.offload._family import buffered_bytes, host_state_bytes
+from planner.units import show
+
+HAS_LINK = "offload-has-link"
+"""Name of the rule that there is a way to the host."""
+
+
+def offload_rules(plan: Plan, case: Case) -> list[Rule]:
+    """Return the rules that the way to the host is known, and that its memory holds what goes there."""
+    link = Rule(
+        HAS_LINK,
+        not (case.offload.optimizer or case.offload.layers or case.schedule.hosts)
+        or math.isfinite(case.host_link),
+        lambda: (
+            f"schedule {plan.schedule}" if case.schedule.hosts else f"offload {plan.offload}",
+            "a host link whose rate is known",
+            "none",
+        ),
+    )
+    return [
+        link,
+        *_fetching_rules(plan, case),
+        *_room_rules("host-holds-states", case, host_states(plan, case), "none"),
+        *_room_rules("disk-holds-states", case, disk_states(plan, case), "optimizer", DISK),
+        *_engine_rules(case),
+    ]
+
+
+def _engine_rules(case: Case) -> list[Rule]:
+    """Return the rule that a runtime here keeps weights and states as the engine does."""
+    if case.engine.runs:
+        return []
+    return [
+        Rule(
+            "engine-has-a-runner",
+            False,
+            lambda: (
+                f"engine {case.engine.name}",
+                "an engine that a runtime here has: its authors' own program alone runs this one",
+                "--set engine=deepspeed-zero",
+            ),
+        )
+    ]
+
+
+def _fetching_rules(plan: Plan, case: Case) -> list[Rule]:
+    """Return the rules that weights off the device are sharded ones, and that a disk in use is known."""
+    node = case.pool.node
+    known = None not in (node.nvme, node.nvme_read, node.nvme_write)
+    return [
+        Rule(
+            "weights-off-the-device-are-sharded",
+            not case.offload.fetches or case.sharding.shards_parameters,
+            lambda: (f"offload {plan.offload} with zero {plan.zero}", "zero 3", "zero 3"),
+        ),
+        Rule(
+            "disk-is-known",
+            not case.offload.disk or known,
+            lambda: (
+                f"offload {plan.offload} on {case.job.hardware.name}",
+                "a profile that states size and rates of the node's disks (nvme, nvme_read, nvme_write)",
+                "weights" if case.offload.fetches else "optimizer",
+            ),
+        ),
+    ]
+
+
+def host_checkpoint_rules(plan: Plan, case: Case) -> list[Rule]:
+    """Return the rules that a node holds the inputs of layers that are recomputed, with all else it keeps.
+
+    They follow from a setting, and are asked apart from those of `offload_rules`.
+    """
+    if not hosts_checkpoints(case):
+        return []
+    link = Rule(
+        "checkpoints-have-link",
+        math.isfinite(case.host_link),
+        lambda: ("inputs of layers on the host", "a host link whose rate is known", NO_CHECKPOINTS),
+    )
+    parts = host_states(plan, case) | {"layers' inputs": host_checkpoint_bytes(case, plan) * case.node_ranks}
+    return [link, *_room_rules("host-holds-checkpoints", case, parts, NO_CHECKPOINTS)]
+
+
+def hosted_rules(plan: Plan, case: Case, each: float) -> list[Rule]:
+    """Return the rule that a node holds what its ranks' schedule sends there, with all else it keeps.
+
+    A played step says how much that is: ``each`` is the most of any rank. [byte]
+    """
+    sent = {"activations of the schedule": each * case.node_ranks}
+    return _room_rules("host-holds-schedule", case, host_states(plan, case) | sent, "another schedule")
+
+
+NO_CHECKPOINTS = "--set host_checkpoints=false"
+
+
+def _node_bytes(plan: Plan, case: Case, each: float) -> Num:
+    """Bytes of a node's ranks together where each parameter of the model takes ``each``. [byte]"""
+    copies = plan.dp * plan.cp / plan.zero_shards * case.schedule.weight_copies
+    return host_state_bytes(each * case.model.params, copies, case.node_ranks, case.job.gpus)
+
+
+def host_states(plan: Plan, case: Case) -> dict[str, Num]:
+    """Return what a node's ranks keep in its memory from step to step, by what it is. [byte]
+
+    Where something rests on disk, what passes through the host has pinned buffers there.
+    """
+    found = _wanted_on_host(plan, case)
+    if not case.engine.pooled or case.pool.node.host_memory is None:
+        return found
+    room = case.engine.host_share * float(case.pool.node.host_memory)
+    share = np.minimum(1.0, room / maximum(sum(found.values()), 1.0))
+    return {name: share * nbytes for name, nbytes in found.items()}
+
+
+def spilled_bytes(case: Case, plan: Plan) -> Num:
+    """Bytes of weights and states that each rank keeps on its device, since its node's memory is full. [byte]
+
+    References
+    ----------
+    .. [1] J. Fang et al., "PatrickStar," arXiv:2108.05818, 2021: chunks lie on either.
+    """
+    if not case.engine.pooled or case.offload.weights != "host":
+        return 0.0
+    wanted, held = sum(_wanted_on_host(plan, case).values()), sum(host_states(plan, case).values())
+    return (wanted - held) / case.node_ranks / POOLED_SHARE
+
+
+POOLED_SHARE = 0.8
+"""Share of a device's memory that chunks may fill (github.com/Tencent/PatrickStar, its default). [-]"""
+
+
+def _wanted_on_host(plan: Plan, case: Case) -> dict[str, Num]:
+    if case.method.forwards and case.offload.weights == "host":
+        return {"weights": _node_bytes(plan, case, case.frozen_bytes)}
+    if not case.offload.optimizer or not case.method.trains_base:
+        return {}
+    gradients, copies = case.host_gradient_bytes, case.engine.host_copy_bytes
+    resting = 0.0 if case.engine.replaces_weights else gradients
+    found: dict[str, Num] = {}
+    if case.offload.states == "host":
+        found["optimizer states"] = _node_bytes(plan, case, case.optimizer_bytes + resting + copies)
+    else:
+        found["gradients"] = _node_bytes(plan, case, gradients)
+    if case.offload.weights == "host":
+        found["weights"] = _node_bytes(plan, case, case.weight_bytes)
+    if buffers := buffered_bytes(case.offload):
+        found["pinned buffers"] = buffers * case.node_ranks
+    return found
+
+
+def disk_states(plan: Plan, case: Case) -> dict[str, Num]:
+    """Return what a node's ranks keep on its disks from step to step, by what it is. [byte]"""
+    found: dict[str, Num] = {}
+    if case.offload.states == "disk":
+        each = case.optimizer_bytes + case.engine.host_copy_bytes
+        found["optimizer states"] = _node_bytes(plan, case, each)
+    if case.offload.weights == "disk":
+        found["weights"] = _node_bytes(plan, case, case.weight_bytes)
+    return found
+
+
+@dataclass(frozen=True)
+class Store:
+    """A memory of a node: its name, its field in a profile, and the share of it that states may take."""
+
+    name: str
+    field: str
+    share: float
+
+
+HOST = Store("memory", "host_memory", HOST_SHARE)
+DISK = Store("disks", "nvme", 1.0)
+
+
+def _room_rules(
+    name: str, case: Case, parts: Mapping[str, Num], nearest: str, store: Store = HOST
+) -> list[Rule]:
+    """Return the rule that a node's store holds some parts, where the profile says how much it has."""
+    size = getattr(case.pool.node, store.field)
+    if size is None or not parts:
+        return []
+    needed: Num = sum(parts.values())
+    share = case.engine.host_share if store is HOST else store.share
+    room = share * float(size) * (1.0 + 1e-9)
+    return [
+        Rule(
+            name,
+            needed <= room,
+            lambda: (
+                f"{show(float(needed), 'byte')} of {', '.join(parts)} in a node's {store.name}",
+                f"at most {show(room, 'byte')}, {share:.0%} of what it has",
+                nearest,
+            ),
+        )
+    ]
+
+
+def host_activation_rules(plan: Plan, case: Case, layers: LayerPasses | None = None) -> list[Rule]:
+    """Return the rule that a node's memory holds what the layers of its ranks keep there, if they do.
+
+    A search that has priced the ``layers`` of its stages says so.
+    """
+    memory = case.pool.node.host_memory
+    if memory is None or not case.offload.layers:
+        return []
+    ranks = min(case.pool.gpus_per_node, case.job.gpus)
+    needed, room = host_activation_bytes(case, plan, layers) * ranks, HOST_SHARE * float(memory)
+    return [
+        Rule(
+            "host-holds-activations",
+            needed <= room,
+            lambda: (
+                f"{show(float(needed), 'byte')} of activations in a node's memory",
+                f"at most {show(room, 'byte')}, {HOST_SHARE:.0%} of what it has",
+                "activations of fewer layers",
+            ),
+        )
+    ]

@@ -1,0 +1,211 @@
+"""The matrices of an optimizer that steps them whole: whose they are, and what is kept for them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from planner.cost.case import Case, filled_expert_shards
+from planner.cost.stages import Piece
+from planner.formulas.newton_schulz import STEPS
+from planner.inputs.model import Attention, Block, DenseFfn, Experts, LatentAttention, ModelSpec
+from planner.inputs.recurrent import RecurrentMixer
+from planner.numeric import Num, maximum, minimum
+from planner.plan import Plan
+from planner.remembered import remembered
+from planner.techniques.optimizers import MatrixStep
+
+if TYPE_CHECKING:
+    from planner.cost.memory.stage_memory import StageWeights
+
+TENSOR_BYTES = 4.0
+"""Momentum that tensor-parallel ranks gather, in fp32 (NVIDIA-NeMo/Emerging-Optimizers, ``muon_utils.py``,
+``newton_schulz_tp``, mode ``duplicated``). [byte]"""
+
+
+@dataclass(frozen=True)
+class Matrices:
+    """Matrices that Muon steps, whole.
+
+    Parameters
+    ----------
+    rate, kept, exchanged : float
+        Arithmetic, what is kept beside moments, and what replicas reduce, for each element in the mean.
+        [FLOP], [element], [element]
+    flops, elements : float
+        Of the one that has most of either. [FLOP], [element]
+    """
+
+    rate: float
+    flops: float
+    elements: float
+    kept: float = 0.0
+    exchanged: float = 1.0
+
+
+def first_moments(case: Case, plan: Plan, counts: Mapping[Piece, Num]) -> Num:
+    """Bytes of moments that embedding and head have more than matrices do, all shards together. [byte]"""
+    more = case.optimizer.end_states - case.optimizer.states
+    return end_elements(case, plan, counts) * (more * case.moment_bytes / case.optimizer.states)
+
+
+@dataclass(frozen=True)
+class SharedMatrices:
+    """Matrices outside or inside routed experts, by how their ranks share them.
+
+    Parameters
+    ----------
+    local : Num
+        Elements on a tensor rank, all shards together. [element]
+    width, stride : Num
+        Tensor-parallel ranks that hold a part of each, and the distance of those that share states. [-]
+    shards : Num
+        Ranks that share optimizer states. [-]
+    kind : Matrices
+        What they are.
+    """
+
+    local: Num
+    width: Num
+    stride: Num
+    shards: Num
+    kind: Matrices
+
+    @property
+    def owned(self) -> Num:
+        """Whole elements of the rank that steps most: its share, but one matrix at least. [element]"""
+        whole = self.local * self.width
+        return maximum(whole / self.shards, minimum(self.kind.elements, whole))
+
+    @property
+    def flops(self) -> Num:
+        """Arithmetic of the rank that has most of it. [FLOP]"""
+        whole = self.local * self.width * self.kind.rate
+        return maximum(whole / self.shards, minimum(self.kind.flops, whole))
+
+
+def block_matrices(block: Block, hidden: int) -> Iterator[tuple[float, float, float, bool]]:
+    """Yield rows, columns, number of and whether expert the matrices of a layer; gate and up are one."""
+    mixer, ffn, width = block.mixer, block.ffn, float(hidden)
+    if isinstance(mixer, RecurrentMixer):
+        yield from ((float(one.outputs), float(one.inputs), 1.0, False) for one in mixer.products(hidden))
+    if isinstance(mixer, Attention):
+        keys, values = mixer.kv_heads * mixer.head_dim, mixer.kv_heads * mixer.value_head_dim
+        for rows in (mixer.heads * mixer.head_dim + mixer.gate_width, keys, values):
+            yield float(rows), width, 1.0, False
+    if isinstance(mixer, LatentAttention):
+        rank, queries = float(mixer.q_lora_rank), float(mixer.heads * mixer.qk_head_dim)
+        yield queries, rank or width, 1.0, False
+        if rank:
+            yield rank, width, 1.0, False
+        yield float(mixer.kv_lora_rank + mixer.qk_rope_head_dim), width, 1.0, False
+        both = mixer.heads * (mixer.qk_nope_head_dim + mixer.v_head_dim)
+        yield float(both), float(mixer.kv_lora_rank), 1.0, False
+        if mixer.indexer is not None:
+            yield float(mixer.indexer.width), rank or width, 1.0, False
+            yield float(mixer.indexer.head_dim), width, 1.0, False
+            yield float(mixer.indexer.heads), width, 1.0, False
+    if block.attention is not None:
+        yield width, float(block.attention.heads * block.attention.value_head_dim), 1.0, False
+    if ffn is not None:
+        yield from _ffn_matrices(ffn, width)
+
+
+def _ffn_matrices(ffn: DenseFfn | Experts, width: float) -> Iterator[tuple[float, float, float, bool]]:
+    gates = 2.0 if ffn.gated else 1.0
+    if isinstance(ffn, Experts):
+        yield float(ffn.choices), width, 1.0, False
+        yield gates * ffn.inner, width, float(ffn.experts), True
+        yield width, float(ffn.inner), float(ffn.experts), True
+    inner = ffn.shared_inner if isinstance(ffn, Experts) else ffn.inner
+    if inner:
+        yield gates * inner, width, 1.0, False
+        yield width, float(inner), 1.0, False
+
+
+@remembered(most=64)
+def model_matrices(model: ModelSpec, step: MatrixStep, expert: bool) -> Matrices:
+    """Return the matrices of all layers, outside or inside routed experts."""
+    flops = elements = most_flops = most_elements = kept = sent = 0.0
+    for name in model.layers:
+        for rows, columns, count, inside in block_matrices(model.blocks[name], model.hidden):
+            if inside != expert:
+                continue
+            each = float(step.flops(rows, columns))
+            kept = kept + count * float(step.kept(rows, columns))
+            sent = sent + count * float((step.exchanged or _all_elements)(rows, columns))
+            flops, elements = flops + count * each, elements + count * rows * columns
+            most_flops, most_elements = max(most_flops, each), max(most_elements, rows * columns)
+    if not elements:
+        return Matrices(0.0, most_flops, most_elements)
+    return Matrices(flops / elements, most_flops, most_elements, kept / elements, sent / elements)
+
+
+def _all_elements(m: Num, n: Num) -> Num:
+    return m * n
+
+
+def end_elements(case: Case, plan: Plan, counts: Mapping[Piece, Num]) -> Num:
+    """Weights of embedding and head on a tensor rank of a stage, which AdamW steps. [element]"""
+    if not case.method.trains_base:
+        return 0.0
+    model = case.model
+    table = counts.get(("embedding", False), 0.0) * (model.embedding_params / plan.tp)
+    return table + counts.get(("head", False), 0.0) * (model.vocab * model.hidden / plan.tp)
+
+
+def shared_matrices(case: Case, plan: Plan, held: StageWeights) -> list[SharedMatrices]:
+    """Return the matrices of a stage outside routed experts, and those inside; adapters are thin ones."""
+    step = case.optimizer.matrix
+    if step is None:
+        return []
+    sharding, dense = case.sharding, model_matrices(case.model, step, False)
+    if not case.method.trains_base:
+        dense = Matrices(4.0 * STEPS * case.workload.lora_rank, 0.0, 0.0)
+    local = maximum(held.trained - end_elements(case, plan, held.counts), 0.0 * held.trained)
+    shards = sharding.optimizer_shards(plan.zero_shards)
+    found = [SharedMatrices(local, plan.tp, plan.tp, shards, dense)]
+    if case.has_experts:
+        shards = sharding.optimizer_shards(filled_expert_shards(case, plan))
+        kind = model_matrices(case.model, step, True) if case.method.trains_base else dense
+        found.append(SharedMatrices(held.expert_trained, plan.etp, plan.ep * plan.etp, shards, kind))
+    return found
+
+
+def is_owned(case: Case) -> bool:
+    """Whether ranks that share states step whole matrices each, so that nothing is gathered for it."""
+    whole = case.optimizer.whole_matrices and case.method.trains_base
+    return whole and case.sharding.shards_optimizer and case.traits.optimizer.whole_matrices == "owned"
+
+
+def padded_weights(case: Case, plan: Plan, held: StageWeights) -> StageWeights:
+    """Return the weights of a stage with what fills buffers of as many parts as ranks, each as the fullest.
+
+    References
+    ----------
+    .. [1] NVIDIA, Megatron-LM d98e8a64, ``megatron/core/optimizer/layer_wise_optimizer.py``,
+       ``_compute_per_buffer_param_layout``: every part is as long as the one with most matrices.
+    """
+    if not is_owned(case):
+        return held
+    dense, *experts = (
+        maximum(one.shards * one.owned / one.width - one.local, 0.0 * one.local)
+        for one in shared_matrices(case, plan, held)
+    )
+    inside = experts[0] if experts else 0.0
+    return replace(
+        held,
+        stored=held.stored + dense * case.weight_bytes,
+        trained=held.trained + dense,
+        expert_stored=held.expert_stored + inside * case.weight_bytes,
+        expert_trained=held.expert_trained + inside,
+    )
+
+
+def matrix_bytes(case: Case, plan: Plan, held: StageWeights) -> Num:
+    """Bytes kept beside moments for the matrices of a stage, in fp32, all shards together. [byte]"""
+    kept: Num = 0.0
+    for one in shared_matrices(case, plan, held):
+        kept = kept + TENSOR_BYTES * one.kind.kept * one.local
+    return kept

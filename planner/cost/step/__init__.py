@@ -1,0 +1,1 @@
+"""From the pieces of a model to the seconds of a step."""

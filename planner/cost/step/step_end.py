@@ -1,0 +1,129 @@
+"""What the end of a step takes for the weights of each stage, whatever its passes take."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+import numpy as np
+from numpy.typing import NDArray
+
+from planner.cost.case import Case, filled_expert_shards
+from planner.cost.memory.matrices import padded_weights
+from planner.cost.memory.stage_memory import StageWeights
+from planner.cost.traffic.data_parallel import DataTraffic, exposed_traffic_seconds, traffic_of
+from planner.cost.traffic.whole_matrices import whole_matrix_seconds
+from planner.numeric import Num, maximum, minimum
+from planner.plan import Plan
+from planner.techniques.offload._family import (
+    disk_step_seconds,
+    host_optimizer_seconds,
+    offload_seconds,
+)
+from planner.techniques.optimizers._family import step_traffic
+
+ENDLESS = 1e30
+"""A window that hides all that can be hidden. [s]"""
+
+
+@dataclass(frozen=True)
+class StepEnd:
+    """Traffic and optimizer of every stage, and of the mean one; neither micro-batches nor passes matter.
+
+    Parameters
+    ----------
+    traffic, least_traffic : Traffic
+        What data parallelism sends, for each stage and for the mean one.
+    optimizer, offload : Num
+        Seconds of the optimizer on the device, and of an offloaded one, for each stage. [s]
+    least : Num
+        Seconds of both for the mean stage. [s]
+    """
+
+    traffic: DataTraffic
+    least_traffic: DataTraffic
+    optimizer: Num
+    offload: Num
+    least: Num
+
+    def taken(self, index: NDArray[np.intp]) -> StepEnd:
+        """Return the plans at ``index`` of the last axis."""
+        return StepEnd(
+            _taken(self.traffic, index),
+            _taken(self.least_traffic, index),
+            *(_column(part, index) for part in (self.optimizer, self.offload, self.least)),
+        )
+
+
+def _taken(traffic: DataTraffic, index: NDArray[np.intp]) -> DataTraffic:
+    return DataTraffic(*(_column(getattr(traffic, field.name), index) for field in fields(traffic)))
+
+
+def _column(values: Num, index: NDArray[np.intp]) -> Num:
+    """Return the values at ``index`` of the last axis, or the one value that all share."""
+    array = np.asarray(values)
+    column: Num = array if array.ndim == 0 else array.take(index, axis=-1)
+    return column
+
+
+def taken_weights(weights: StageWeights, index: NDArray[np.intp]) -> StageWeights:
+    """Return the weights of the plans at ``index`` of the last axis."""
+    return weights.mapped(lambda values: _column(values, index))
+
+
+def step_end(case: Case, plan: Plan, held: StageWeights, mean: StageWeights) -> StepEnd:
+    """Return what the end of a step takes.
+
+    Parameters
+    ----------
+    case, plan : Case, Plan
+        The techniques and degrees; those of a micro-batch do not matter.
+    held, mean : StageWeights
+        Weights of each stage, and of the mean one.
+    """
+    optimizer, offload = optimizer_seconds(case, plan, held.trained, held.expert_trained)
+    least = sum(optimizer_seconds(case, plan, mean.trained, mean.expert_trained))
+    if case.optimizer.matrix is not None:
+        optimizer = optimizer + whole_matrix_seconds(case, plan, held)
+        least = least + whole_matrix_seconds(case, plan, mean, divisible=True)
+    traffic = traffic_of(case, plan, padded_weights(case, plan, held))
+    return StepEnd(traffic, traffic_of(case, plan, mean), optimizer, offload, least)
+
+
+def least_seconds(case: Case, plan: Plan, end: StepEnd) -> Num:
+    """Seconds that the end of a step takes at least, however the layers are assigned.
+
+    Some stage holds at least the mean, and pays at least the share of its traffic that nothing hides.
+    """
+    return exposed_traffic_seconds(case, plan, end.least_traffic, ENDLESS) + end.least
+
+
+def disk_seconds(case: Case, shard: Num, ranks: Num) -> Num:
+    """Seconds in which a node's disks give and take what the host steps, beside its work. [s]
+
+    States with the fp32 gradients that they take go both ways, weights that rest there are written.
+    """
+    node, seconds = case.pool.node, 0.0 * shard
+    if not case.offload.disk or node.nvme_read is None or node.nvme_write is None:
+        return seconds
+    if case.offload.states == "disk":
+        nbytes = case.optimizer_bytes + case.engine.host_copy_bytes
+        seconds = disk_step_seconds(shard, nbytes, ranks, float(node.nvme_read), float(node.nvme_write))
+    if case.offload.weights == "disk":
+        seconds = seconds + shard * case.weight_bytes * ranks / float(node.nvme_write)
+    return seconds
+
+
+def optimizer_seconds(case: Case, plan: Plan, trained: Num, expert_trained: Num) -> tuple[Num, Num]:
+    """Seconds of the optimizer step on the device, and those of an offloaded one. [s]"""
+    shard = trained / case.sharding.optimizer_shards(plan.zero_shards)
+    if case.has_experts:
+        shard = shard + expert_trained / case.sharding.optimizer_shards(filled_expert_shards(case, plan))
+    shard = shard * case.schedule.weight_copies
+    if case.offload.optimizer:
+        link = offload_seconds(shard, case.host_gradient_bytes, case.offload.up_bytes, case.host_link)
+        ranks = minimum(float(case.pool.gpus_per_node), plan.tp * plan.pp * plan.cp * plan.dp)
+        stepped = host_optimizer_seconds(shard, ranks, case.engine.host_adam_seconds)
+        return 0.0 * shard, link + maximum(stepped, disk_seconds(case, shard, ranks))
+    traffic = step_traffic(case.optimizer_bytes, case.gradient_bytes, case.weight_bytes, case.own_master)
+    traffic = traffic * case.traits.optimizer.traffic
+    return shard * traffic / case.kernels.stream_for("optimizer").bandwidth, 0.0 * shard

@@ -1,0 +1,138 @@
+"""Ranks that share weights, and one pass of a collective over them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from planner.cost.case import Case, filled_expert_shards
+from planner.cost.memory.padding import expert_padding, head_elements, pads_rows, stage_padding
+from planner.cost.memory.peaks import gathered_bytes
+from planner.cost.memory.stage_memory import StageWeights
+from planner.cost.traffic.rank_order import data_stride
+from planner.formulas.collectives import pieces_seconds, ring_sent_bytes
+from planner.numeric import Num, maximum, minimum, some, where
+from planner.plan import Plan
+from planner.techniques.engines._family import GATHERED_BYTES
+
+
+@dataclass(frozen=True)
+class ShardGroup:
+    """Ranks that hold the same weights.
+
+    Parameters
+    ----------
+    params : Num
+        Weights that learn on each rank. [element]
+    gathered : Num
+        Bytes of all weights on each rank, gathered. [byte]
+    shards : Num
+        Ranks over which states are spread. [-]
+    replicas : Num
+        Copies of that, reduced among one another. [-]
+    stride : Num
+        Distance between neighbours of a shard group. [-]
+    messages : Num
+        Pieces in which they travel. [-]
+    kept : Num
+        Share of the weights that stays gathered from forward to backward. [-]
+    """
+
+    params: Num
+    gathered: Num
+    shards: Num
+    replicas: Num
+    stride: Num
+    messages: Num
+    kept: Num = 0.0
+
+    @property
+    def replicated(self) -> bool:
+        """Whether some plan of the batch reduces among replicas."""
+        return some(self.replicas > 1)
+
+
+def groups(case: Case, plan: Plan, held: StageWeights) -> list[ShardGroup]:
+    """Return the ranks that share the weights outside experts, dp · cp, and those that share experts."""
+    whole_bytes = _gathered(case, held.trained, held.stored)
+    units = messages(case, plan, whole_bytes)
+    replicas = plan.dp * plan.cp / plan.zero_shards
+    padding, kept = _padding(case, plan, held)
+    whole = whole_bytes + GATHERED_BYTES * padding
+    share = GATHERED_BYTES * kept / maximum(whole, 1.0)
+    stride = data_stride(plan, case.traits)
+    dense = ShardGroup(held.trained + padding, whole, plan.zero_shards, replicas, stride, units, share)
+    if not case.has_experts:
+        return [dense]
+    sharded = case.sharding.stage > 0
+    shards, replicas = (plan.expert_shards, replicas) if sharded else (1.0, plan.expert_dp)
+    filled = plan.expert_shards / filled_expert_shards(case, plan) if sharded else 1.0
+    if sharded and pads_rows(case) and not case.traits.experts.stacked:
+        filled = expert_padding(case, plan)
+    trained = held.expert_trained * filled
+    whole_bytes = filled * _gathered(case, held.expert_trained, held.expert_stored)
+    return [dense, ShardGroup(trained, whole_bytes, shards, replicas, plan.ep * plan.etp, units)]
+
+
+def _padding(case: Case, plan: Plan, held: StageWeights) -> tuple[Num, Num]:
+    """Elements that padding adds outside routed experts, and those that stay gathered. [element]"""
+    if not pads_rows(case):
+        return 0.0, 0.0
+    padding = stage_padding(case, plan, held.counts)
+    if not case.engine.keeps_head or case.sharding.keeps_gathered:
+        return padding, 0.0
+    return padding, where(plan.pp > 1, 0.0, head_elements(case, plan, held.counts))
+
+
+def _gathered(case: Case, trained: Num, stored: Num) -> Num:
+    """Bytes to gather: all weights where they are sharded, else those that the optimizer has stepped."""
+    if case.sharding.shards_parameters:
+        return gathered_bytes(case, trained, stored)
+    return GATHERED_BYTES * trained
+
+
+LAYER_PRODUCTS = 7.0
+"""Weights of products in a layer: four of attention, three of the feed-forward. [-]"""
+
+LAYER_PARAMETERS = 9.0
+"""Parameters of a layer: those of its products, and two norms. [-]"""
+
+
+def messages(case: Case, plan: Plan, gathered: Num) -> Num:
+    """Pieces in which weights are gathered and gradients reduced: layers, buckets, owners' parts. [-]
+
+    References
+    ----------
+    .. [1] InternEvo, ``internlm/solver/optimizer/hybrid_zero_optim.py``, ``_partition_param_list`` and
+       ``broadcast_params``: whole parameters have owners, and each owner broadcasts its own.
+    .. [2] DeepSpeed, ``deepspeed/runtime/zero/partitioned_param_coordinator.py``, ``fetch_sub_module``: whole
+       parameters are prefetched until they fill a bucket, so that a large one is a piece of its own.
+    .. [3] ``deepspeed/runtime/zero/stage_1_and_2.py``: ``reduce_bucket_size`` gradients are reduced together,
+       and ``allgather_bucket_size`` stepped weights gathered.
+    .. [4] nanotron 0e0a27ea, ``src/nanotron/optim/zero.py``, ``_all_gather_params``: the parts of every
+       parameter in one list, which NCCL gathers as a group of calls.
+    """
+    layers, engine = case.model.num_layers / plan.pp, case.traits.engine
+    if not case.sharding.shards_parameters:
+        if case.sharding.shards_optimizer and engine.flat_buckets:
+            return maximum(1.0, gathered / (GATHERED_BYTES * engine.bucket_elements))
+        if not case.sharding.shards_optimizer or case.engine.states == "buffer":
+            return 1.0
+        every = LAYER_PARAMETERS * layers
+        return minimum(plan.zero_shards, every) if case.engine.states == "owners" else every
+    if case.traits.engine.prefetch_elements:
+        buckets = gathered / (GATHERED_BYTES * engine.prefetch_elements)
+        return maximum(1.0, minimum(buckets, LAYER_PRODUCTS * layers))
+    return layers
+
+
+def pass_seconds(case: Case, group: ShardGroup, nbytes: Num, ranks: Num, stride: Num) -> Num:
+    """Seconds of one ring pass over a group, with the time that each byte takes beside the links. [s]
+
+    References
+    ----------
+    .. [1] DeepSpeed before 0.5.5, ``deepspeed/runtime/zero/partition_parameters.py``, ``_allgather_param``:
+       each parameter by itself, all work done, into a list of parts that torch.distributed copies
+       (``dp_rate_share``).
+    """
+    seconds = pieces_seconds(nbytes, ranks, stride, case.tiers, group.messages) / case.traits.data.rate_share
+    return seconds + case.traits.data.byte_seconds * ring_sent_bytes(nbytes, ranks)

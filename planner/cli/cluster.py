@@ -15,7 +15,8 @@ from planner.deferred import deferred
 from planner.errors import Infeasible
 from planner.question.reading import Reading
 from planner.search.fragments import crossings, pieces, small_moves
-from planner.search.shares import cost, equal_shares, planned, queue
+from planner.search.moving_shares import equal_shares
+from planner.search.shares import cost, planned, queue
 
 with deferred():
     from planner.cli import tables

@@ -18,7 +18,7 @@ from planner.question.reading import Reading
 
 with deferred():
     from planner.cli import tables
-    from planner.inputs import load
+    from planner.inputs import shipped
 
 _ROW: Final = re.compile(r"^\|(.+)\|$")
 _STANDS_FOR: Final = re.compile(r" (?:the )?`(\w+)`")
@@ -108,7 +108,7 @@ def _forms(name: str) -> tuple[str, ...]:
 @cache
 def entries() -> tuple[GlossaryEntry, ...]:
     """Return the lines of the tables of the glossary that ships."""
-    return tuple(_read((load.data_folder("docs") / "glossary.md").read_text(encoding="utf-8")))
+    return tuple(_read((shipped.data_folder("docs") / "glossary.md").read_text(encoding="utf-8")))
 
 
 def _read(text: str) -> Iterator[GlossaryEntry]:

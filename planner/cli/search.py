@@ -128,8 +128,11 @@ def search(
     wanted = Launch(emit or Path(), target, launcher, job.target_version, force, smoke)
     check_files(wanted, request, emit is not None, flags)
     if conditions is not None:
-        search_goodput(asked, request, conditions, shown, (save, launch, force))
-        return
+        nothing = search_goodput(asked, request, conditions, shown, (save, launch, force))
+        if nothing is None:
+            return
+        emit_search(nothing, replace(request, objective="time"), shown, asked.defaults)
+        raise typer.Exit(1)
     with Progress(shown.quiet, shown.verbose) as progress:
         beside = recipe.search(request, progress) if recipe is not None else None
         result = beside.found.result if beside is not None else optimise.search(request, progress)

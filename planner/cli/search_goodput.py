@@ -18,7 +18,7 @@ from planner.question.reading import Reading
 from planner.units import parse
 
 with deferred():
-    from planner.cli import search, tables
+    from planner.cli import tables
     from planner.inputs import failures as inputs_failures
     from planner.question import launch as question_launch
     from planner.report import reliability
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from planner.question.question import Question
     from planner.runtimes._family import Job
     from planner.search.goodput import Conditions, Reckoned
+    from planner.search.optimise import SearchResult
     from planner.search.request import SearchRequest
     from planner.techniques.recovery import Recovery
 
@@ -235,13 +236,15 @@ def search_goodput(
     conditions: Conditions,
     shown: OutputOptions,
     files: tuple[Path | None, Launch | None, bool],
-) -> None:
-    """Rank plans where machines fail, write the answer, and the best plan's files where asked for."""
+) -> SearchResult | None:
+    """Rank plans where machines fail, write the answer, and the best plan's files where asked for.
+
+    Where nothing fits nothing is written, and the search that says so is returned.
+    """
     with Progress(shown.quiet, shown.verbose) as progress:
         found = goodput.ranked_by_goodput(request, conditions, progress)
     if not found.plans and found.result is not None and not found.result.plans:
-        search.emit_search(found.result, replace(request, objective="time"), shown, asked.defaults)
-        raise typer.Exit(1)
+        return found.result
     check_reckoned(found)
     several = len(request.clusters) > 1, len(request.gpu_counts) > 1
     emit_reckoned(found, shown, several)
@@ -253,3 +256,4 @@ def search_goodput(
         write_groups(best, asked, launch)
     else:
         write_best(best.answer, asked, save, launch, force)
+    return None

@@ -11,8 +11,9 @@ from typing import Any, Final
 from planner.cli.search import read
 from planner.errors import InputError, Problem
 from planner.fields import FIELDS, default
-from planner.inputs.load import load_model, names_and_aliases
+from planner.inputs.load import load_model
 from planner.inputs.load_hardware import hardware_folder, load_hardware
+from planner.inputs.shipped import names_and_aliases
 from planner.question.job import FILES, Files
 from planner.report.plan_file import digest
 from planner.search.request import SearchRequest

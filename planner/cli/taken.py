@@ -12,7 +12,7 @@ from planner.fields import FIELDS
 from planner.question.reading import BINARY, Reading
 
 with deferred():
-    from planner.inputs import spoken_cluster as clusters
+    from planner.inputs import load_hardware as clusters
     from planner.inputs import spoken_model as models
 
 LENGTHS: Final = ("seq_len", "document_tokens", "max_tokens_per_rank", "global_batch", "global_batch_tokens")

@@ -11,8 +11,8 @@ from pydantic import AfterValidator, Field
 from planner.errors import InputError, Problem
 from planner.inputs.bounded import table_lines
 from planner.inputs.build import build
-from planner.inputs.load import data_folder, find_file
 from planner.inputs.record import Positive, Record, Seconds, Share, Sourced
+from planner.inputs.shipped import data_folder, find_file
 from planner.inputs.yaml_file import read_yaml
 from planner.units import HOUR
 

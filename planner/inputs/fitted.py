@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from planner.inputs.load import data_folder
+from planner.inputs.shipped import data_folder
 from planner.inputs.yaml_file import read_yaml
 
 

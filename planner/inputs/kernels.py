@@ -15,7 +15,7 @@ from planner.formulas.experts import ExpertCurve
 from planner.formulas.gemm import GemmCurve
 from planner.formulas.kernels import Kernels, Stream
 from planner.inputs.curves import attention_curve, expert_curve, gemm_curve, unfused_attention
-from planner.inputs.load import data_folder
+from planner.inputs.shipped import data_folder
 from planner.inputs.yaml_file import read_yaml
 from planner.units import parse
 

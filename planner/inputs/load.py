@@ -1,73 +1,15 @@
-"""Find and load what ships with the planner, and what a user names: the only door for files."""
+"""Load the model that a user names: the only door for models."""
 
 from __future__ import annotations
 
-import re
-from functools import cache
 from pathlib import Path
 
-from planner.errors import InputError, Problem, nearest
+from planner.errors import InputError
+from planner.inputs import spoken_model
 from planner.inputs.build import build
 from planner.inputs.model import ModelSpec
+from planner.inputs.shipped import data_folder, find_file
 from planner.inputs.yaml_file import read_yaml
-
-_ALIASES = re.compile(r"^aliases: *\[(.*)\]", re.MULTILINE)
-
-
-@cache
-def data_folder(name: str) -> Path:
-    """Return the folder of shipped data called ``name``: in the installed package, or beside its source.
-
-    Raises
-    ------
-    FileNotFoundError
-        If neither is there, which means a broken installation.
-    """
-    package = Path(__file__).resolve().parents[1]
-    for folder in (package / "data" / name, package.parent / name):
-        if folder.is_dir():
-            return folder
-    raise FileNotFoundError(f"{name} is missing from the installation of planner")
-
-
-@cache
-def names_and_aliases(folder: Path) -> dict[str, Path]:
-    """Return the file of each name and alias, in lower case, of the YAML files in ``folder``.
-
-    A file's name is its stem. Aliases come from a scan for the line ``aliases: [...]``, so that the
-    index of a hundred files costs no more than reading them.
-    """
-    index: dict[str, Path] = {}
-    for path in sorted(folder.glob("*.yaml")):
-        found = _ALIASES.search(path.read_text(encoding="utf-8"))
-        words = found[1].split(",") if found else []
-        index |= {word.strip(" \"'").lower(): path for word in [path.stem, *words] if word.strip()}
-    return index
-
-
-def find_file(text: str, folder: Path, kind: str) -> Path:
-    """Return the file that ``text`` means: a name or alias in ``folder``, whatever its case, or a path.
-
-    Raises
-    ------
-    InputError
-        If it is neither; the message has the nearest names.
-    """
-    index = names_and_aliases(folder)
-    word = text.strip().lower()
-    if word in index:
-        return index[word]
-    try:
-        path = Path(text).expanduser()
-        if word and path.exists():
-            return path
-    except (OSError, RuntimeError, ValueError):
-        pass
-    if re.search(r"\.(ya?ml|json)$|^[.~]?/", word):
-        raise InputError(Problem(kind, repr(text[:200]), f"a file that exists, or a {kind} by its name"))
-    what = dict.fromkeys(("hardware", "cluster"), "cluster or an accelerator").get(kind, kind)
-    expected = f"a {what} that ships with the planner ({len(set(index.values()))} are listed), or a path"
-    raise InputError(Problem(kind, repr(text[:200]), expected, nearest(text[:200], index)))
 
 
 def model_names() -> list[str]:
@@ -108,8 +50,6 @@ def model_file(text: str) -> tuple[Path, str]:
     try:
         return find_file(text, data_folder("models_zoo"), "model"), ""
     except InputError as error:
-        from planner.inputs import spoken_model
-
         known = spoken_model.zoo_model(text)
         if known is not None:
             return known, ""

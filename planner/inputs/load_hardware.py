@@ -13,8 +13,8 @@ from planner.inputs.build import build
 from planner.inputs.changed_cluster import changed_cluster
 from planner.inputs.fitted import REFERENCE, SHARE, all_constants, fitted, share_of_kin
 from planner.inputs.hardware import Accelerator, HardwareProfile
-from planner.inputs.load import data_folder, find_file, names_and_aliases
 from planner.inputs.record import Record
+from planner.inputs.shipped import data_folder, find_file, names_and_aliases
 from planner.inputs.spoken_cluster import spoken_cluster
 from planner.inputs.yaml_file import read_yaml
 
@@ -101,6 +101,19 @@ def default_cluster(accelerator: str, where: str = "accelerator") -> str:
         clusters = ", ".join(clusters_with(found.name)) or "a cluster that holds it"
         raise InputError(Problem(where, repr(accelerator), f"a cluster: {clusters}"))
     return found.cluster
+
+
+def note_of(text: str) -> str:
+    """Return what a cluster's name was taken for, where it is that of an accelerator; empty otherwise."""
+    spoken = spoken_cluster(text)
+    if spoken is None:
+        return ""
+    try:
+        cluster = default_cluster(spoken.accelerator)
+    except InputError:
+        return ""
+    count = "" if spoken.gpus is None else f", {spoken.gpus} of its accelerators"
+    return f"{text} is taken as {cluster}, the usual cluster of {spoken.accelerator}{count}"
 
 
 def clusters_with(accelerator: str) -> list[str]:

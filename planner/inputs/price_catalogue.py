@@ -12,8 +12,8 @@ from typing import Final
 
 from planner.errors import InputError, Problem, nearest
 from planner.inputs.bounded import TABLE_BYTES
-from planner.inputs.load import names_and_aliases
 from planner.inputs.load_hardware import default_cluster, hardware_folder, load_hardware
+from planner.inputs.shipped import names_and_aliases
 from planner.inputs.spoken_cluster import spoken_accelerator
 from planner.inputs.yaml_file import read_text
 from planner.units import GIB, MIB

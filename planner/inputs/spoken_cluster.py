@@ -13,8 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from planner.errors import InputError
-from planner.inputs.load import data_folder, names_and_aliases
+from planner.inputs.shipped import data_folder, names_and_aliases
 
 SILENT: Final = frozenset({"nvidia", "amd", "intel", "google", "aws", "geforce", "tesla", "gpu", "gpus", ""})
 """Words of a product's name that tell no accelerators apart."""
@@ -78,21 +77,6 @@ def _is_cluster(text: str) -> bool:
         return Path(text).expanduser().exists()
     except (OSError, RuntimeError, ValueError):
         return False
-
-
-def note_of(text: str) -> str:
-    """Return what a cluster's name was taken for, where it is that of an accelerator; empty otherwise."""
-    from planner.inputs.load_hardware import default_cluster
-
-    spoken = spoken_cluster(text)
-    if spoken is None:
-        return ""
-    try:
-        cluster = default_cluster(spoken.accelerator)
-    except InputError:
-        return ""
-    count = "" if spoken.gpus is None else f", {spoken.gpus} of its accelerators"
-    return f"{text} is taken as {cluster}, the usual cluster of {spoken.accelerator}{count}"
 
 
 @cache

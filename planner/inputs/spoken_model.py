@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from planner.errors import InputError, Problem, nearest
-from planner.inputs.load import data_folder, find_file, names_and_aliases
+from planner.inputs.shipped import data_folder, find_file, names_and_aliases
 from planner.inputs.twins import TUNED, TWINS
 
 VARIANTS: Final = frozenset({"base", "instruct", "it", "pt", "hf", "chat"})

@@ -9,8 +9,9 @@ from pathlib import Path
 from planner.cost.estimate import Estimate
 from planner.errors import InputError, Problem
 from planner.folders import write_folder
-from planner.inputs.load import data_folder, model_file
+from planner.inputs.load import model_file
 from planner.inputs.model_yaml import model_yaml
+from planner.inputs.shipped import data_folder
 from planner.inputs.yaml_file import read_text
 from planner.launchers import launchers
 from planner.launchers._card import Card

@@ -16,8 +16,8 @@ from planner.cost.traffic.rank_order import data_stride, stage_order
 from planner.inputs.fitted import fitted
 from planner.inputs.hardware import Accelerator, Pool
 from planner.inputs.kernels import GENERIC, RELATIVES
-from planner.inputs.load import data_folder
 from planner.inputs.record import Sourced
+from planner.inputs.shipped import data_folder
 from planner.inputs.workload import Workload
 from planner.inputs.yaml_file import read_yaml
 from planner.plan import Plan

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from planner.cost.case import Case
 from planner.cost.layer.layer_costs import LayerCost
-from planner.cost.memory.stage_memory import StageWeights
+from planner.cost.memory.weights import StageWeights
 from planner.cost.stages import Piece
 from planner.cost.step.step import PassPrice, StepPrice
 from planner.cost.step.step_end import StepEnd, taken_weights

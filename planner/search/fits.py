@@ -8,7 +8,8 @@ import numpy as np
 
 from planner.cost.case import Case, case_of
 from planner.cost.legal import pass_rules
-from planner.cost.memory.stage_memory import StageWeights, stage_memory
+from planner.cost.memory.stage_memory import stage_memory
+from planner.cost.memory.weights import StageWeights
 from planner.cost.stages import Stages
 from planner.cost.step.step import device_bytes, mean_weights
 from planner.numeric import Column, Num

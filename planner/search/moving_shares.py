@@ -177,3 +177,11 @@ def moving(tasks: Sequence[Task], gpus: int, objective: Objective, restart: floa
     """Return the runs of least cost whose shares change while jobs run."""
     found = [played_moving(tasks, gpus, restart, choose) for choose in CHOICES]
     return min(found, key=lambda runs: cost(runs, objective, gpus))
+
+
+def equal_shares(tasks: Sequence[Task], gpus: int, restart: float) -> tuple[LayerRun, ...]:
+    """Return the runs where all jobs present have equal shares, cut anew when one comes or ends.
+
+    A change of its share costs a job a restart.
+    """
+    return played_moving(tasks, gpus, restart, equally)

@@ -10,7 +10,8 @@ import numpy as np
 from planner.cost.case import Case
 from planner.cost.layer.layer_costs import LayerCost
 from planner.cost.memory.host_checkpoints import hosts_checkpoints
-from planner.cost.memory.stage_memory import pass_bytes, stage_memory, stage_weights
+from planner.cost.memory.stage_memory import pass_bytes, stage_memory
+from planner.cost.memory.weights import stage_weights
 from planner.cost.stages import Piece, Stages
 from planner.cost.step.step import device_bytes
 from planner.numeric import Num

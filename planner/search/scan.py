@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from planner.cost.case import Case, case_of
 from planner.cost.memory.host_rules import host_activation_rules
-from planner.cost.memory.stage_memory import stage_weights
+from planner.cost.memory.weights import stage_weights
 from planner.cost.step.step import PassPrice, StepPrice, mean_weights, price_passes, price_step
 from planner.cost.step.step_end import StepEnd, step_end
 from planner.numeric import Column

@@ -169,16 +169,6 @@ def equal_places(tasks: Sequence[Task], here: Sequence[int], gpus: int) -> dict[
     return places
 
 
-def equal_shares(tasks: Sequence[Task], gpus: int, restart: float) -> tuple[LayerRun, ...]:
-    """Return the runs where all jobs present have equal shares, cut anew when one comes or ends.
-
-    A change of its share costs a job a restart.
-    """
-    from planner.search.moving_shares import equally, played_moving
-
-    return played_moving(tasks, gpus, restart, equally)
-
-
 def planned(tasks: Sequence[Task], gpus: int, objective: Objective = "completion") -> tuple[LayerRun, ...]:
     """Return the runs of least cost that the program and exchanges find; never worse than the queue's."""
     start = sorted(range(len(tasks)), key=lambda job: tasks[job].arrives)

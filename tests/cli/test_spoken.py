@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from planner.errors import InputError
-from planner.inputs.load import data_folder, load_model, model_names, names_and_aliases
+from planner.inputs.load import load_model, model_names
 from planner.inputs.load_hardware import accelerator_names, load_accelerator, load_hardware
+from planner.inputs.shipped import data_folder, names_and_aliases
 from planner.inputs.spoken_cluster import spoken_cluster
 from planner.inputs.spoken_model import note_of, zoo_model
 from planner.inputs.twins import TWINS

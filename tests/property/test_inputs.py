@@ -16,9 +16,10 @@ from planner.errors import InputError, Problem
 from planner.inputs.build import build
 from planner.inputs.hf_config import model_from_config, read_hf_config
 from planner.inputs.layers import layers_text, parse_layers
-from planner.inputs.load import data_folder, load_model
+from planner.inputs.load import load_model
 from planner.inputs.model import ModelSpec
 from planner.inputs.model_yaml import model_yaml
+from planner.inputs.shipped import data_folder
 from planner.inputs.yaml_file import parse_yaml
 
 ZOO = [

@@ -14,7 +14,7 @@ from planner.calibrate.eras.files import by_name, shipped
 from planner.cost.case import Case, case_of
 from planner.cost.estimate import Estimate, all_rules, estimate
 from planner.cost.memory.peaks import Peak, largest, step_of
-from planner.cost.memory.stage_memory import StageWeights
+from planner.cost.memory.weights import StageWeights
 from planner.cost.traffic.data_parallel import DataTraffic, data_parallel_seconds, data_parallel_sent
 from planner.cost.traffic.rounds import rounds
 from planner.inputs.model import ModelSpec

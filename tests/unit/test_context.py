@@ -13,7 +13,8 @@ from planner.calibrate.runs.table import Run
 from planner.cost.case import case_of
 from planner.cost.estimate import estimate
 from planner.cost.layer.blocks import block_operators
-from planner.cost.layer.context_parallel import context_exchange, gathered_bytes
+from planner.cost.layer.context_exchange import context_exchange
+from planner.cost.layer.context_parallel import gathered_bytes
 from planner.cost.layer.operators import Pricer
 from planner.errors import InputError
 from planner.inputs.load import load_model

@@ -9,7 +9,7 @@ import pytest
 
 from planner.cost.case import Case, case_of
 from planner.cost.estimate import estimate
-from planner.cost.memory.stage_memory import StageWeights
+from planner.cost.memory.weights import StageWeights
 from planner.cost.step.step_end import optimizer_seconds
 from planner.cost.traffic.data_parallel import (
     ShardGroup,

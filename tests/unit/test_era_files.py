@@ -15,7 +15,7 @@ from planner.calibrate.eras.files import by_name, exclude, read_programs, shippe
 from planner.calibrate.eras.match import matches, unordered
 from planner.calibrate.eras.statements import read_statements, statements, with_graphs
 from planner.errors import InputError
-from planner.inputs.load import data_folder
+from planner.inputs.shipped import data_folder
 from tests.helpers import ROOT
 
 ERAS = data_folder("hardware_profiles") / "eras"

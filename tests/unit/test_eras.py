@@ -14,7 +14,7 @@ from planner.calibrate.eras.statements import era_traits, stated_traits, stateme
 from planner.calibrate.runs.checks import framework_names
 from planner.calibrate.stages import stages
 from planner.inputs.fitted import all_constants
-from planner.inputs.load import data_folder
+from planner.inputs.shipped import data_folder
 from planner.runtimes import runtimes
 from planner.runtimes._traits import Traits
 from planner.techniques.context import CONTEXT_METHODS

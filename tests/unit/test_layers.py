@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cache
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -36,6 +38,12 @@ COST_ORDER = ("layer", "memory", "traffic", "step")
 HEIGHT = {part: -line for line, parts in enumerate(LAYERS) for part in parts}
 
 
+@cache
+def parsed(path: Path) -> ast.Module:
+    """Return the tree of a file."""
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
 def imported_parts(tree: ast.AST, package: str = "planner") -> Iterator[tuple[int, str]]:
     """Yield the line and the part of ``package`` that each import statement names."""
     for node in ast.walk(tree):
@@ -62,7 +70,7 @@ def upward_imports(package: Path) -> list[str]:
         if part not in HEIGHT:
             faults.append(f"{path}: {part} stands in no layer")
             continue
-        for line, other in imported_parts(ast.parse(path.read_text(encoding="utf-8"))):
+        for line, other in imported_parts(parsed(path)):
             if other != part and HEIGHT.get(other, 1) >= HEIGHT[part]:
                 faults.append(f"{path}:{line}: {part} imports {other or 'planner'}")
     return faults
@@ -77,10 +85,29 @@ def test_packages_of_the_price_use_those_before_them() -> None:
     back = set()
     for path in (ROOT / "planner/cost").rglob("*.py"):
         own = path.parent.name
-        for _, other in imported_parts(ast.parse(path.read_text(encoding="utf-8")), "planner.cost"):
+        for _, other in imported_parts(parsed(path), "planner.cost"):
             if own in COST_ORDER and other in COST_ORDER[COST_ORDER.index(own) + 1 :]:
                 back.add((f"{own}/{path.stem}", other))
     assert back == {("memory/activation_offload", "step")}
+
+
+def test_no_modules_import_each_other() -> None:
+    """Imports inside functions, deferred ones and those for types alone count too."""
+    paths = {
+        ".".join(path.relative_to(ROOT).with_suffix("").parts): path
+        for path in (ROOT / "planner").rglob("*.py")
+    }
+    graph = {name: module_imports(path) & set(paths) for name, path in paths.items()}
+    TopologicalSorter(graph).prepare()
+
+
+def module_imports(path: Path) -> set[str]:
+    """Return the modules whose names a file imports, or which it imports whole."""
+    found = set()
+    for node in ast.walk(parsed(path)):
+        if isinstance(node, ast.ImportFrom):
+            found |= {node.module or ""} | {f"{node.module}.{alias.name}" for alias in node.names}
+    return found
 
 
 def test_imports_stand_at_the_top() -> None:
@@ -88,7 +115,7 @@ def test_imports_stand_at_the_top() -> None:
     inside = {
         (path, node.lineno)
         for path in (ROOT / "planner").rglob("*.py")
-        for function in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for function in ast.walk(parsed(path))
         if isinstance(function, ast.FunctionDef)
         for node in ast.walk(function)
         if isinstance(node, ast.Import | ast.ImportFrom)

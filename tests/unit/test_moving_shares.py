@@ -7,8 +7,8 @@ import itertools
 import numpy as np
 import pytest
 
-from planner.search.moving_shares import CHOICES, moving, played_moving
-from planner.search.shares import Task, alone_seconds, cost, equal_shares, queue, unfairness
+from planner.search.moving_shares import CHOICES, equal_shares, moving, played_moving
+from planner.search.shares import Task, alone_seconds, cost, queue, unfairness
 
 HOUR = 3600.0
 

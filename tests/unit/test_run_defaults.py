@@ -12,7 +12,7 @@ from planner.calibrate.runs.facts import Fact
 from planner.calibrate.runs.plan import recompute_name, stated_layers, weighed_layers
 from planner.calibrate.runs.table import Run, read_runs
 from planner.cost.case import case_of
-from planner.cost.memory.stage_memory import StageWeights
+from planner.cost.memory.weights import StageWeights
 from planner.cost.traffic.data_parallel import data_parallel_sent
 from planner.inputs.model import Attention, DenseFfn, Experts, LatentAttention
 

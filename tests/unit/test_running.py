@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from planner.inputs.hardware import HardwareProfile
-from planner.inputs.load import data_folder
 from planner.inputs.load_hardware import load_hardware
+from planner.inputs.shipped import data_folder
 from planner.profile import running
 from planner.profile.running import installed_torch, loaded_driver, read_measured, software_notes
 from tests.cli.command import planner

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from planner.search.fragments import crossings, pieces, small_moves
+from planner.search.moving_shares import equal_shares
 from planner.search.shares import (
     LayerRun,
     Objective,
     Spell,
     Task,
     cost,
-    equal_shares,
     planned,
     played,
     queue,

@@ -10,7 +10,7 @@ import pytest
 
 from planner.cost.case import Case, case_of
 from planner.cost.estimate import Estimate, all_rules, estimate
-from planner.cost.memory.stage_memory import StageWeights
+from planner.cost.memory.weights import StageWeights
 from planner.cost.step.parts import PlanParts
 from planner.cost.traffic.data_parallel import data_parallel_seconds, data_parallel_sent, traffic_of
 from planner.formulas.collectives import group_bandwidth

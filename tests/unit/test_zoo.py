@@ -9,9 +9,10 @@ import re
 import pytest
 
 from planner.errors import InputError
-from planner.inputs.load import data_folder, load_model, model_names, names_and_aliases
+from planner.inputs.load import load_model, model_names
 from planner.inputs.model import ModelSpec
 from planner.inputs.model_yaml import model_yaml
+from planner.inputs.shipped import data_folder, names_and_aliases
 from tests.helpers import ROOT
 from tests.unit.published_counts import published_params
 

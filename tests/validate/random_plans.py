@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from planner.cost.case import case_of
-from planner.cost.memory.stage_memory import stage_weights
+from planner.cost.memory.weights import stage_weights
 from planner.cost.stages import stages_of
 from planner.cost.step.layout import piece_costs, priced_layers, ranks_of, with_split
 from planner.cost.step.step import piece_totals

@@ -13,7 +13,7 @@ from planner.calibrate.eras.shared import SHARED, SharedTraits, read_shared
 from planner.calibrate.eras.words import apart
 from planner.errors import InputError, Problem, nearest
 from planner.inputs.build import build
-from planner.inputs.load import data_folder
+from planner.inputs.shipped import data_folder
 from planner.inputs.yaml_file import read_yaml
 from planner.runtimes import plain_runtimes
 

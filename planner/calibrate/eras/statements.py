@@ -14,8 +14,8 @@ from planner.calibrate.eras.record import SINCE_HOPPER, Era, Settings
 from planner.calibrate.eras.shared import SHARED, read_shared
 from planner.errors import InputError, Problem, nearest
 from planner.inputs.build import build
-from planner.inputs.load import data_folder
 from planner.inputs.record import Record
+from planner.inputs.shipped import data_folder
 from planner.inputs.yaml_file import read_yaml
 from planner.runtimes._traits import Traits
 

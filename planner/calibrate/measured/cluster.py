@@ -9,8 +9,8 @@ from planner.calibrate.kernels.tables import Datasheet
 from planner.calibrate.measured.links import Link, Sample, link_of
 from planner.calibrate.measured.rows import Raw, best_rate, of_bench
 from planner.inputs.hardware import Accelerator, HardwareProfile
-from planner.inputs.load import names_and_aliases
 from planner.inputs.load_hardware import hardware_folder, load_accelerator
+from planner.inputs.shipped import names_and_aliases
 from planner.units import MIB
 
 LEAST_SHARE: Final = 0.001

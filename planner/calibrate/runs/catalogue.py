@@ -20,7 +20,7 @@ from planner.calibrate.runs.table import Run
 from planner.errors import InputError, Problem, nearest
 from planner.inputs.build import build
 from planner.inputs.hardware import HardwareProfile, Network
-from planner.inputs.load import data_folder, load_model, names_and_aliases
+from planner.inputs.load import load_model
 from planner.inputs.load_hardware import (
     clusters_with,
     default_cluster,
@@ -29,6 +29,7 @@ from planner.inputs.load_hardware import (
     load_hardware,
 )
 from planner.inputs.model import ModelSpec
+from planner.inputs.shipped import data_folder, names_and_aliases
 from planner.inputs.yaml_file import read_yaml
 from planner.runtimes import runtimes_of_any_era
 from planner.runtimes._family import Runtime

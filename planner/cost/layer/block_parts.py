@@ -7,7 +7,8 @@ from typing import Final
 
 from planner.cost.case import head_ranks
 from planner.cost.layer.attention_core import attention_outside, attention_seconds
-from planner.cost.layer.context_parallel import gathered_bytes, leg_exchange, legs
+from planner.cost.layer.context_exchange import leg_exchange
+from planner.cost.layer.context_parallel import gathered_bytes, legs
 from planner.cost.layer.exchange import ACTIVATION_BYTES, Exchange
 from planner.cost.layer.operators import Operator, Pricer, stitched_time
 from planner.formulas import elementwise as traffic

@@ -8,7 +8,7 @@ from typing import Final
 
 from planner.cost.case import Case
 from planner.cost.layer.block_parts import parts_exchange
-from planner.cost.layer.context_parallel import context_exchange
+from planner.cost.layer.context_exchange import context_exchange
 from planner.cost.layer.exchange import ACTIVATION_BYTES, Exchange
 from planner.cost.layer.expert_host import host_floor_and_idle, local_experts
 from planner.cost.layer.operators import SPLIT_PAIRS, Operator, Pricer

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
+from planner.cost.stages import ENDS, Piece, Stages
 from planner.numeric import Num
 
 
@@ -81,3 +83,12 @@ class LayerDetail:
     params: Num
     expert_params: Num
     extrapolated: Num
+
+
+def stage_sum(costs: Mapping[Piece, LayerCost], stages: Stages, field: str, ends: bool | None = None) -> Num:
+    """Sum of a field over the layers and ends of each stage, or over one of both alone."""
+    result: Num = 0.0
+    for piece, count in stages.counts.items():
+        if ends is None or (piece[0] in ENDS) == ends:
+            result = result + count * getattr(costs[piece], field)
+    return result

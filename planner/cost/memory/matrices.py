@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from planner.cost.case import Case, filled_expert_shards
+from planner.cost.memory.weights import StageWeights
 from planner.cost.stages import Piece
 from planner.formulas.newton_schulz import STEPS
 from planner.inputs.model import Attention, Block, DenseFfn, Experts, LatentAttention, ModelSpec
@@ -15,9 +15,6 @@ from planner.numeric import Num, maximum, minimum
 from planner.plan import Plan
 from planner.remembered import remembered
 from planner.techniques.optimizers import MatrixStep
-
-if TYPE_CHECKING:
-    from planner.cost.memory.stage_memory import StageWeights
 
 TENSOR_BYTES = 4.0
 """Momentum that tensor-parallel ranks gather, in fp32 (NVIDIA-NeMo/Emerging-Optimizers, ``muon_utils.py``,

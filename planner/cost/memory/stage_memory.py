@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy as np
 from planner.cost.case import Case, filled_expert_shards, piped
 from planner.cost.layer.attention_core import SCORES_KEPT
 from planner.cost.layer.graphs import GRAPHED
-from planner.cost.layer.layer_costs import LayerCost
+from planner.cost.layer.layer_costs import LayerCost, stage_sum
 from planner.cost.memory.activation_offload import chunks_on_device, layer_passes
 from planner.cost.memory.graphs import graph_bytes
 from planner.cost.memory.host_rules import spilled_bytes
@@ -27,6 +27,7 @@ from planner.cost.memory.peaks import (
 )
 from planner.cost.memory.resting import has_levels, resting_shards
 from planner.cost.memory.secondary import secondary_bytes
+from planner.cost.memory.weights import StageWeights
 from planner.cost.stages import ENCODER, ENDS, Piece, Stages, whole_ends
 from planner.numeric import Num, ceil, maximum, minimum, where
 from planner.plan import Plan
@@ -75,66 +76,6 @@ class StageMemory:
         whole = self.weights + self.optimizer + moment.size
         whole = whole if moment.spans else whole + moment.activations
         return whole if moment.gradients is not None else whole + self.gradients
-
-
-def stage_sum(costs: Mapping[Piece, LayerCost], stages: Stages, field: str, ends: bool | None = None) -> Num:
-    """Sum of a field over the layers and ends of each stage, or over one of both alone."""
-    result: Num = 0.0
-    for piece, count in stages.counts.items():
-        if ends is None or (piece[0] in ENDS) == ends:
-            result = result + count * getattr(costs[piece], field)
-    return result
-
-
-@dataclass(frozen=True)
-class StageWeights:
-    """Weights of each stage, or of one, on one rank; zero experts where the model has none.
-
-    Parameters
-    ----------
-    stored, expert_stored : Num
-        Bytes at rest before sharding. [byte]
-    trained, expert_trained : Num
-        Weights that learn. [element]
-    counts : mapping
-        Layers and ends whose weights they are. [-]
-    """
-
-    stored: Num
-    expert_stored: Num
-    trained: Num
-    expert_trained: Num
-    counts: Mapping[Piece, Num] = field(default_factory=dict)
-
-    def on(self, stage: int) -> StageWeights:
-        """Return those of one stage."""
-        return self.mapped(lambda column: _on(column, stage))
-
-    def mapped(self, change: Callable[[Num], Num]) -> StageWeights:
-        """Return those with every number or array changed alike."""
-        return StageWeights(
-            change(self.stored),
-            change(self.expert_stored),
-            change(self.trained),
-            change(self.expert_trained),
-            {piece: change(count) for piece, count in self.counts.items()},
-        )
-
-
-def _on(column: Num, stage: int) -> float:
-    values = np.atleast_1d(np.asarray(column, float))
-    return float(values[stage if values.size > 1 else 0])
-
-
-def stage_weights(case: Case, costs: Mapping[Piece, LayerCost], stages: Stages) -> StageWeights:
-    """Return the weights of each stage."""
-    stored, trained = stage_sum(costs, stages, "stored"), stage_sum(costs, stages, "trained")
-    if not case.has_experts:
-        return StageWeights(stored, 0.0, trained, 0.0, stages.counts)
-    expert_stored, expert_trained = (
-        stage_sum(costs, stages, name) for name in ("expert_stored", "expert_trained")
-    )
-    return StageWeights(stored, expert_stored, trained, expert_trained, stages.counts)
 
 
 def pass_bytes(case: Case, plan: Plan, costs: Mapping[Piece, LayerCost], stages: Stages) -> PassBytes:

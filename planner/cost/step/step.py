@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from planner.cost.case import Case
-from planner.cost.layer.layer_costs import LayerCost
+from planner.cost.layer.layer_costs import LayerCost, stage_sum
 from planner.cost.memory.activation_offload import (
     LayerPasses,
     bytes_beside_host,
@@ -22,14 +22,8 @@ from planner.cost.memory.host_checkpoints import (
     checkpoint_seconds,
     hosts_checkpoints,
 )
-from planner.cost.memory.stage_memory import (
-    StageMemory,
-    StageWeights,
-    pass_bytes,
-    stage_memory,
-    stage_sum,
-    stage_weights,
-)
+from planner.cost.memory.stage_memory import StageMemory, pass_bytes, stage_memory
+from planner.cost.memory.weights import StageWeights, stage_weights
 from planner.cost.stages import Piece, Stages
 from planner.cost.step.host_time import host_step_seconds
 from planner.cost.step.step_end import StepEnd, least_seconds, step_end

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from planner.cost.case import Case, filled_expert_shards
 from planner.cost.memory.matrices import padded_weights
-from planner.cost.memory.stage_memory import StageWeights
+from planner.cost.memory.weights import StageWeights
 from planner.cost.traffic.data_parallel import DataTraffic, exposed_traffic_seconds, traffic_of
 from planner.cost.traffic.whole_matrices import whole_matrix_seconds
 from planner.numeric import Num, maximum, minimum

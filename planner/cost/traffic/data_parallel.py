@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from planner.cost.case import Case, kept_attention, piped
 from planner.cost.memory.resting import has_levels
-from planner.cost.memory.stage_memory import StageWeights
+from planner.cost.memory.weights import StageWeights
 from planner.cost.traffic import shard_levels, zeropp
 from planner.cost.traffic.rank_order import data_stride
 from planner.cost.traffic.rounds import (

@@ -13,7 +13,7 @@ from planner.cost.memory.matrices import (
     model_matrices,
     shared_matrices,
 )
-from planner.cost.memory.stage_memory import StageWeights
+from planner.cost.memory.weights import StageWeights
 from planner.formulas.collectives import ring_seconds, ring_sent_bytes
 from planner.numeric import Num
 from planner.plan import Plan

@@ -10,7 +10,7 @@ from typing import Final
 
 from planner.errors import InputError, nearest
 from planner.inputs.hf_config import read_hf_config
-from planner.inputs.load import data_folder, names_and_aliases
+from planner.inputs.shipped import data_folder, names_and_aliases
 from planner.inputs.twins import TUNED, TWINS
 from planner.runtimes._imports._sheet import Sheet
 from planner.runtimes._imports.zoo import zoo_name

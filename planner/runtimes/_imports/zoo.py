@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from planner.inputs.build import build
-from planner.inputs.load import data_folder, load_model, model_names
+from planner.inputs.load import load_model, model_names
 from planner.inputs.model import ModelSpec
 from planner.inputs.numerics import Numerics, said
+from planner.inputs.shipped import data_folder
 
 
 def same_parts(one: ModelSpec, other: ModelSpec) -> bool:

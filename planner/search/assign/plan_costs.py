@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from planner.cost.case import Case, case_of
 from planner.cost.layer.layer_costs import LayerCost
 from planner.cost.memory.peaks import waiting_bytes
-from planner.cost.memory.stage_memory import pass_bytes, stage_memory, stage_weights
+from planner.cost.memory.stage_memory import pass_bytes, stage_memory
+from planner.cost.memory.weights import stage_weights
 from planner.cost.stages import ENCODER, ENDS, Piece, Stages
 from planner.cost.step.layout import piece_costs, priced_layers
 from planner.cost.traffic.messages import hop_seconds, pipeline_messages

@@ -10,7 +10,7 @@ block say more:
 ``<!-- file: my.yaml -->``     the block, of any language, is a file that later commands find
 ``<!-- not run: why -->``      the block is not run; shell blocks that are not ``console`` must say so
 
-A line ``...`` in an output stands for any lines. ``python -m tests.cli.docs_blocks`` rewrites outputs.
+A line ``...`` in an output stands for any lines. ``python -m tests.cli.docs_blocks [FILE...]`` rewrites outputs.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -232,9 +232,9 @@ def documents() -> list[Path]:
     return [path for path in (*tops, *sorted((ROOT / "docs").rglob("*.md"))) if path.is_file()]
 
 
-def main() -> None:
-    """Rewrite the outputs shown in all documents."""
-    for path in documents():
+def main(names: Sequence[str]) -> None:
+    """Rewrite the outputs shown in the documents of these names, or in all."""
+    for path in [Path(name).resolve() for name in names] or documents():
         with tempfile.TemporaryDirectory() as folder:
             inside = Path(folder) / "run"
             inside.mkdir()
@@ -246,4 +246,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

@@ -10,7 +10,8 @@ block say more:
 ``<!-- file: my.yaml -->``     the block, of any language, is a file that later commands find
 ``<!-- not run: why -->``      the block is not run; shell blocks that are not ``console`` must say so
 
-A line ``...`` in an output stands for any lines. ``python -m tests.cli.docs_blocks [FILE...]`` rewrites outputs.
+A line ``...`` in an output stands for any lines.
+``python -m tests.cli.docs_blocks [FILE...]`` rewrites outputs.
 """
 
 from __future__ import annotations

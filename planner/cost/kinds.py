@@ -12,7 +12,7 @@ from functools import cache
 from typing import Final
 
 from planner.cost.settings import Where, unseen_settings, where
-from planner.inputs.bands import Asked, Band, beyond_runs, error_band, regime_of
+from planner.inputs.bands import Asked, Band, beyond_runs, chip_of, core_of, error_band, regime_of
 from planner.inputs.fitted import fitted_file
 from planner.inputs.yaml_file import read_yaml
 from planner.plan import Plan
@@ -85,6 +85,27 @@ def unmeasured_kinds(plan: Plan, job: Job, runtime: Runtime) -> tuple[str, ...]:
     """Return the kinds of a plan that no measured run is of, with its core, chip and sort of model."""
     known, here = measured_kinds(), where(job, runtime)
     return tuple(name for name in kinds_of(plan, job) if (here, name) not in known)
+
+
+LINKS: Final[Mapping[str, bool]] = {
+    "tensor parallelism beyond the fast links": True,
+    "sequences split below 4,096 tokens": False,
+    "experts spread beyond the fast links": True,
+}
+"""Kinds that good engineers avoid, each with whether it is one of links."""
+
+
+def unusual_kinds(plan: Plan, job: Job, runtime: Runtime) -> tuple[str, ...]:
+    """Return the kinds of a plan that good engineers avoid, and that no run of its core is of.
+
+    A run on any chip will do, and of any model; but of links only one on this chip, where its fast links
+    join nodes: what leaves a rack is not what leaves a node.
+    """
+    pool = job.hardware.pool
+    joined, chip = pool.scaleup_domain > pool.gpus_per_node, chip_of(pool.accelerator.name)
+    own = {(kind, on) for (core, on, _), kind in measured_kinds() if core == core_of(runtime.name)}
+    seen = {kind for kind, on in own if on == chip or not (joined and LINKS.get(kind, True))}
+    return tuple(name for name in kinds_of(plan, job) if name in LINKS and name not in seen)
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from planner.calibrate.releases import label_of
-from planner.cost.kinds import unmeasured_kinds
+from planner.cost.kinds import unusual_kinds
 from planner.cost.money import quote_of
 from planner.report.estimate_page import adapter_lines, job_line, trust
 from planner.report.layout import layout
@@ -28,7 +28,7 @@ from planner.report.view import Column, View, figure
 from planner.runtimes._offered import runtimes_with
 from planner.search.optimise import SearchResult, proof_clause
 from planner.search.request import SearchRequest
-from planner.search.ties import EARNED, TIE
+from planner.search.ties import TIE
 from planner.units import percent
 
 
@@ -90,9 +90,9 @@ def held_back(result: SearchResult) -> list[str]:
     """Return which plan is faster by price than the first, by less than its band, and without runs."""
     lead = result.plans[0]
     for rank, other in enumerate(result.plans[1:], 2):
-        kinds = unmeasured_kinds(other.plan, other.job, other.runtime)
+        kinds = unusual_kinds(other.plan, other.job, other.runtime)
         gain = lead.step / other.step - 1.0
-        if gain > TIE and not EARNED.isdisjoint(kinds) and other.error_band is not None:
+        if gain > TIE and kinds and other.error_band is not None:
             return [
                 f"Plan {rank} is {percent(gain)} faster by price, which is within its band of "
                 f"{percent(other.error_band)}, and no measured run there has {' or '.join(kinds)}."

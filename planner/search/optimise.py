@@ -11,6 +11,7 @@ from functools import partial
 from typing import Final
 
 from planner.cost.estimate import Estimate
+from planner.cost.kinds import unmeasured_kinds, unusual_kinds
 from planner.runtimes._family import Job, Runtime
 from planner.search.assign.improve import solver_record
 from planner.search.baselines import baselines
@@ -34,7 +35,7 @@ from planner.search.request import (
 )
 from planner.search.scan import Scan
 from planner.search.settings import scanned_runtimes, with_best_settings
-from planner.search.ties import best_of_measured_kinds, with_careful_lead, with_earned_lead
+from planner.search.ties import best_of_other_kinds, with_careful_lead, with_earned_lead
 from planner.shown import Shown
 from planner.units import percent
 
@@ -166,14 +167,12 @@ def search_counts(
     best = next(iter(shown.plans), None)
     then = (guard.seconds,) if request.objective == "memory" else ()
     shown = with_careful_lead(shown, partial(_value, request, guard), *then)
-    measured = best_of_measured_kinds(
-        list(shown.plans),
-        [plan for plan in plans if why_left_out(plan, request) is None],
-        guard,
-        partial(objective_key, request.objective),
-    )
+    safe = [plan for plan in plans if why_left_out(plan, request) is None]
+    key = partial(objective_key, request.objective)
     if request.objective != "memory":
-        shown = with_earned_lead(shown, measured, partial(_value, request, guard))
+        usual = best_of_other_kinds(shown.plans, safe, unusual_kinds, guard, key)
+        shown = with_earned_lead(shown, usual, partial(_value, request, guard))
+    measured = best_of_other_kinds(shown.plans, safe, unmeasured_kinds, guard, key)
     ranked = list(shown.plans)
     known = tuple(baselines(request, *_lead_job(ranked, asked))) if beside else ()
     return SearchResult(
@@ -192,7 +191,7 @@ def search_counts(
         optimality=_optimality(ranked, best, refined, request, scans, guard, within),
         played=tuple(guard.far(plan) for plan in [*ranked, *(plan for _, plan in known)]),
         left_out=tuple(why_left_out(plan, request) for _, plan in known),
-        measured=None if ranked and measured is ranked[0] else measured,
+        measured=measured,
     )
 
 

@@ -7,6 +7,8 @@ from typing import Final, TypeVar
 
 from planner.cost.estimate import Estimate
 from planner.cost.kinds import unmeasured_kinds
+from planner.plan import Plan
+from planner.runtimes._family import Job, Runtime
 from planner.search.guard import Guard, Key, Ranking
 from planner.search.meshes import choice_of, mesh_of
 
@@ -18,15 +20,6 @@ RISKY: Final = 0.01
 
 DEGREES: Final = ("tp", "pp", "vpp", "cp", "ep", "etp")
 """Axes of a plan that each take something to debug."""
-
-EARNED: Final = frozenset(
-    {
-        "tensor parallelism beyond the fast links",
-        "sequences split below 4,096 tokens",
-        "experts spread beyond the fast links",
-    }
-)
-"""Kinds that good engineers avoid: a plan of one without a run leads where it gains more than its band."""
 
 T = TypeVar("T")
 
@@ -42,7 +35,7 @@ def caution(answer: Estimate) -> tuple[bool, int, int]:
     plan = answer.plan
     axes = sum(float(getattr(plan, name)) > 1.0 for name in DEGREES)
     axes += (plan.recompute != "none") + (plan.offload != "none") + (plan.stage_layers is not None)
-    return answer.oom_probability > RISKY, len(_unmeasured(answer)), axes
+    return answer.oom_probability > RISKY, len(unmeasured_kinds(plan, answer.job, answer.runtime)), axes
 
 
 def with_careful_lead(ranking: Ranking, *values: Value) -> Ranking:
@@ -80,43 +73,45 @@ def most_careful(known: Sequence[tuple[T, Estimate]], *values: Value) -> tuple[T
     return min(known, key=lambda one: (caution(one[1]), *(value(one[1]) for value in values)))
 
 
-def with_earned_lead(ranking: Ranking, measured: Estimate | None, value: Value) -> Ranking:
-    """Return a ranking that ``measured`` leads, unless the first plan gains more than its band over it.
+def with_earned_lead(ranking: Ranking, usual: Estimate | None, value: Value) -> Ranking:
+    """Return a ranking that ``usual`` leads, unless the first plan gains more than its band over it.
 
     Parameters
     ----------
     ranking : Ranking
         Plans, best first, with the variants of their meshes.
-    measured : Estimate, optional
-        The best plan of kinds that runs are of; None where the first plan is such.
+    usual : Estimate, optional
+        The best plan of none of the kinds that must earn their place; None where the first plan is such.
     value : callable
         What was minimised.
     """
     lead = ranking.plans[0] if ranking.plans else None
-    if lead is None or measured is None or EARNED.isdisjoint(_unmeasured(lead)):
+    if lead is None or usual is None or lead.error_band is None or choice_of(usual) != choice_of(lead):
         return ranking
-    earned = lead.error_band is not None and value(lead) * (1.0 + lead.error_band) < value(measured)
-    if earned or choice_of(measured) != choice_of(lead):
+    if value(lead) * (1.0 + lead.error_band) < value(usual):
         return ranking
     plans, variants = list(ranking.plans), list(ranking.variants)
     meshes, own = [mesh_of(plan) for plan in plans], tuple[Estimate, ...]()
-    if mesh_of(measured) in meshes:
-        row = meshes.index(mesh_of(measured))
+    if mesh_of(usual) in meshes:
+        row = meshes.index(mesh_of(usual))
         own = (plans.pop(row), *variants.pop(row))
     elif len(plans) > 1:
         del plans[-1], variants[-1]
-    return Ranking((measured, *plans), (tuple(one for one in own if one is not measured), *variants))
+    return Ranking((usual, *plans), (tuple(one for one in own if one is not usual), *variants))
 
 
-def best_of_measured_kinds(
-    ranked: Sequence[Estimate], plans: Sequence[Estimate], guard: Guard, key: Key
+Kinds = Callable[[Plan, Job, Runtime], tuple[str, ...]]
+"""Kinds of a plan that speak against it."""
+
+
+def best_of_other_kinds(
+    ranked: Sequence[Estimate], plans: Sequence[Estimate], kinds: Kinds, guard: Guard, key: Key
 ) -> Estimate | None:
-    """Return the best of ``plans`` that measured runs stand behind; None where the first ranked is one."""
-    if not ranked or not _unmeasured(ranked[0]):
+    """Return the best of ``plans`` of none of the ``kinds``; None where the first ranked is one."""
+
+    def of_any(answer: Estimate) -> bool:
+        return bool(kinds(answer.plan, answer.job, answer.runtime))
+
+    if not ranked or not of_any(ranked[0]):
         return None
-    known = [plan for plan in plans if not _unmeasured(plan)]
-    return next(iter(guard.ranked(known, 1, key)), None)
-
-
-def _unmeasured(answer: Estimate) -> tuple[str, ...]:
-    return unmeasured_kinds(answer.plan, answer.job, answer.runtime)
+    return next(iter(guard.ranked([plan for plan in plans if not of_any(plan)], 1, key)), None)

@@ -7,13 +7,14 @@ from typing import Any
 
 import pytest
 
-from planner.cost.kinds import unmeasured_kinds
+from planner.cost.kinds import unusual_kinds
 from planner.inputs.load import load_model
 from planner.inputs.load_hardware import load_hardware
 from planner.inputs.workload import Workload
 from planner.plan import Plan
 from planner.report.search_page import held_back
 from planner.runtimes import runtimes
+from planner.runtimes._family import Job
 from planner.search import goodput, ties
 from planner.search.guard import Ranking
 from planner.search.optimise import search
@@ -98,12 +99,11 @@ FAR = ("experts spread beyond the fast links",)
 
 @dataclass(frozen=True)
 class Priced:
-    """A plan with its band, and its kinds without runs."""
+    """A plan with its band."""
 
     step: float
     plan: Plan
     error_band: float | None = 0.2
-    kinds: tuple[str, ...] = ()
     job: Any = JOB
 
 
@@ -111,31 +111,52 @@ SPREAD, NEAR, SAME = Plan(ep=16.0), Plan(ep=8.0), Plan(ep=8.0, micro_batch=2.0)
 
 
 @pytest.mark.parametrize(
-    ("lead", "measured", "leads"),
+    ("lead", "usual", "leads"),
     [
-        (Priced(1.0, SPREAD, kinds=FAR), Priced(1.19, NEAR), "measured"),
-        (Priced(1.0, SPREAD, kinds=FAR), Priced(1.21, NEAR), "lead"),
-        (Priced(1.0, SPREAD, None, FAR), Priced(1.5, NEAR), "measured"),
-        (Priced(1.0, SPREAD, kinds=("activations on the host",)), Priced(1.05, NEAR), "lead"),
-        (Priced(1.0, SPREAD, kinds=FAR), Priced(1.05, NEAR, job=object()), "lead"),
-        (Priced(1.0, SPREAD, kinds=FAR), None, "lead"),
+        (Priced(1.0, SPREAD), Priced(1.19, NEAR), "usual"),
+        (Priced(1.0, SPREAD), Priced(1.21, NEAR), "lead"),
+        (Priced(1.0, SPREAD, None), Priced(1.05, NEAR), "lead"),
+        (Priced(1.0, SPREAD), Priced(1.05, NEAR, job=object()), "lead"),
+        (Priced(1.0, SPREAD), None, "lead"),
     ],
 )
 def test_what_good_engineers_avoid_leads_only_where_it_gains_more_than_its_band(
-    lead: Any, measured: Any, leads: str, monkeypatch: pytest.MonkeyPatch
+    lead: Any, usual: Any, leads: str
 ) -> None:
-    monkeypatch.setattr(ties, "_unmeasured", lambda answer: answer.kinds)
     other: Any = Priced(1.3, Plan(tp=2.0))
-    found = with_earned_lead(Ranking((lead, other), ((), ())), measured, lambda answer: answer.step)
-    assert found.plans == ((measured, lead) if leads == "measured" else (lead, other))
+    found = with_earned_lead(Ranking((lead, other), ((), ())), usual, lambda answer: answer.step)
+    assert found.plans == ((usual, lead) if leads == "usual" else (lead, other))
 
 
-def test_a_lead_from_among_the_variants_of_a_mesh_keeps_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ties, "_unmeasured", lambda answer: answer.kinds)
-    lead, own, measured = Priced(1.0, SPREAD, kinds=FAR), Priced(1.02, NEAR), Priced(1.03, SAME)
-    ranking: Any = Ranking((lead, own), ((), (measured,)))  # type: ignore[arg-type]
-    found: Any = with_earned_lead(ranking, measured, lambda answer: answer.step)  # type: ignore[arg-type]
-    assert found == Ranking((measured, lead), ((own,), ()))  # type: ignore[arg-type]
+def test_a_lead_from_among_the_variants_of_a_mesh_keeps_the_others() -> None:
+    lead, own, usual = Priced(1.0, SPREAD), Priced(1.02, NEAR), Priced(1.03, SAME)
+    ranking: Any = Ranking((lead, own), ((), (usual,)))  # type: ignore[arg-type]
+    found: Any = with_earned_lead(ranking, usual, lambda answer: answer.step)  # type: ignore[arg-type]
+    assert found == Ranking((usual, lead), ((own,), ()))  # type: ignore[arg-type]
+
+
+FEW = "sequences split below 4,096 tokens"
+
+
+@pytest.mark.parametrize(
+    ("model", "hardware", "runtime", "plan", "kinds"),
+    [
+        ("dense", "dgx-h100", "megatron-lm", Plan(cp=2.0), ()),
+        ("dense", "gb300-nvl72", "megatron-bridge", Plan(cp=2.0), ()),
+        ("dense", "dgx-h100", "torchtitan", Plan(cp=2.0), (FEW,)),
+        ("dense", "dgx-h100", "torchtitan", Plan(cp=1.0), ()),
+        ("experts", "dgx-b300", "megatron-bridge", Plan(ep=64.0), ()),
+        ("experts", "gb300-nvl72", "megatron-bridge", Plan(ep=64.0), ()),
+        ("experts", "gb300-nvl72", "megatron-bridge", Plan(ep=128.0), FAR),
+    ],
+)
+def test_a_kind_that_some_run_of_the_core_is_of_has_nothing_to_earn(
+    model: str, hardware: str, runtime: str, plan: Plan, kinds: tuple[str, ...]
+) -> None:
+    """Of splits of a sequence any chip's runs count; of links, not those of a node for a whole rack."""
+    work = Workload(seq_len=4096, global_batch=512)
+    one = Job(MODELS[model], cluster(hardware), 256, work)
+    assert unusual_kinds(plan, one, runtimes()[runtime]) == kinds
 
 
 def test_a_search_tells_what_it_held_back() -> None:
@@ -148,8 +169,8 @@ def test_a_search_tells_what_it_held_back() -> None:
     )  # fmt: skip
     found = search(request)
     lead, faster = found.plans[0], min(found.plans, key=lambda plan: plan.step)
-    assert not unmeasured_kinds(lead.plan, lead.job, lead.runtime)
-    assert unmeasured_kinds(faster.plan, faster.job, faster.runtime) == FAR
+    assert not unusual_kinds(lead.plan, lead.job, lead.runtime)
+    assert unusual_kinds(faster.plan, faster.job, faster.runtime) == FAR
     assert faster.step < lead.step < faster.step * (1.0 + (faster.error_band or 0.0))
     (line,) = held_back(found)
     assert f"Plan {found.plans.index(faster) + 1} is " in line

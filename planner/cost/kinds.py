@@ -87,7 +87,7 @@ def unmeasured_kinds(plan: Plan, job: Job, runtime: Runtime) -> tuple[str, ...]:
     return tuple(name for name in kinds_of(plan, job) if (here, name) not in known)
 
 
-LINKS: Final[Mapping[str, bool]] = {
+UNUSUAL: Final[Mapping[str, bool]] = {
     "tensor parallelism beyond the fast links": True,
     "sequences split below 4,096 tokens": False,
     "experts spread beyond the fast links": True,
@@ -104,8 +104,8 @@ def unusual_kinds(plan: Plan, job: Job, runtime: Runtime) -> tuple[str, ...]:
     pool = job.hardware.pool
     joined, chip = pool.scaleup_domain > pool.gpus_per_node, chip_of(pool.accelerator.name)
     own = {(kind, on) for (core, on, _), kind in measured_kinds() if core == core_of(runtime.name)}
-    seen = {kind for kind, on in own if on == chip or not (joined and LINKS.get(kind, True))}
-    return tuple(name for name in kinds_of(plan, job) if name in LINKS and name not in seen)
+    seen = {kind for kind, on in own if on == chip or not (joined and UNUSUAL.get(kind, True))}
+    return tuple(name for name in kinds_of(plan, job) if name in UNUSUAL and name not in seen)
 
 
 @dataclass(frozen=True)

@@ -199,6 +199,13 @@ def test_python_is_read_by_its_syntax_alone(tmp_path: Path) -> None:
     assert not mark.exists()
 
 
+def test_what_is_set_under_a_condition_is_no_plain_value() -> None:
+    text = "c = Box(tp=2, pp=1)\nif args.large:\n    c.tp = 8\n    c.pp = 1\n"
+    text += "if __name__ == '__main__':\n    c.cp = 2\n"
+    fields = python_fields(text)
+    assert (fields["Box.tp"], fields["Box.pp"], fields["Box.cp"]) == ("8 if args.large", 1, 2)
+
+
 @pytest.mark.parametrize("text", ["", "def (", "x = " + "(" * 200, "\0"])
 def test_what_is_no_python_says_nothing(text: str) -> None:
     assert python_fields(text) == {}

@@ -82,6 +82,26 @@ def test_a_degree_under_a_condition_that_is_not_known_is_a_fault(tmp_path: Path)
     assert "8 if many(...)" in fault.found
 
 
+@pytest.mark.parametrize(
+    "made",
+    [
+        "if args.size == '8b':\n    r = SMALL\nelse:\n    r = LARGE\n",
+        "def make():\n    if args.size == '8b':\n        return SMALL\n    return LARGE\nr = make()\n",
+        "if args.size != '8b':\n    r = LARGE\n",
+    ],
+)
+def test_a_layout_under_a_condition_that_is_not_known_is_asked_for(tmp_path: Path, made: str) -> None:
+    head = (
+        "import argparse\nfrom nemo.collections import llm\np = argparse.ArgumentParser()\n"
+        "p.add_argument('--size', required=True)\nargs = p.parse_args()\n"
+    )
+    for word, name in (("SMALL", "llama3_8b"), ("LARGE", "llama3_70b")):
+        made = made.replace(word, f"llm.{name}.pretrain_recipe(num_nodes=8)")
+    faults = _read(tmp_path, f"{head}{made}r.data.global_batch_size = 128\n").faults
+    assert [option for option, _ in faults] == ["model", "tp", "pp", "cp"]
+    assert all("args.size" in fault.found for _, fault in faults)
+
+
 def test_a_trainer_of_its_own_is_read(tmp_path: Path) -> None:
     found = _read(tmp_path, OWN.replace("TENSOR", "4"))
     wanted = {"gpus": "16", "tp": "4", "pp": "2", "cp": None, "sequence_parallel": "true", "seq_len": "8192"}

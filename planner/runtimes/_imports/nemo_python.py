@@ -122,6 +122,7 @@ class _Reader:
     def imported(self) -> Imported:
         benchmarked(self.made)
         recipe = self.base()
+        self.doubtful()
         self.elsewhere(recipe)
         fields = {key: value for key, value in recipe.fields.items() if key not in ("nodes", "ranks")}
         fields |= self.said(bool(recipe.fields))
@@ -149,6 +150,15 @@ class _Reader:
         if record is None or recipe.model in names_of_shape(record, self.source.where):
             return replace(found, model_name=recipe.model)
         return with_record(found, record, self.source.path, "model.vocab_size")
+
+    def doubtful(self) -> None:
+        """Ask for model and degrees of a layout that the program makes under a condition that is not known."""
+        if not self.made.doubt:
+            return
+        found = f"a layout that is made {self.made.doubt}"[:160]
+        self.fault("model", "model", found, "the model that runs, as MODEL before --from")
+        for option, name in zip(("tp", "pp", "cp"), DEGREES, strict=True):
+            self.fault(option, name, found, f"the degree that runs: --{option} N")
 
     def elsewhere(self, recipe: BridgeRecipe) -> None:
         """Ask for degrees of a recipe that functions of other files, or its fast mode, may have changed."""

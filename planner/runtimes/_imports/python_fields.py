@@ -12,7 +12,8 @@ def python_fields(text: str) -> Fields:
     r"""Return the keyword arguments and assigned attributes of a module as dotted names with plain values.
 
     An argument that is a call gives its own keywords below its name, a name stands for what was assigned to
-    it, a class in ``run.Config(Class, ...)`` for the call itself. What is no plain value is its source text.
+    it, a class in ``run.Config(Class, ...)`` for the call itself. What is no plain value is its source text;
+    so is what is set under a condition or in a loop, unless it was the same before.
     Nothing is returned for text that is no Python.
 
     Examples
@@ -39,9 +40,11 @@ class _Reader:
         self.fields: Fields = {}
         self.names: dict[str, str] = {}
         self.values: dict[str, Any] = {}
+        self.doubt = ""
 
-    def body(self, statements: list[ast.stmt]) -> None:
+    def body(self, statements: list[ast.stmt], doubt: str = "") -> None:
         for statement in statements:
+            self.doubt = doubt
             inner: list[ast.stmt] = []
             for part in ("body", "orelse", "finalbody"):
                 inner += getattr(statement, part, [])
@@ -53,7 +56,7 @@ class _Reader:
             elif isinstance(statement, ast.Return | ast.Expr) and isinstance(statement.value, ast.Call):
                 self.call(statement.value, _name(statement.value))
             if not isinstance(statement, ast.ClassDef):
-                self.body(inner)
+                self.body(inner, doubt or _condition(statement))
 
     def assign(self, target: ast.expr, value: ast.expr) -> None:
         if isinstance(target, ast.Name):
@@ -88,7 +91,9 @@ class _Reader:
                 self.fields[f"{place}."] = self.fields[kind]
             self.fields |= {f"{place}{key[len(kind) :]}": value for key, value in below.items()}
         else:
-            self.fields[place] = self.value(node)
+            value = self.value(node)
+            same = place in self.fields and self.fields[place] == value
+            self.fields[place] = f"{value} {self.doubt}" if self.doubt and not same else value
 
     def value(self, node: ast.expr) -> Any:
         if isinstance(node, ast.Name) and node.id in self.values:
@@ -97,6 +102,13 @@ class _Reader:
             return ast.literal_eval(node)
         except (ValueError, TypeError, RecursionError, MemoryError):
             return ast.unparse(node)
+
+
+def _condition(statement: ast.stmt) -> str:
+    """Return the condition under which the body of a statement runs; empty where it always does."""
+    if isinstance(statement, ast.If) and not ast.unparse(statement.test).startswith("__name__"):
+        return f"if {ast.unparse(statement.test)}"
+    return "in a loop" if isinstance(statement, ast.For | ast.While) else ""
 
 
 def _name(node: ast.Call) -> str:

@@ -49,13 +49,15 @@ class Unread(str):
 class Made:
     """What a call made: the name that was called, its positional values, and its fields as set last.
 
-    ``handed`` are the calls that it was given to.
+    ``handed`` are the calls that it was given to, ``doubt`` the condition under which alone it is made, where
+    that is not known.
     """
 
     kind: str
     args: tuple[Any, ...] = ()
     fields: dict[str, Any] = field(default_factory=dict)
     handed: list[Made] = field(default_factory=list)
+    doubt: str = ""
 
     def __str__(self) -> str:
         return f"{self.kind}(...)"
@@ -162,13 +164,16 @@ class _Program:
             self.body(node.body if test else node.orelse, scope)
 
     def doubtful(self, statements: list[ast.stmt], doubt: str, scope: dict[str, Any]) -> None:
+        """Follow what may not run; where it gives a value back, what comes after it may not run either."""
+        known = len(self.doubts)
         self.doubts.append(doubt)
         try:
             self.body(statements, scope)
         except _Returned:
-            pass
-        finally:
-            self.doubts.pop()
+            del self.doubts[known:]
+            self.doubts.append(f"unless {doubt.removeprefix('if ')}")
+        else:
+            del self.doubts[known:]
 
     def put(self, target: ast.expr, value: Any, scope: dict[str, Any]) -> None:
         """Assign; under a condition that is not known a plain value is not known either."""
@@ -317,7 +322,7 @@ class _Program:
         function = self.functions.get(full)
         if function is not None and self.depth < DEPTH:
             return self.inline(function, args, named)
-        made = Made(full, tuple(args), named)
+        made = Made(full, tuple(args), named, doubt=self.doubts[-1] if self.doubts else "")
         self.made.append(made)
         given = [value for value in (*args, *named.values()) if isinstance(value, Made)]
         for value in given:
@@ -325,7 +330,9 @@ class _Program:
         return given[0] if given and own.startswith(CHANGES) else made
 
     def argument(self, args: list[Any], named: Mapping[str, Any]) -> None:
-        """Keep the default of an argument of the command line."""
+        """Keep the default of an argument of the command line, unless it must be given."""
+        if named.get("required") or not str(args[0]).startswith("-"):
+            return
         flags = [str(word) for word in args if str(word).startswith("--")] or [str(args[0])]
         name = named.get("dest") or flags[0].lstrip("-").replace("-", "_")
         off = False if named.get("action") == "store_true" else None
@@ -354,12 +361,14 @@ class _Program:
         if spec.kwarg is not None:
             own[spec.kwarg.arg] = {name: value for name, value in named.items() if name not in own}
         self.depth += 1
+        known = len(self.doubts)
         try:
             self.body(function.body, own)
         except _Returned as end:
             return end.value
         finally:
             self.depth -= 1
+            del self.doubts[known:]
         return None
 
 

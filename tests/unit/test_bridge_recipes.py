@@ -48,6 +48,33 @@ def test_overrides_and_flags_go_before_the_recipe(tmp_path: Path) -> None:
     assert any("train.global_batch_size 512 to 128" in note for note in found.notes)
 
 
+@pytest.mark.parametrize(
+    ("recipe", "settings"),
+    [
+        (
+            "deepseek_v3_pretrain_256gpu_gb300_fp8mx_config",
+            ("cuda_graphs=passes", "expert_overlap=on", "loss_kernel=te", "low_bit_weights=alone",
+             "low_bit_head=mxfp8", "fp8_attention=true", "dispatcher=fused"),
+        ),
+        ("llama31_405b_pretrain_256gpu_gb300_fp8cs_config", ("loss_kernel=te", "low_bit_weights=alone")),
+        ("kimi_k2_pretrain_256gpu_gb200_bf16_config", ("cuda_graphs=router", "loss_kernel=te")),
+        ("qwen25_7b_pretrain_2gpu_h100_bf16_config", ()),
+    ],
+)  # fmt: skip
+def test_a_recipe_has_its_own_settings(recipe: str, settings: tuple[str, ...], tmp_path: Path) -> None:
+    """As their functions return them: kernels, graphs and weights that neither degree nor batch says."""
+    changes = read(tmp_path, f"{RUN.format(1)} --recipe {recipe}").changes
+    named = ("cuda_graphs=", "loss_kernel=", "low_bit_", "fp8_attention=", "expert_overlap=", "dispatcher=")
+    assert {one for one in changes if one.startswith(named)} >= set(settings)
+    assert settings or not [one for one in changes if one.startswith(("loss_kernel=", "cuda_graphs="))]
+
+
+def test_states_shared_out_by_layers_are_sharded(tmp_path: Path) -> None:
+    """``dist_muon`` is Muon under Megatron-core's layer-wise optimizer."""
+    found = read(tmp_path, f"{RUN.format(32)} --recipe kimi_k2_pretrain_256gpu_b200_bf16_config")
+    assert [found.options[name] for name in ("optimizer", "zero")] == ["muon", "1"]
+
+
 def test_an_override_that_is_a_setting_is_priced_and_not_told_as_unknown(tmp_path: Path) -> None:
     words = "model.cuda_graph_impl=full_iteration model.transformer_impl=x"
     found = read(tmp_path, f"{LLAMA} {words}")

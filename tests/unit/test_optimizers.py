@@ -125,6 +125,8 @@ def test_buffers_of_owners_are_as_long_as_the_largest_matrix_makes_them() -> Non
     norms = work.model.params - ends - 12 * MATRICES
     assert stage.weights == pytest.approx(2 * (128 * 2 * 8192 * 2048 + ends), rel=1e-3)
     assert norms < 1e5
+    dealt = estimate(plan_of(work, zero=1), work, any_runtime(whole_matrices="dealt")).stages[0]
+    assert dealt.weights == pytest.approx(2 * work.model.params, rel=1e-3)
 
 
 MATRICES = 2048 * (16 + 4 + 4) * 128 + 16 * 128 * 2048 + 3 * 8192 * 2048

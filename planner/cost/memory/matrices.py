@@ -173,7 +173,7 @@ def shared_matrices(case: Case, plan: Plan, held: StageWeights) -> list[SharedMa
 def is_owned(case: Case) -> bool:
     """Whether ranks that share states step whole matrices each, so that nothing is gathered for it."""
     whole = case.optimizer.whole_matrices and case.method.trains_base
-    return whole and case.sharding.shards_optimizer and case.traits.optimizer.whole_matrices == "owned"
+    return whole and case.sharding.shards_optimizer and case.traits.optimizer.whole_matrices != "gathered"
 
 
 def padded_weights(case: Case, plan: Plan, held: StageWeights) -> StageWeights:
@@ -184,7 +184,7 @@ def padded_weights(case: Case, plan: Plan, held: StageWeights) -> StageWeights:
     .. [1] NVIDIA, Megatron-LM d98e8a64, ``megatron/core/optimizer/layer_wise_optimizer.py``,
        ``_compute_per_buffer_param_layout``: every part is as long as the one with most matrices.
     """
-    if not is_owned(case):
+    if not is_owned(case) or case.traits.optimizer.whole_matrices == "dealt":
         return held
     dense, *experts = (
         maximum(one.shards * one.owned / one.width - one.local, 0.0 * one.local)

@@ -86,7 +86,10 @@ def section_fields(said: Fields) -> Fields:
         fields[name] = said.get(f"{ROOT}mixed_precision.{name}", fields.get(name))
     if f"{ROOT}peft.dropout" in said:
         fields["peft_dropout"] = said[f"{ROOT}peft.dropout"]
-    sharded = [said.get(f"{ROOT}{section}.use_distributed_optimizer") for section in ("ddp", "optimizer")]
+    names = ("ddp.use_distributed_optimizer", "optimizer.use_distributed_optimizer")
+    sharded = [
+        said.get(f"{ROOT}{name}") for name in (*names, "optimizer.use_layer_wise_distributed_optimizer")
+    ]
     fields["use_distributed_optimizer"] = True in sharded or next(
         (one for one in sharded if one is not None), None
     )

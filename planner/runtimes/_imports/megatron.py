@@ -31,6 +31,10 @@ INSTEAD: Final = {
 """Flags whose fault an option lifts that is made of several of them."""
 
 NAMES: Final = {theirs: ours for ours, theirs in OPTIMIZERS.items()}
+LAYER_WISE: Final = "dist_"
+"""Start of the older names of optimizers whose states are shared out by whole layers: ``dist_muon``
+(Megatron-LM d98e8a64, ``megatron/core/optimizer/__init__.py``).
+"""
 ATTENTION: Final = {"unfused": "unfused", "local": "unfused", "flash": "flash-2"}
 FLASH: Final = (
     "--attention-backend flash: priced as FlashAttention-2, the release that NVIDIA's containers hold; with "
@@ -203,7 +207,8 @@ def _sharding(sheet: Sheet) -> None:
     strategy = sheet.take("--data-parallel-sharding-strategy")
     sharded = sheet.has("--use-megatron-fsdp", "--use-custom-fsdp")
     instances = sheet.whole("--num-distributed-optimizer-instances")
-    distributed = sheet.has("--use-distributed-optimizer")
+    whole_layers = str(sheet.values.get("--optimizer")).startswith(LAYER_WISE)
+    distributed = sheet.has("--use-distributed-optimizer") or whole_layers
     deep = sheet.take("--zero-stage")
     if sheet.has("--deepspeed", "--deepspeed_config"):
         sheet.say("zero", deep or "0", "--zero-stage")
@@ -363,7 +368,7 @@ def _workload(sheet: Sheet, gpus: int | None) -> None:
     if sheet.take("--rampup-batch-size") is not None:
         sheet.notes.append("--rampup-batch-size: priced at the full batch, after the ramp")
     sheet.say("global_batch", batch, "--global-batch-size", "--step-batch-size-schedule")
-    optimizer = str(sheet.take("--optimizer") or "adam")
+    optimizer = str(sheet.take("--optimizer") or "adam").removeprefix(LAYER_WISE)
     sheet.say("optimizer", NAMES.get(optimizer, optimizer), "--optimizer")
     first, second = sheet.take("--exp-avg-dtype"), sheet.take("--exp-avg-sq-dtype")
     if first not in (None, "fp32") or second not in (None, "fp32"):

@@ -34,7 +34,8 @@ PLACES: Final[Mapping[str, str]] = {
 DDP: Final = ("overlap_", "use_megatron_fsdp", "data_parallel_sharding", "num_distributed_optimizer")
 OVERLAP: Final = ("overlap_moe_expert_parallel_comm", "delay_wgrad_compute", "tp_comm_overlap")
 OPTIMIZER: Final = ("optimizer", "use_precision_aware", "exp_avg", "main_params")
-LISTS: Final = ("lora_targets", "recompute_modules", "cp_comm_type")
+MIXED: Final = ("fp8_param_gather", "fp4_param_gather", "fp8_dot_product_attention")
+LISTS: Final = ("lora_targets", "recompute_modules", "cp_comm_type", "cuda_graph_scope")
 ON: Final = ("grad32", "zero1", "overlap_grad_reduce", "overlap_param_gather")
 
 
@@ -128,7 +129,7 @@ def _fields(words: list[str]) -> dict[str, Any]:
 def _place(key: str) -> str:
     if key in PLACES or key in ("nodes", "ranks"):
         return PLACES.get(key, key)
-    sections = {"comm_overlap": OVERLAP, "ddp": DDP, "optimizer": OPTIMIZER}
+    sections = {"comm_overlap": OVERLAP, "ddp": DDP, "optimizer": OPTIMIZER, "mixed_precision": MIXED}
     found = next((name for name, starts in sections.items() if key.startswith(starts)), "model")
     return f"{found}.{key}"
 

@@ -33,11 +33,11 @@ class StateTraits:
         "Dtype in which gradients travel.",
         words=tuple(DTYPE_BYTES),
     )
-    whole_matrices: Literal["gathered", "owned"] = trait(
+    whole_matrices: Literal["gathered", "owned", "dealt"] = trait(
         "gathered",
         "How ranks that share states see whole matrices, where the optimizer needs them: their momentum is "
         "``gathered``, or each matrix is ``owned`` by one rank, and its gradient and weight sent from and to "
-        "it.",
+        "it; ``dealt`` is the same in buffers whose parts are not made equal.",
     )
     all_reduced_bytes: float = trait(
         0.0,

@@ -103,8 +103,10 @@ ENTRY = Runtime(
     # Transformer Engine's default for overlap without tuned buffers: 16 multiprocessors for a message, and
     # reduce-scatters in four parts, of which the last is waited for (pytorch/module/base.py, initialize_ub).
     # `overlap_p2p_comm` is on with several chunks on a rank, off with one (training/comm_overlap.py).
+    # Buffers have no layout for an optimizer of whole layers: its models are built without
+    # `use_layer_wise_distributed_optimizer` (training/setup.py).
     traits=Traits().with_values(
-        whole_matrices="owned",
+        whole_matrices="dealt",
         norm_in_product=True,
         step_copies="any",
         low_bit_gathers=True,

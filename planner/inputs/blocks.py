@@ -16,14 +16,16 @@ from planner.inputs.mixers.lightning import Lightning
 from planner.inputs.mixers.mamba2 import Mamba2
 from planner.inputs.record import Count, Flag, Positive, Record
 from planner.inputs.recurrent import RecurrentMixer
+from planner.numeric import Num
 
 
 class Attention(Record):
     """Multi-head or grouped-query attention, over the whole sequence or a window of it.
 
     A ``window`` slides with the query, unless ``chunked``: then the sequence is cut into windows, each a
-    causal sequence of its own. ``output_gate``: queries come with a gate as wide, by whose sigmoid the result
-    is multiplied. Without ``causal`` each sees all keys, those after it too.
+    causal sequence of its own. ``qk_norm``: none, with weights (and a bias) as wide as a head, of each head's
+    own, or over all heads at once. ``output_gate``: queries come with a gate as wide, by whose sigmoid the
+    result is multiplied. Without ``causal`` each sees all keys, those after it too.
     """
 
     kind: Literal["attention"] = "attention"
@@ -36,7 +38,7 @@ class Attention(Record):
     causal: Flag = True
     qkv_bias: Flag = False
     output_bias: Flag = False
-    qk_norm: Literal["none", "head", "full"] = "none"
+    qk_norm: Literal["none", "head", "head-bias", "each", "full"] = "none"
     sinks: Flag = False
     rotary: Flag = True
     output_gate: Flag = False
@@ -72,15 +74,25 @@ class Attention(Record):
         keys = self.kv_heads * (self.head_dim + self.value_head_dim)
         return self.heads * self.head_dim + keys + self.gate_width
 
+    def qk_norm_params(self, heads: Num, kv_heads: Num) -> Num:
+        """Parameters of the norms of so many query and key heads. [element]"""
+        one = {"none": 0, "head": 2, "head-bias": 4}.get(self.qk_norm)
+        return (heads + kv_heads if one is None else one) * self.head_dim
+
     def params(self, hidden: int) -> int:
         """Parameters, biases and inner norms included. [element]"""
         weights = transformer.attention_params(
             hidden, self.heads, self.kv_heads, self.head_dim, self.value_head_dim
         )
         bias = self.qkv_bias * self.qkv_width + self.output_bias * hidden
-        norms = {"none": 0, "head": 2 * self.head_dim, "full": (self.heads + self.kv_heads) * self.head_dim}
         gate = hidden * self.gate_width
-        return int(weights) + bias + norms[self.qk_norm] + self.sinks * self.heads + gate
+        return (
+            int(weights)
+            + bias
+            + int(self.qk_norm_params(self.heads, self.kv_heads))
+            + self.sinks * self.heads
+            + gate
+        )
 
     @model_validator(mode="after")
     def _check(self) -> Attention:
@@ -162,11 +174,14 @@ class DenseFfn(Record):
     inner: Positive
     gated: Flag = True
     bias: Flag = False
+    activation_weights: Count = 0
 
     def params(self, hidden: int) -> int:
         """Parameters. [element]"""
         weights = int(transformer.ffn_params(hidden, self.inner, 3 if self.gated else 2))
-        return weights + self.bias * ((2 if self.gated else 1) * self.inner + hidden)
+        return (
+            self.activation_weights + weights + self.bias * ((2 if self.gated else 1) * self.inner + hidden)
+        )
 
     def active_params(self, hidden: int) -> int:
         """Parameters that one token uses. [element]"""

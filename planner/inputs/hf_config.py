@@ -10,31 +10,31 @@ from typing import Any
 from planner.errors import InputError, Problem, nearest
 from planner.inputs.build import build
 from planner.inputs.diffusers_config import CLASS, config_file, diffusion_from_config
-from planner.inputs.hf_families import FAMILIES, REFUSED, WRAPPERS, Family
+from planner.inputs.hf_family import Family
 from planner.inputs.hf_fields import Config
+from planner.inputs.hf_layers import EXPERTS, KINDS, attention_kinds, ffn_kinds, layer_kinds
 from planner.inputs.hf_mixers import (
     LINEAR,
     READ,
     WORDS,
-    bare_kinds,
     latent_mixer,
-    linear_kinds,
     linear_mixer,
     listed_kinds,
     prediction_block,
 )
 from planner.inputs.hf_numerics import numerics
+from planner.inputs.hf_refused import REASONS, REFUSED
+from planner.inputs.hf_types import FAMILIES, WRAPPERS, family_of
 from planner.inputs.hf_vision import encoder_of, vision_notes
 from planner.inputs.layers import MAX_LAYERS
 from planner.inputs.model import ModelSpec
 from planner.inputs.yaml_file import read_json
 
-_EXPERTS = ("num_local_experts", "num_experts", "n_routed_experts")
 _TOPK = ("num_experts_per_tok", "num_experts_per_token", "top_k_experts", "experts_per_token", "moe_topk")
 _LAYERS = ("num_hidden_layers", "n_layer")
 _INDEX_KEYS = frozenset({"index_head_dim", "index_topk"})
 _PICKING = ("deepseek_sparse_attention", "indexed_attention")
-_KINDS = {"full_attention": "full", "sliding_attention": "sliding", "chunked_attention": "chunked"}
+EXACT = "an architecture that the model record expresses exactly"
 
 
 @dataclass(frozen=True)
@@ -76,11 +76,11 @@ def model_from_config(raw: Mapping[str, Any], where: str, name: str) -> Imported
         return ImportedModel(*diffusion_from_config(raw, where, name))
     text, notes = _language_model(raw, where)
     kind = _model_type(raw, text, where)
-    family = FAMILIES[kind]
-    config = Config(text, family.defaults, where, notes=notes)
+    family = family_of(kind, text)
+    config = Config(text, family.defaults, where, notes=notes, names=family.names)
     outer = raw.get("tie_word_embeddings")
     if outer is not None and outer != text.get("tie_word_embeddings"):
-        config.raw = dict(text) | {"tie_word_embeddings": outer}
+        config.raw = dict(config.raw) | {"tie_word_embeddings": outer}
         if "tie_word_embeddings" in text:
             config.note(f"tie_word_embeddings is {outer}, as the whole model says, not as text_config does")
     _check_fixed(config, family)
@@ -130,9 +130,11 @@ def _model_type(raw: Mapping[str, Any], text: Mapping[str, Any], where: str) -> 
     reasons = _reasons(raw, text, word)
     if reasons:
         found = f"model_type {inner[:80]} with {', '.join(reasons)}"
-        raise InputError(Problem(where, found, "an architecture that the model record expresses exactly"))
+        raise InputError(Problem(where, found, EXACT))
     if word in FAMILIES:
         return word
+    if (reason := REASONS.get(word, REASONS.get(outer))) is not None:
+        raise InputError(Problem(where, f"model_type {word}: {reason}", EXACT))
     remote = " and remote code, which is never run" if _remote(raw, text) else ""
     known = [*FAMILIES, *WRAPPERS]
     near = nearest(word[:80], known)
@@ -149,8 +151,8 @@ def _reasons(raw: Mapping[str, Any], text: Mapping[str, Any], kind: str) -> list
     for key, meaning in REFUSED.items():
         if key not in read and (_is_set(text.get(key)) or _is_set(raw.get(key))):
             keys.setdefault(meaning, []).append(key)
-    known = WORDS if family.linear else _KINDS | dict.fromkeys(_PICKING * family.picks, "full")
-    strange = dict.fromkeys(word for word in _layer_kinds(text) if word not in known)
+    known = WORDS if family.linear else KINDS | dict.fromkeys(_PICKING * family.picks, "full")
+    strange = dict.fromkeys(word for word in layer_kinds(text) if word not in known)
     layers = [f"{kind.replace('_', ' ')} layers (layer_types)" for kind in strange]
     return [f"{meaning} ({', '.join(names)})" for meaning, names in keys.items()] + layers
 
@@ -161,11 +163,6 @@ def _remote(raw: Mapping[str, Any], text: Mapping[str, Any]) -> bool:
 
 def _is_set(value: Any) -> bool:
     return value not in (None, False, 0, [], {}, "")
-
-
-def _layer_kinds(text: Mapping[str, Any]) -> list[str]:
-    kinds = text.get("layer_types")
-    return [str(kind)[:40] for kind in kinds] if isinstance(kinds, list) else []
 
 
 def _model(config: Config, family: Family, name: str) -> dict[str, Any]:
@@ -184,7 +181,7 @@ def _model(config: Config, family: Family, name: str) -> dict[str, Any]:
                 "hybrid_override_pattern", "nothing", "the kinds of all layers, or layers_block_type"
             )
     else:
-        attention, feed_forward = _attention_kinds(config, family, layers), _ffn_kinds(config, family, layers)
+        attention, feed_forward = attention_kinds(config, family, layers), ffn_kinds(config, family, layers)
     blocks: dict[str, Any] = {}
     for reach, ffn in dict.fromkeys(zip(attention, feed_forward, strict=True)):
         parts = {"mixer": _mixer(config, family, hidden, reach), "ffn": _fed(config, family, hidden, ffn)}
@@ -198,7 +195,8 @@ def _model(config: Config, family: Family, name: str) -> dict[str, Any]:
         "tied_embeddings": config.flag("tie_word_embeddings"),
         "learned_positions": family.learned_positions,
         "norm": family.norm,
-        "norm_bias": family.norm == "layernorm",
+        "norm_bias": family.norm == "layernorm" and family.norm_bias,
+        "variants": list(family.variants),
         "blocks": blocks,
         "layers": order,
     }
@@ -234,56 +232,6 @@ def _block_name(reach: str, ffn: str, attention: Sequence[str]) -> str:
     return ffn if len(set(attention)) == 1 else f"{reach}-{ffn}"
 
 
-def _attention_kinds(config: Config, family: Family, layers: int) -> list[str]:
-    """For each layer ``full``, ``sliding``, ``chunked``, ``linear``, or ``bare`` without rotary positions."""
-    if family.linear:
-        return linear_kinds(config, family, layers)
-    if family.reach == "bare":
-        return bare_kinds(config, layers)
-    key = "attention_chunk_size" if family.reach == "chunk" else "sliding_window"
-    bound = config.whole("max_position_embeddings", "n_positions", otherwise=10**12)
-    window = config.whole(key, otherwise=0, least=0) if family.reach != "full" else 0
-    listed = _layer_kinds(config.raw)
-    if listed and len(listed) != layers:
-        config.fault("layer_types", f"{len(listed)} layers", f"one for each of {layers} layers")
-    elif listed:
-        kinds = [_KINDS.get(kind, "full") for kind in listed]
-    if not listed or len(listed) != layers:
-        kinds = _default_kinds(config, family, layers) if window else ["full"] * layers
-    if set(kinds) != {"full"} and not window:
-        config.fault(
-            key, "nothing", f"a window, since layer_types has {', '.join(sorted(set(kinds)))} layers"
-        )
-    if window >= bound and set(kinds) != {"full"}:
-        config.note(f"{key} {window} reaches over all of {bound} positions: full attention")
-        return ["full"] * layers
-    return kinds
-
-
-def _default_kinds(config: Config, family: Family, layers: int) -> list[str]:
-    if family.reach == "all":
-        return ["sliding"] * layers
-    if family.reach == "flag":
-        first = config.whole("max_window_layers", least=0) if config.flag("use_sliding_window") else layers
-        return ["sliding" if layer >= first else "full" for layer in range(layers)]
-    if family.reach == "every":
-        every = config.whole("sliding_window_pattern", "_sliding_window_pattern")
-        return ["full" if (layer + 1) % every == 0 else "sliding" for layer in range(layers)]
-    listed = config.numbers("hybrid_layer_pattern" if family.reach == "hybrid" else "no_rope_layers")
-    windowed = "sliding" if family.reach == "hybrid" else "chunked"
-    if listed:
-        if len(listed) != layers:
-            config.fault(
-                "no_rope_layers or hybrid_layer_pattern", f"{len(listed)} layers", f"{layers} layers"
-            )
-        return [windowed if one else "full" for one in (listed + [0] * layers)[:layers]]
-    if family.reach == "hybrid":
-        config.fault("hybrid_layer_pattern", "nothing", f"0 or 1 for each of {layers} layers")
-        return ["full"] * layers
-    every = config.whole("no_rope_layer_interval")
-    return ["full" if (layer + 1) % every == 0 else windowed for layer in range(layers)]
-
-
 def _attention(config: Config, family: Family, hidden: int, reach: str) -> dict[str, Any]:
     own = "swa_" if family.reach == "hybrid" and reach == "sliding" else ""
     heads = config.whole(f"{own}num_attention_heads", "num_attention_heads", "n_head")
@@ -300,7 +248,9 @@ def _attention(config: Config, family: Family, hidden: int, reach: str) -> dict[
         config.note("swa_num_key_value_heads is absent: twice as many as those of full attention")
     record: dict[str, Any] = {"kind": "attention", "heads": heads, "kv_heads": kv_heads, "head_dim": head_dim}
     value = config.whole(f"{own}v_head_dim", "v_head_dim", otherwise=head_dim)
-    window = config.whole("attention_chunk_size" if reach == "chunked" else "sliding_window", otherwise=1)
+    window = config.whole(
+        "attention_chunk_size" if reach == "chunked" else "sliding_window", otherwise=1, least=0
+    )
     norm = config.flag("use_qk_norm", otherwise=True) or config.flag("qk_layernorm")
     optional: dict[str, Any] = {
         "v_head_dim": value if value != head_dim else None,
@@ -313,7 +263,11 @@ def _attention(config: Config, family: Family, hidden: int, reach: str) -> dict[
         "sinks": family.sinks or (family.reach == "hybrid" and _hybrid_sinks(config, reach)),
     }
     record |= {key: value for key, value in optional.items() if value}
-    unturned = family.single or config.raw.get("position_embedding_type", "rope") != "rope"
+    unturned = (
+        family.single
+        or "alibi" in family.variants
+        or config.raw.get("position_embedding_type", "rope") != "rope"
+    )
     if (
         family.learned_positions
         or unturned
@@ -330,41 +284,6 @@ def _hybrid_sinks(config: Config, reach: str) -> bool:
     return config.flag(key, otherwise=sliding)
 
 
-def _ffn_kinds(config: Config, family: Family, layers: int) -> list[str]:
-    """For each layer ``dense`` or ``moe``."""
-    if family.paired:
-        return ["moe", "dense"] * (layers // 2)
-    experts = config.whole(*_EXPERTS, otherwise=0, least=0)
-    if family.linear and not experts:
-        return ["dense"] * layers
-    if not family.moe:
-        if experts:
-            config.fault("num_experts", experts, "no experts: this model type has none")
-        return ["dense"] * layers
-    words = config.value("mlp_layer_types")
-    listed = (
-        [word == "sparse" for word in words] if isinstance(words, list) else config.numbers("moe_layer_freq")
-    )
-    if listed is not None:
-        if len(listed) != layers:
-            key = "mlp_layer_types" if words else "moe_layer_freq"
-            config.fault(key, f"{len(listed)} layers", f"one for each of {layers} layers")
-        return ["moe" if one else "dense" for one in (listed + [0] * layers)[:layers]]
-    chosen = config.numbers("moe_layers")
-    dense = set(config.numbers("mlp_only_layers") or [])
-    first = config.whole("first_k_dense_replace", otherwise=0, least=0)
-    every = config.whole("moe_layer_freq", otherwise=1)
-    step = config.whole("decoder_sparse_step", "interleave_moe_layer_step", otherwise=1)
-
-    def is_moe(layer: int) -> bool:
-        if chosen is not None:
-            return layer in chosen
-        regular = layer % every == 0 and (layer + 1) % step == 0
-        return layer >= first and layer not in dense and regular
-
-    return ["moe" if is_moe(layer) else "dense" for layer in range(layers)]
-
-
 def _dense(config: Config, family: Family, hidden: int) -> dict[str, Any]:
     otherwise = 4 * hidden if family.dense_inner == "n_inner" else None
     record: dict[str, Any] = {"kind": "dense", "inner": config.whole(family.dense_inner, otherwise=otherwise)}
@@ -372,6 +291,8 @@ def _dense(config: Config, family: Family, hidden: int) -> dict[str, Any]:
         record["gated"] = False
     if config.flag(family.ffn_bias):
         record["bias"] = True
+    if family.activation_weights:
+        record["activation_weights"] = family.activation_weights
     return record
 
 
@@ -379,12 +300,12 @@ def _experts(config: Config, family: Family) -> dict[str, Any]:
     inner = config.whole("moe_intermediate_size", "expert_ffn_hidden_size", "intermediate_size")
     record: dict[str, Any] = {
         "kind": "moe",
-        "experts": config.whole(*_EXPERTS),
+        "experts": config.whole(*EXPERTS),
         "topk": config.whole(*_TOPK),
         "inner": inner,
     }
     shared = config.whole(*family.shared, otherwise=0, least=0) if family.shared else 0
-    if "n_shared_experts" in family.shared:
+    if family.shared and family.shared[0].endswith("shared_experts"):
         shared *= inner
     optional = {
         "bias": family.expert_bias,

@@ -9,95 +9,10 @@ weights.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any, Final, Literal
+from dataclasses import replace
+from typing import Final
 
-Biased = bool | str
-"""Whether there is a bias; text names the key of the config that says so."""
-
-Reach = Literal["full", "all", "flag", "every", "chunk", "hybrid", "bare"]
-"""Which layers see a window: none, all if there is a window, those from ``max_window_layers`` on if a flag is
-set, all but each n-th, chunks in all but each n-th, or those of a list; ``bare``: none, and each n-th layer
-has no rotary positions."""
-
-
-@dataclass(frozen=True)
-class Family:
-    """One model type.
-
-    Parameters
-    ----------
-    defaults : mapping
-        Values of keys that a config may leave out, as the type's configuration class has them.
-    qkv_bias, output_bias, ffn_bias : bool or str
-        Biases of the attention's projections and the feed-forward.
-    qk_norm : str
-        Norms of queries and keys: ``none``, ``head`` for one head's width, ``full`` for all heads'.
-    norms : int
-        Norms of a block.
-    norm : str
-        ``rmsnorm``, or ``layernorm``, which has a bias.
-    gated : bool
-        Whether the feed-forward has a gate.
-    moe, latent : bool
-        Whether it has experts, and latent attention.
-    expert_bias, router_bias, shared_gate, sinks : bool
-        Whether experts and router have biases, the shared expert a gate, and the heads sinks.
-    shared : tuple of str
-        Keys of the shared experts: their number first where a number times the expert's width is meant.
-    reach : str
-        Which layers see a window.
-    learned_positions : bool
-        Whether positions are learned, not rotary.
-    dense_inner : str
-        Key of the feed-forward's width.
-    spare_positions : int
-        Rows of the table of learned positions beyond the longest sequence.
-    linear : str
-        Kind of the mixers that pass a state along, where there are any.
-    single : bool
-        Whether a layer is a mixer or a feed-forward alone.
-    output_gate : bool
-        Whether attention has an output gate.
-    picks : bool
-        Whether an indexer picks the keys of latent attention.
-    paired : bool
-        Whether a layer is two here: attention, a dense feed-forward and beside it experts on a shortcut, then
-        attention and a dense feed-forward, after which the experts' result is added.
-    fixed : mapping
-        Keys that may have one value alone, another would be another architecture; text names the key whose
-        value it is.
-    words : mapping
-        Keys that may have one word alone.
-    """
-
-    defaults: Mapping[str, Any] = field(default_factory=dict)
-    qkv_bias: Biased = False
-    output_bias: Biased = False
-    ffn_bias: Biased = False
-    qk_norm: Literal["none", "head", "full"] = "none"
-    norms: int = 2
-    norm: Literal["rmsnorm", "layernorm"] = "rmsnorm"
-    gated: bool = True
-    moe: bool = False
-    latent: bool = False
-    expert_bias: bool = False
-    router_bias: bool = False
-    shared_gate: bool = False
-    sinks: bool = False
-    shared: tuple[str, ...] = ()
-    reach: Reach = "full"
-    learned_positions: bool = False
-    dense_inner: str = "intermediate_size"
-    spare_positions: int = 0
-    linear: str = ""
-    single: bool = False
-    output_gate: bool = False
-    picks: bool = False
-    paired: bool = False
-    fixed: Mapping[str, bool | str | None] = field(default_factory=dict)
-    words: Mapping[str, str] = field(default_factory=dict)
-
+from planner.inputs.hf_family import Family
 
 _UNTIED = {"tie_word_embeddings": False}
 _TIED = {"tie_word_embeddings": True}
@@ -124,7 +39,11 @@ _QWEN3 = replace(
 _SPARSE_QWEN = {"decoder_sparse_step": 1, "mlp_only_layers": []}
 _GEMMA = Family(defaults=_TIED | _NO_BIAS, qkv_bias="attention_bias", output_bias="attention_bias")
 _OLMO2 = Family(
-    defaults=_UNTIED | _NO_BIAS, qkv_bias="attention_bias", output_bias="attention_bias", qk_norm="full"
+    defaults=_UNTIED | _NO_BIAS,
+    qkv_bias="attention_bias",
+    output_bias="attention_bias",
+    qk_norm="full",
+    variants=("norms-after",),
 )
 _DEEPSEEK = Family(
     defaults=_UNTIED | _NO_BIAS | {"moe_layer_freq": 1, "q_lora_rank": 1536},
@@ -229,10 +148,6 @@ FAMILIES: Final[Mapping[str, Family]] = {
     "glm4_moe_lite": replace(
         _DEEPSEEK, defaults=dict(_DEEPSEEK.defaults) | {"first_k_dense_replace": 1, "q_lora_rank": 768}
     ),
-    "gpt2": Family(
-        defaults=_TIED, qkv_bias=True, output_bias=True, ffn_bias=True, norm="layernorm", gated=False,
-        learned_positions=True, dense_inner="n_inner",
-    ),
     "gpt_oss": Family(
         defaults=_UNTIED | {"attention_bias": True, "sliding_window_pattern": 2},
         qkv_bias="attention_bias", output_bias="attention_bias", moe=True, expert_bias=True,
@@ -241,6 +156,7 @@ FAMILIES: Final[Mapping[str, Family]] = {
     "granite": _LLAMA,
     "hunyuan_v1_dense": Family(
         defaults=_UNTIED | _NO_BIAS, qkv_bias="attention_bias", output_bias="attention_bias", qk_norm="head",
+        variants=("head-norms-after-rotary",),
     ),
     "internlm": replace(_LLAMA, defaults=_UNTIED | {"bias": True}, qkv_bias="bias", output_bias="bias",
                         ffn_bias=False),
@@ -268,14 +184,8 @@ FAMILIES: Final[Mapping[str, Family]] = {
     "mixtral": Family(defaults=_UNTIED, moe=True, reach="all"),
     "olmo2": _OLMO2,
     "olmo3": replace(_OLMO2, defaults=dict(_OLMO2.defaults) | {"sliding_window_pattern": 4}, reach="every"),
-    "olmoe": replace(_OLMO2, moe=True),
-    "opt": Family(
-        defaults=_TIED | {"enable_bias": True}, qkv_bias="enable_bias", output_bias="enable_bias",
-        ffn_bias="enable_bias", norm="layernorm", gated=False, learned_positions=True, dense_inner="ffn_dim",
-        spare_positions=2,
-        fixed={"do_layer_norm_before": True, "_remove_final_layer_norm": False,
-               "layer_norm_elementwise_affine": True, "word_embed_proj_dim": "hidden_size"},
-    ),
+    "olmoe": replace(_OLMO2, moe=True, variants=()),
+    "flex_olmo": replace(_OLMO2, moe=True),
     "phi3": Family(defaults=_UNTIED, reach="all"),
     "qwen2": _QWEN2,
     "qwen2_moe": replace(
@@ -306,60 +216,85 @@ FAMILIES: Final[Mapping[str, Family]] = {
         defaults=_UNTIED | _NO_BIAS | {"head_dim": 128}, qkv_bias="attention_bias", moe=True,
         shared=("n_shared_experts",),
     ),
-    "stablelm": Family(
-        defaults=_UNTIED | {"use_qkv_bias": False}, qkv_bias="use_qkv_bias", norm="layernorm",
-        fixed={"use_parallel_residual": False, "qk_layernorm": False},
-    ),
     "starcoder2": Family(
         defaults=_TIED | {"use_bias": True}, qkv_bias="use_bias", output_bias="use_bias", ffn_bias="use_bias",
         norm="layernorm", gated=False, reach="all",
     ),
+    "afmoe": Family(
+        defaults=_UNTIED | {"sliding_window_pattern": 4}, fixed={"attention_bias": False}, qk_norm="head",
+        norms=4, moe=True, shared=("num_shared_experts",),
+        output_gate=True, reach="every", bare_full=True,
+        names={"first_k_dense_replace": "num_dense_layers",
+               "sliding_window_pattern": "global_attn_every_n_layers",
+               "routed_scaling_factor": "route_scale"},
+    ),
+    "apertus": Family(
+        defaults=_UNTIED | _NO_BIAS, qkv_bias="attention_bias", output_bias="attention_bias", qk_norm="head",
+        gated=False, activation_weights=2, words={"hidden_act": "xielu"},
+    ),
+    "cwm": Family(defaults=_UNTIED, reach="listed"),
+    "ernie4_5_moe": Family(
+        defaults=_TIED | {"use_bias": False, "moe_layer_start_index": 1, "moe_layer_interval": 1}, moe=True,
+        shared=("num_shared_experts",), fixed={"use_bias": False},
+        names={"num_experts_per_tok": "moe_k", "num_local_experts": "moe_num_experts",
+               "num_shared_experts": "moe_num_shared_experts", "decoder_sparse_step": "moe_layer_interval",
+               "first_k_dense_replace": "moe_layer_start_index"},
+    ),
+    "exaone4": Family(
+        defaults=_UNTIED | {"sliding_window_pattern": 4}, qk_norm="head", variants=("norms-after",),
+        reach="every", bare_full=True,
+    ),
+    "exaone_moe": Family(
+        defaults=_UNTIED | {"sliding_window_pattern": 4, "first_k_dense_replace": 1}, qk_norm="head",
+        moe=True, shared=("num_shared_experts",), reach="every", bare_full=True,
+    ),
+    "flint": Family(
+        defaults=_UNTIED | _NO_BIAS, qkv_bias="attention_bias", output_bias="attention_bias", qk_norm="head",
+        moe=True, shared=("shared_expert_intermediate_size",), sinks=True, reach="listed", bare_full=True,
+    ),
+    "granitemoe": Family(
+        defaults=_UNTIED | _NO_BIAS, qkv_bias="attention_bias", output_bias="attention_bias", moe=True,
+    ),
+    "granitemoeshared": Family(
+        defaults=_UNTIED | _NO_BIAS | {"shared_intermediate_size": 0}, qkv_bias="attention_bias",
+        output_bias="attention_bias", moe=True, shared=("shared_intermediate_size",),
+    ),
+    "helium": Family(defaults=_UNTIED | _NO_BIAS | {"mlp_bias": False, "head_dim": 128},
+                     qkv_bias="attention_bias", ffn_bias="mlp_bias"),
+    "hunyuan_v1_moe": Family(
+        defaults=_UNTIED | _NO_BIAS, qkv_bias="attention_bias", output_bias="attention_bias", qk_norm="head",
+        variants=("head-norms-after-rotary",), moe=True, shared=("intermediate_size",),
+        names={"moe_intermediate_size": "intermediate_size"},
+    ),
+    "hy_v3": Family(
+        defaults=_UNTIED | _NO_BIAS | {"mlp_bias": False, "head_dim": 128, "first_k_dense_replace": 1},
+        qkv_bias="attention_bias", output_bias="attention_bias", qk_norm="head", moe=True,
+        shared=("num_shared_experts",), fixed={"mlp_bias": False},
+        names={"routed_scaling_factor": "router_scaling_factor"},
+    ),
+    "hyperclovax": _LLAMA,
+    "kolibri1": Family(
+        defaults=_UNTIED, qk_norm="head", norms=4, moe=True, shared=("shared_expert_intermediate_size",),
+        reach="listed", bare_full=True,
+    ),
+    "mamba2": Family(
+        defaults=_UNTIED | {"n_groups": 8, "state_size": 128, "conv_kernel": 4, "chunk_size": 256,
+                            "num_heads": 128, "head_dim": 64, "use_bias": False},
+        linear="mamba2", single=True, recurrent_alone=True, norms=1,
+        names={"mamba_num_heads": "num_heads", "mamba_head_dim": "head_dim", "ssm_state_size": "state_size"},
+    ),
+    "mellum": Family(
+        defaults=_UNTIED | _NO_BIAS, qkv_bias="attention_bias", output_bias="attention_bias", qk_norm="head",
+        moe=True, reach="listed",
+    ),
+    "minicpm3": Family(
+        defaults=_TIED | _NO_BIAS | {"mlp_bias": False, "q_lora_rank": 768}, latent=True,
+        fixed={"mlp_bias": False},
+    ),
+    "ministral3": replace(_MISTRAL, variants=("scaled-queries",)),
+    "vaultgemma": replace(
+        _GEMMA, defaults=dict(_GEMMA.defaults) | {"sliding_window_pattern": 2}, reach="every"
+    ),
+    "youtu": Family(defaults=_TIED | _NO_BIAS | {"q_lora_rank": 1536}, latent=True),
 }  # fmt: skip
 """Model type to what its code does."""
-
-WRAPPERS: Final[Mapping[str, str]] = {
-    "llava": "llama",
-    "llava_next": "llama",
-    "llava_onevision": "qwen2",
-    "qwen2_vl": "qwen2_vl_text",
-    "qwen2_5_vl": "qwen2_5_vl_text",
-    "qwen3_vl": "qwen3_vl_text",
-    "qwen3_vl_moe": "qwen3_vl_moe_text",
-    "qwen3_5": "qwen3_5_text",
-    "qwen3_5_moe": "qwen3_5_moe_text",
-    "gemma3": "gemma3_text",
-    "kimi_k25": "kimi_k2",
-    "llama4": "llama4_text",
-    "mistral3": "mistral",
-}
-"""Types of configs that hold the language model in ``text_config``, each with the type meant there."""
-
-REFUSED: Final[Mapping[str, str]] = {
-    "attn_output_gate": "an output gate in its attention",
-    "attention_output_gate": "an output gate in its attention",
-    "attn_res_block_size": "attention over the residuals of blocks",
-    "attention_k_eq_v": "keys that are also values",
-    "block_configs": "a block of its own for each layer, found by architecture search",
-    "compress_ratios": "compressed keys and values",
-    "enable_moe_block": "experts beside a dense feed-forward",
-    "full_attention_interval": "linear attention",
-    "global_head_dim": "heads of several widths",
-    "hc_mult": "hyper-connections",
-    "hybrid_override_pattern": "state-space layers",
-    "hidden_size_per_layer_input": "embeddings for each layer",
-    "index_head_dim": "an indexer that picks the keys",
-    "index_topk": "an indexer that picks the keys",
-    "layers_block_type": "state-space layers",
-    "linear_attn_config": "linear attention",
-    "linear_num_key_heads": "linear attention",
-    "mamba_num_heads": "state-space layers",
-    "moe_latent_size": "experts in a latent space",
-    "num_kv_shared_layers": "keys and values shared between layers",
-    "routed_expert_hidden_size": "experts in a latent space",
-    "sparse_attention_config": "an indexer that picks the keys",
-    "ssm_state_size": "state-space layers",
-    "zero_expert_num": "experts that compute nothing",
-    "use_head_wise_attn_gate": "an output gate in its attention",
-    "is_encoder_decoder": "an encoder",
-}
-"""Keys that, where they are set, mean what the model record cannot express, each with what that is."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from planner.errors import Problem
-from planner.inputs.hf_families import Biased
+from planner.inputs.hf_family import Biased
 
 
 @dataclass
@@ -19,6 +19,12 @@ class Config:
     where: str
     problems: list[Problem] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    names: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Read keys that the type spells its own way under their usual names."""
+        found = {usual: _inside(self.raw, own) for usual, own in self.names.items()}
+        self.raw = dict(self.raw) | {usual: value for usual, value in found.items() if value is not None}
 
     def value(self, *names: str) -> Any:
         """The first of ``names`` that is set, else the type's default, else nothing."""
@@ -39,13 +45,15 @@ class Config:
 
     def fault(self, name: str, found: object, expected: str) -> None:
         """Keep a fault, once."""
-        problem = Problem(f"{self.where}: {name}", str(found)[:80], expected)
+        problem = Problem(f"{self.where}: {self.names.get(name, name)}", str(found)[:80], expected)
         if problem not in self.problems:
             self.problems.append(problem)
 
     def whole(self, *names: str, otherwise: int | None = None, least: int = 1) -> int:
         """A whole number; ``otherwise`` where none of ``names`` is set."""
         value = self.value(*names)
+        if isinstance(value, list) and value and len(set(map(repr, value))) == 1:
+            value = value[0]  # one number for each layer, all the same
         if value is None and otherwise is not None:
             return otherwise
         if value is None:
@@ -81,3 +89,10 @@ class Config:
 
     def _set(self, names: Sequence[str]) -> str:
         return next((name for name in names if self.raw.get(name) is not None), names[0])
+
+
+def _inside(raw: Any, path: str) -> Any:
+    """The value under keys joined by dots, or nothing."""
+    for key in path.split("."):
+        raw = raw.get(key) if isinstance(raw, Mapping) else None
+    return raw

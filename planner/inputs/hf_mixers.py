@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from planner.inputs.hf_families import Family
+from planner.inputs.hf_family import Family
 from planner.inputs.hf_fields import Config
+from planner.inputs.layers import MAX_LAYERS
 
 FULL, LINEAR, NONE = "full", "linear", ""
 """A layer's mixer: attention, one that passes a state along, or none."""
@@ -45,6 +46,8 @@ def listed_kinds(config: Config, family: Family) -> list[tuple[str, str]]:
 
     The feed-forward is empty where the type says it elsewhere.
     """
+    if family.recurrent_alone:
+        return [(LINEAR, "")] * min(config.whole("num_hidden_layers"), MAX_LAYERS)
     pattern = config.raw.get("hybrid_override_pattern")
     words: Any = config.raw.get("layers_block_type") or config.raw.get("layer_types")
     if words is None and isinstance(pattern, str):

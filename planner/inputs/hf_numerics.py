@@ -11,122 +11,14 @@ import math
 from collections.abc import Mapping
 from typing import Any, Final
 
+from planner.inputs.hf_defaults import COMMON, DEFAULTS, EPSILONS, ROUTERS
 from planner.inputs.hf_fields import Config
 
 _FLOAT = "a number above 0"
-_RMS_5: Final = {"rms_norm_eps": 1e-5}
-_SOFTMAX: Final = {"score": "softmax"}
-_SIGMOID: Final = {"score": "sigmoid", "expert_bias": True}
-_ONE_GROUP: Final = {"n_group": 1, "topk_group": 1}
-
-DEFAULTS: Final[Mapping[str, Mapping[str, Any]]] = {
-    "longcat_flash": {"rope_theta": 1e7, **_RMS_5, "routed_scaling_factor": 6.0},
-    "mixtral": {"rope_theta": 1e6, **_RMS_5, "router_aux_loss_coef": 0.001},
-    "qwen2_moe": {"router_aux_loss_coef": 0.001, "norm_topk_prob": False},
-    "qwen3_moe": {"router_aux_loss_coef": 0.001, "norm_topk_prob": False},
-    "deepseek_v2": {"norm_topk_prob": False, "routed_scaling_factor": 1.0},
-    "deepseek_v3": {"n_group": 8, "topk_group": 4, "routed_scaling_factor": 2.5, "norm_topk_prob": True},
-    "glm_moe_dsa": {"n_group": 1, "topk_group": 1, "routed_scaling_factor": 2.5, "norm_topk_prob": True},
-    "deepseek_v32": {"n_group": 8, "topk_group": 4, "routed_scaling_factor": 2.5, "norm_topk_prob": True},
-    "kimi_k2": {"n_group": 8, "topk_group": 4, "routed_scaling_factor": 2.5, "norm_topk_prob": True},
-    "gemma": {"hidden_act": "gelu_pytorch_tanh"},
-    "gemma2": {
-        "hidden_activation": "gelu_pytorch_tanh", "attn_logit_softcapping": 50.0,
-        "final_logit_softcapping": 30.0, "query_pre_attn_scalar": 256,
-    },
-    "gemma3_text": {
-        "rope_theta": 1e6, "rope_local_base_freq": 10000.0, "hidden_activation": "gelu_pytorch_tanh",
-        "query_pre_attn_scalar": 256,
-    },
-    "gpt_oss": {"rope_theta": 150000.0, **_RMS_5, "router_aux_loss_coef": 0.001},
-    "olmo2": _RMS_5,
-    "olmo3": {"rope_theta": 500000.0, **_RMS_5},
-    "olmoe": {**_RMS_5, "router_aux_loss_coef": 0.01, "norm_topk_prob": False},
-    "phi3": _RMS_5,
-    "arcee": {**_RMS_5, "hidden_act": "relu2"},
-    "ernie4_5": {**_RMS_5, "rope_theta": 500000.0},
-    "hunyuan_v1_dense": _RMS_5,
-    "dots1": _ONE_GROUP | {"routed_scaling_factor": 1.0, "norm_topk_prob": False},
-    "glm4_moe_lite": _ONE_GROUP | _RMS_5 | {"routed_scaling_factor": 1.8, "norm_topk_prob": True},
-    "solar_open": _ONE_GROUP
-    | _RMS_5
-    | {"rope_theta": 1e6, "routed_scaling_factor": 1.0, "norm_topk_prob": True},
-    "glm4_moe": {
-        **_RMS_5, "partial_rotary_factor": 0.5, "n_group": 1, "topk_group": 1, "routed_scaling_factor": 1.0,
-        "norm_topk_prob": True,
-    },
-    "llama4_text": {"rope_theta": 500000.0, **_RMS_5, "router_aux_loss_coef": 0.001},
-    "minimax_m2": {"rope_theta": 5e6, "router_aux_loss_coef": 0.001},
-    "starcoder2": {"initializer_range": 0.018042, "hidden_act": "gelu_pytorch_tanh"},
-    "gpt2": {"hidden_act": "gelu_new"},
-    "glm": {"rms_norm_eps": 1.5625e-07, "partial_rotary_factor": 0.5},
-    "glm4": {"rms_norm_eps": 1.5625e-07, "partial_rotary_factor": 0.5},
-    "deepseek": {"norm_topk_prob": False, "aux_loss_alpha": 0.001, "seq_aux": True},
-    "opt": {"hidden_act": "relu"},
-    "smollm3": {"rope_theta": 2000000.0},
-    "stablelm": {"layer_norm_eps": 1e-5, "partial_rotary_factor": 0.25},
-    "qwen3_next": {
-        "partial_rotary_factor": 0.25, "router_aux_loss_coef": 0.001, "norm_topk_prob": True,
-    },
-    "qwen3_5_text": {"partial_rotary_factor": 0.25},
-    "qwen3_5_moe_text": {"partial_rotary_factor": 0.25, "router_aux_loss_coef": 0.001},
-    "bamba": {**_RMS_5, "partial_rotary_factor": 0.5},
-    "granitemoehybrid": {"router_aux_loss_coef": 0.001},
-    "kimi_linear": {**_RMS_5, "routed_scaling_factor": 2.446, "moe_renormalize": True},
-    "minimax": {**_RMS_5, "rope_theta": 1e6, "router_aux_loss_coef": 0.001},
-    "nemotron_h": {
-        "mlp_hidden_act": "relu2", "n_group": 1, "topk_group": 1, "routed_scaling_factor": 1.0,
-        "norm_topk_prob": True,
-    },
-}  # fmt: skip
-"""Values of a type that are not those of ``_COMMON``."""
-
-_COMMON: Final = {
-    "rope_theta": 10000.0, "rms_norm_eps": 1e-6, "layer_norm_epsilon": 1e-5, "initializer_range": 0.02,
-    "hidden_act": "silu",
-}  # fmt: skip
-
-_ROUTERS: Final[Mapping[str, Mapping[str, Any]]] = {
-    "longcat_flash": _SOFTMAX | {"expert_bias": True, "normalize": False},
-    "mixtral": _SOFTMAX | {"normalize": True},
-    "qwen2_moe": _SOFTMAX,
-    "qwen3_vl_moe_text": _SOFTMAX | {"normalize": True},
-    "qwen3_moe": _SOFTMAX,
-    "olmoe": _SOFTMAX,
-    "gpt_oss": _SOFTMAX | {"normalize": True},
-    "deepseek": _SOFTMAX,
-    "deepseek_v2": _SOFTMAX,
-    "deepseek_v3": _SIGMOID,
-    "deepseek_v32": _SIGMOID,
-    "glm_moe_dsa": _SIGMOID,
-    "kimi_k2": _SIGMOID,
-    "glm4_moe": _SIGMOID,
-    "dots1": _SIGMOID,
-    "glm4_moe_lite": _SIGMOID,
-    "solar_open": _SIGMOID,
-    "minimax_m2": _SIGMOID | {"normalize": True},
-    "mimo_v2_flash": _SIGMOID,
-    "llama4_text": {"score": "sigmoid", "normalize": False},
-    "qwen3_next": _SOFTMAX,
-    "qwen3_5_moe_text": _SOFTMAX | {"normalize": True},
-    "granitemoehybrid": _SOFTMAX | {"normalize": True},
-    "kimi_linear": _SIGMOID,
-    "minimax": _SOFTMAX | {"normalize": True},
-    "nemotron_h": _SIGMOID,
-}
-"""What the code of a type does with the scores of its router, where no key says it."""
-
-_EPSILONS: Final = {
-    **dict.fromkeys(("gpt2", "opt", "starcoder2"), ("layer_norm_epsilon", "norm_epsilon")),
-    "stablelm": ("layer_norm_eps",),
-    "nemotron_h": ("layer_norm_epsilon",),
-}
-"""Keys of what layer norms add, of types that do not say ``rms_norm_eps``."""
-
 _ACTIVATIONS: Final = {
     "silu": "silu", "swish": "silu", "gelu": "gelu", "gelu_pytorch_tanh": "gelu_tanh",
     "gelu_new": "gelu_tanh", "gelu_fast": "gelu_tanh", "relu": "relu", "relu2": "relu2",
-    "quick_gelu": "quick_gelu",
+    "quick_gelu": "quick_gelu", "xielu": "xielu",
 }  # fmt: skip
 
 _ROPE_KINDS: Final = {"su": "longrope"} | {
@@ -149,6 +41,8 @@ _ROPE_KEYS: Final = {
 _SCALES: Final = {
     "attention_softcap": "attn_logit_softcapping",
     "logit_softcap": "final_logit_softcapping",
+    "qkv_clip": "clip_qkv",
+    "logit_scale": "logit_scale",
     "attention_scale": "attention_multiplier",
     "embedding_scale": "embedding_multiplier",
     "residual_scale": "residual_multiplier",
@@ -157,9 +51,9 @@ _SCALES: Final = {
 
 def numerics(config: Config, kind: str, rotary: bool, sparse: bool) -> dict[str, Any]:
     """Return the fields of `Numerics` for a config of the model type ``kind``; faults go to ``config``."""
-    own = _Keys(config, {**_COMMON, **DEFAULTS.get(kind, {})})
+    own = _Keys(config, {**COMMON, **DEFAULTS.get(kind, {})})
     record: dict[str, Any] = {
-        "norm_epsilon": own.number(*_EPSILONS.get(kind, ("rms_norm_eps", "layernorm_epsilon"))),
+        "norm_epsilon": own.number(*EPSILONS.get(kind, ("rms_norm_eps", "layernorm_epsilon"))),
         "init_std": own.number("initializer_range", "init_std"),
         "activation": _activation(own, kind),
     }
@@ -170,13 +64,25 @@ def numerics(config: Config, kind: str, rotary: bool, sparse: bool) -> dict[str,
         record["logit_scale"] = 1 / logits
     if width:
         record["attention_scale"] = width**-0.5
-    if kind.startswith("gemma"):
+    scaled = kind.startswith("gemma") or kind == "vaultgemma"
+    if scaled or config.flag("mup_enabled") or config.flag("scale_embedding", kind == "biogpt"):
         record["embedding_scale"] = math.sqrt(config.whole("hidden_size"))
+    record |= _minicpm(own) if kind == "minicpm3" else {}
     if sparse:
         record["router"] = _router(own, kind)
     ones = ("embedding_scale", "residual_scale", "logit_scale")
     return {
         key: value for key, value in record.items() if value is not None and not (key in ones and value == 1)
+    }
+
+
+def _minicpm(own: _Keys) -> dict[str, Any]:
+    """Return the scales of MiniCPM3: of residuals by depth over the root of layers, of logits by width."""
+    depth, base = own.number("scale_depth") or 1.4, own.number("dim_model_base") or 256.0
+    return {
+        "embedding_scale": own.number("scale_emb"),
+        "residual_scale": depth / math.sqrt(own.config.whole("num_hidden_layers")),
+        "logit_scale": base / own.config.whole("hidden_size"),
     }
 
 
@@ -213,7 +119,8 @@ def _activation(own: _Keys, kind: str) -> str | None:
         return "swiglu_oai"
     if kind == "nemotron_h":
         return _ACTIVATIONS.get(str(own.value("mlp_hidden_act")))
-    said = own.value("hidden_activation", "hidden_act", "activation_function") or own.value("hidden_act")
+    names = ("hidden_activation", "hidden_act", "activation_function", "activation")
+    said = own.value(*names) or own.value("hidden_act")
     known = _ACTIVATIONS.get(str(said))
     if known is None:
         own.config.fault("hidden_act", repr(said), f"one of {', '.join(_ACTIVATIONS)}")
@@ -267,12 +174,16 @@ def _scaling(own: _Keys, said: Mapping[str, Any]) -> dict[str, Any] | None:
     found = {field: said[key] for field, key in _ROPE_KEYS.items() if said.get(key) is not None}
     if "original_positions" not in found and _ROPE_KINDS[word] == "longrope":
         found["original_positions"] = own.config.raw.get("original_max_position_embeddings")
+    scales = {said[key] for key in ("short_mscale", "long_mscale") if said.get(key) is not None}
+    if len(scales) > 1:
+        own.config.fault("rope_scaling", "short_mscale and long_mscale that differ", "equal ones")
+    found |= {"attention_factor": scales.pop()} if scales else {}
     return {"kind": _ROPE_KINDS[word]} | {key: value for key, value in found.items() if value is not None}
 
 
 def _router(own: _Keys, kind: str) -> dict[str, Any]:
-    record = dict(_ROUTERS.get(kind, {}))
-    score = own.value("scoring_func")
+    record = dict(ROUTERS.get(kind, {}))
+    score = own.value("scoring_func", "expert_selection_fn")
     if score in ("softmax", "sigmoid"):
         record["score"] = score
     elif score is not None:

@@ -32,6 +32,7 @@ from planner.inputs.numerics import Numerics
 from planner.inputs.prediction import PredictionLayers
 from planner.inputs.published import Published
 from planner.inputs.record import Count, Flag, Positive, Record
+from planner.inputs.variants import Variant
 
 __all__ = [
     "MOST_NORMS",
@@ -73,6 +74,7 @@ class ModelSpec(Record):
     norm: Literal["rmsnorm", "layernorm"] = "rmsnorm"
     norm_bias: Flag = False
     final_norm: Flag = True
+    variants: tuple[Variant, ...] = ()
     blocks: dict[BlockName, Block]
     layers: tuple[str, ...] = Field(min_length=1, max_length=10_000)
     prediction: PredictionLayers | None = None
@@ -152,7 +154,17 @@ class ModelSpec(Record):
     @property
     def norm_params(self) -> int:
         """Parameters of one norm. [element]"""
-        return self.hidden * (2 if self.norm_bias else 1)
+        return 0 if "bare-norms" in self.variants else self.hidden * (2 if self.norm_bias else 1)
+
+    @property
+    def embedding_norm(self) -> bool:
+        """Whether a norm follows the embedding."""
+        return "embedding-norm" in self.variants
+
+    @property
+    def head_bias(self) -> bool:
+        """Whether the output head has a bias."""
+        return "head-bias" in self.variants
 
     @property
     def embedding_params(self) -> int:
@@ -160,14 +172,15 @@ class ModelSpec(Record):
         if self.diffusion:
             return self.diffusion.first_params
         positions = self.max_positions if self.learned_positions and self.max_positions else 0
-        return (self.vocab + positions) * self.hidden
+        return (self.vocab + positions) * self.hidden + self.embedding_norm * self.norm_params
 
     @property
     def head_params(self) -> int:
         """Output head where it is not the embedding, and the last norm. [element]"""
         if self.diffusion:
             return self.diffusion.last_params
-        return (0 if self.tied_embeddings else self.vocab * self.hidden) + self.final_norm * self.norm_params
+        weights = 0 if self.tied_embeddings else self.vocab * self.hidden
+        return weights + self.head_bias * self.vocab + self.final_norm * self.norm_params
 
     def block_params(self, name: str) -> int:
         """Parameters of one block. [element]"""

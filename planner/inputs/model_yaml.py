@@ -24,6 +24,7 @@ _SHAPE = (
     "norm",
     "norm_bias",
     "final_norm",
+    "variants",
 )
 _WORDS = {"true", "false", "null", "yes", "no", "on", "off"}
 

@@ -90,8 +90,9 @@ class Router(Record):
         return (self.groups or 1) > 1
 
 
-Activation = Literal["silu", "gelu", "gelu_tanh", "relu", "relu2", "quick_gelu", "swiglu_oai"]
-"""``swiglu_oai`` is that of gpt-oss: x sigmoid(1.702 x) (y + 1), with x and y bounded at 7."""
+Activation = Literal["silu", "gelu", "gelu_tanh", "relu", "relu2", "quick_gelu", "swiglu_oai", "xielu"]
+"""``swiglu_oai`` is that of gpt-oss: x sigmoid(1.702 x) (y + 1), with x and y bounded at 7;
+``xielu`` has two weights of its own (arXiv:2411.13010)."""
 
 
 class Numerics(Record):
@@ -115,6 +116,8 @@ class Numerics(Record):
         What products of queries and keys are multiplied by; where absent, one over the root of the width. [-]
     attention_softcap, logit_softcap : float, optional
         Bounds c of ``c tanh(x / c)`` on attention's products and on logits. [-]
+    qkv_clip : float, optional
+        Bound at which queries, keys and values are cut. [-]
     embedding_scale, residual_scale, logit_scale : float, optional
         What embeddings, each layer's outputs and logits are multiplied by, where that is not one. [-]
     router : Router, optional
@@ -130,6 +133,7 @@ class Numerics(Record):
     activation: Activation | None = None
     attention_scale: Above | None = None
     attention_softcap: Above | None = None
+    qkv_clip: Above | None = None
     logit_softcap: Above | None = None
     embedding_scale: Above | None = None
     residual_scale: Above | None = None

@@ -97,9 +97,10 @@ def _is_gpt2(model: ModelSpec, block: Block, needs: frozenset[str]) -> bool:
         "learned positions", "layer norm", "a plain feed-forward", "feed-forward biases",
         "query/key/value biases", "an output bias", "attention without rotary positions",
     }  # fmt: skip
-    mixer = attention_of(block)
-    square = isinstance(mixer, Attention) and mixer.heads == mixer.kv_heads
-    return needs == parts and square and mixer.heads * mixer.qk_head_dim == model.hidden
+    mixer = block.mixer
+    if needs != parts or not isinstance(mixer, Attention):
+        return False
+    return mixer.heads == mixer.kv_heads and mixer.heads * mixer.head_dim == model.hidden
 
 
 def hub_config(model: ModelSpec, seq_len: int) -> dict[str, object]:

@@ -17,7 +17,7 @@ _ROUTERS = {
 MULTIPLIERS = ("attention_scale", "embedding_scale", "residual_scale", "logit_scale")
 """Fields of `Numerics` that Granite has keys for, and no other architecture written here."""
 
-CANNOT = ("local_rope_theta", "rope_fraction", "attention_softcap", "logit_softcap")
+CANNOT = ("local_rope_theta", "rope_fraction", "attention_softcap", "qkv_clip", "logit_softcap")
 """Fields of `Numerics` that no architecture written here has a key for."""
 
 

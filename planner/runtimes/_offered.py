@@ -10,6 +10,7 @@ import numpy as np
 from planner.errors import nearest
 from planner.inputs.model import Attention, Block, DenseFfn, Experts, LatentAttention, ModelSpec
 from planner.inputs.recurrent import RecurrentMixer
+from planner.inputs.variants import variant_texts
 from planner.inputs.workload import Workload
 from planner.numeric import Num
 from planner.plan import Plan, even_split
@@ -208,6 +209,10 @@ def ffn_of(block: Block) -> DenseFfn | Experts:
 
 def uses(model: ModelSpec, block: Block) -> set[str]:
     """Return what a block needs beyond a bias-free gated transformer layer with rotary positions."""
+    return {*variant_texts(model.variants), *_block_uses(model, block)}
+
+
+def _block_uses(model: ModelSpec, block: Block) -> set[str]:
     mixer, ffn = block.mixer, block.ffn
     if isinstance(mixer, RecurrentMixer):
         return {f"{mixer.kind} layers"}
@@ -223,6 +228,8 @@ def uses(model: ModelSpec, block: Block) -> set[str]:
         parts |= {
             "norms on heads": mixer.qk_norm == "head",
             "norms on all heads at once": mixer.qk_norm == "full",
+            "norms with weights of each head": mixer.qk_norm == "each",
+            "norms with a bias on heads": mixer.qk_norm == "head-bias",
         }
         parts |= {"an output gate on attention": mixer.output_gate}
         parts |= {"attention sinks": mixer.sinks, "attention without rotary positions": not mixer.rotary}

@@ -10,7 +10,7 @@ import torch
 
 from planner.errors import InputError
 from planner.inputs.hf_config import ImportedModel, model_from_config
-from planner.inputs.hf_families import WRAPPERS
+from planner.inputs.hf_types import WRAPPERS
 from planner.inputs.model import Experts, ModelSpec
 
 pytestmark = pytest.mark.torch

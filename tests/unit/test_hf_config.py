@@ -10,7 +10,7 @@ import pytest
 
 from planner.errors import InputError
 from planner.inputs.hf_config import model_from_config, read_hf_config
-from planner.inputs.hf_families import FAMILIES
+from planner.inputs.hf_types import FAMILIES
 from planner.inputs.load import load_model
 from planner.inputs.model import Attention, LatentAttention
 from tests.helpers import ROOT
@@ -281,14 +281,52 @@ def test_an_infinity_in_a_field_that_is_not_read_is_no_fault(tmp_path: Path) -> 
         ("opt", "do_layer_norm_before", False),
         ("opt", "word_embed_proj_dim", 32),
         ("opt", "_remove_final_layer_norm", True),
-        ("stablelm", "use_parallel_residual", True),
-        ("stablelm", "qk_layernorm", True),
+        ("phi", "qk_layernorm", True),
+        ("gpt_bigcode", "multi_query", False),
         ("smollm3", "use_sliding_window", True),
     ],
 )
 def test_a_key_that_makes_another_architecture_is_refused(kind: str, key: str, value: object) -> None:
     own = {"model_type": kind, "ffn_dim": 96, "max_position_embeddings": 64, "hidden_act": "silu"}
     assert key in fault(**own, **{key: value})
+
+
+@pytest.mark.parametrize(
+    ("kind", "changed", "norms", "variants"),
+    [
+        ("falcon", {}, 1, ("parallel-blocks",)),
+        ("falcon", {"new_decoder_architecture": True}, 2, ("parallel-blocks",)),
+        ("falcon", {"new_decoder_architecture": True, "num_ln_in_parallel_attn": 1}, 1, ("parallel-blocks",)),
+        ("falcon", {"parallel_attn": False, "alibi": True}, 2, ("alibi",)),
+        ("gpt_neox", {}, 2, ("parallel-blocks",)),
+        ("gpt_neox", {"use_parallel_residual": False}, 2, ()),
+        ("stablelm", {"use_parallel_residual": True}, 1, ("parallel-blocks",)),
+        ("cohere", {"hidden_act": "silu"}, 1, ("parallel-blocks",)),
+        ("phimoe", {"num_local_experts": 4, "num_experts_per_tok": 2}, 2, ("sparse-mixer",)),
+        ("exaone4", {}, 2, ("norms-after",)),
+        ("hyperclovax", {"use_post_norm": True}, 4, ()),
+    ],
+)
+def test_what_of_its_blocks_is_other_than_usual_is_said(
+    kind: str, changed: dict[str, Any], norms: int, variants: tuple[str, ...]
+) -> None:
+    """Transformers 5.24: ``FalconDecoderLayer``, ``GPTNeoXLayer``, ``StableLmDecoderLayer`` and so on."""
+    model = read(model_type=kind, **changed).model
+    assert ({block.norms for block in model.blocks.values()}, model.variants) == ({norms}, variants)
+
+
+def test_scales_and_bounds_of_new_types_are_read() -> None:
+    """MiniCPM3: 1.4 over the root of the layers, 256 over the width; DBRX: queries, keys, values cut at 8."""
+    said = [json.loads(json.dumps(case["config"])) for case in CASES]
+    minicpm = next(raw for raw in said if raw["model_type"] == "minicpm3")
+    found = model_from_config(minicpm | {"scale_emb": 12}, "c", "m").model
+    assert found.numerics.residual_scale == pytest.approx(1.4 / found.num_layers**0.5)
+    assert (found.numerics.logit_scale, found.numerics.embedding_scale) == (256 / 128, 12)
+    dbrx = next(raw for raw in said if raw["model_type"] == "dbrx")
+    assert model_from_config(dbrx, "c", "m").model.numerics.qkv_clip == 8.0
+    window = read(model_type="cohere2", sliding_window=8, num_hidden_layers=4, hidden_act="silu").model
+    seen = [(window.blocks[name].mixer.window, window.blocks[name].mixer.rotary) for name in window.layers]
+    assert seen == [(8, True)] * 3 + [(None, False)]
 
 
 def test_layers_without_rotary_positions_are_those_of_the_list_or_each_fourth() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from planner.inputs.hf_families import REFUSED
+from planner.inputs.hf_refused import REFUSED
 
 _RECURRENT: Final = REFUSED["ssm_state_size"]
 _LINEAR: Final = REFUSED["linear_attn_config"]

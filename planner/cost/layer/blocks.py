@@ -97,7 +97,7 @@ def attention_operators(pricer: Pricer, mixer: Attention) -> list[Operator]:
     if mixer.qk_norm != "none":
         moved = traffic.NORM[pricer.case.traits.kernels.fused_norm]
         normed = rows * (queries + keys)
-        size: Num = 2.0 * mixer.head_dim if mixer.qk_norm == "head" else queries + keys
+        size = mixer.qk_norm_params(local_heads, heads)
         operators.append(pricer.elementwise("qk_norm", "qkv", normed, moved, saved=2 * normed, params=size))
     if pricer.case.traits.attention.copies:
         copied = traffic.HEAD_COPIES[mixer.kv_heads < mixer.heads]
@@ -330,9 +330,10 @@ def spared_product(pricer: Pricer, block: Block, operators: list[Operator]) -> O
 def embedding_operators(pricer: Pricer) -> list[Operator]:
     """Price the lookup of the token embedding, and its share of the vocabulary."""
     model = pricer.case.model
-    weights = model.embedding_params / pricer.plan.tp
+    weights = (model.embedding_params - model.embedding_norm * model.norm_params) / pricer.plan.tp
     elements = pricer.tokens * model.hidden
-    return [pricer.elementwise("embedding", "embedding", elements, traffic.EMBEDDING, params=weights)]
+    lookup = pricer.elementwise("embedding", "embedding", elements, traffic.EMBEDDING, params=weights)
+    return [lookup, norm_operator(pricer, "embedding_norm")] if model.embedding_norm else [lookup]
 
 
 def head_operators(pricer: Pricer, tied: bool = False) -> list[Operator]:
@@ -346,7 +347,7 @@ def head_operators(pricer: Pricer, tied: bool = False) -> list[Operator]:
     logits = pricer.tokens * (vocab if case.traits.loss.vocab_parallel else model.vocab)
     moved = traffic.Traffic(case.traits.loss.traffic / 3, case.traits.loss.traffic * 2 / 3)
     parts = case.traits.loss.chunks if case.traits.loss.chunks_again else 1.0
-    product = pricer.linear("head", "head", pricer.tokens / parts, model.hidden, vocab)
+    product = pricer.linear("head", "head", pricer.tokens / parts, model.hidden, vocab, bias=model.head_bias)
     if parts > 1.0:
         product = in_tiles(product, parts)
     if not case.traits.loss.padded_vocabulary:

@@ -191,11 +191,11 @@ def _attention(mixer: Attention, hidden: int, tp: Num) -> list[Parameters]:
     queries, keys, values = heads * mixer.head_dim, kv_heads * mixer.head_dim, kv_heads * mixer.value_head_dim
     queries = queries + mixer.output_gate * heads * mixer.value_head_dim
     columns = float(hidden + mixer.qkv_bias)
-    normed = columns + (mixer.qk_norm == "full")
+    normed = columns + (mixer.qk_norm in ("full", "each"))
     found = [Parameters(queries, normed), Parameters(keys, normed), Parameters(values, columns)]
     found.append(Parameters(float(hidden), heads * mixer.value_head_dim + mixer.output_bias))
-    if mixer.qk_norm == "head":
-        found.append(Parameters(float(mixer.head_dim), 2.0))
+    if mixer.qk_norm in ("head", "head-bias"):
+        found.append(Parameters(float(mixer.head_dim), 2.0 if mixer.qk_norm == "head" else 4.0))
     return [*found, Parameters(heads, 1.0)] if mixer.sinks else found
 
 

@@ -19,6 +19,7 @@ from planner.inputs.model import (
     ModelSpec,
     Recurrent,
 )
+from planner.inputs.variants import variant_texts
 from planner.remembered import remembered
 from planner.runtimes.megatron_lm.hybrid import hybrid_obstacles, is_hybrid
 
@@ -121,8 +122,8 @@ def _mixer_obstacles(model: ModelSpec, arch: Architecture) -> list[str]:
         "layers whose attention differs in shape": len(shapes) > 1,
         "windows of several sizes": len(windows) > 1,
         "a window on latent attention": bool(windows) and latent,
-        "query/key norms over all heads at once": isinstance(arch.mixer, Attention)
-        and arch.mixer.qk_norm == "full",
+        "query/key norms other than of one head's width": isinstance(arch.mixer, Attention)
+        and arch.mixer.qk_norm not in ("none", "head"),
         **_linear_obstacles(model, arch),
         "rotary and learned positions together": model.learned_positions and any(arch.rotary) and not latent,
     }
@@ -163,19 +164,22 @@ def _ffn_obstacles(model: ModelSpec, arch: Architecture) -> list[str]:
 
 def obstacles(model: ModelSpec, arch: Architecture) -> tuple[str, ...]:
     """Return what Megatron-core cannot build of the model; empty where it can build all."""
+    own = variant_texts(model.variants)
     if is_hybrid(model):
         bare = ["no norm before the head"] * (not model.final_norm)
-        return (*bare, *hybrid_obstacles(model), *_ffn_obstacles(model, arch))
+        return (*own, *bare, *hybrid_obstacles(model), *_ffn_obstacles(model, arch))
     norms = {model.blocks[name].norms for name in model.layers}
     found = {
         f"{max(norms)} norms in a layer, where Megatron-core has 2": norms != {2},
+        "layer norms without a bias": model.norm == "layernorm" and not model.norm_bias,
+        "RMS norms with a bias": model.norm == "rmsnorm" and model.norm_bias,
         "no norm before the head": not model.final_norm,
         "an extra prediction layer that is unlike the last layer": (
             model.prediction is not None and model.prediction.block != model.layers[-1]
         ),
     }
     general = [text for text, there in found.items() if there]
-    return tuple(general + _mixer_obstacles(model, arch) + _ffn_obstacles(model, arch))
+    return own + tuple(general + _mixer_obstacles(model, arch) + _ffn_obstacles(model, arch))
 
 
 @remembered(most=64)

@@ -28,6 +28,7 @@ PLAIN: Final[dict[str, tuple[str, ...]]] = {"gelu_tanh": (), "gelu": (), "relu2"
 ONLY_ELSEWHERE: Final = (
     "local_rope_theta",
     "attention_softcap",
+    "qkv_clip",
     "logit_softcap",
     "embedding_scale",
     "residual_scale",

@@ -21,6 +21,7 @@ CANNOT = (
     "rope_fraction",
     "attention_scale",
     "attention_softcap",
+    "qkv_clip",
     "logit_softcap",
     "embedding_scale",
     "residual_scale",

@@ -1,0 +1,114 @@
+"""What the code of one model type does that its ``config.json`` does not say."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from planner.inputs.variants import Variant
+
+Biased = bool | str
+"""Whether there is a bias; text names the key of the config that says so."""
+
+Reach = Literal["full", "all", "flag", "every", "chunk", "hybrid", "bare", "listed"]
+"""Which layers see a window: none, all if there is a window, those from ``max_window_layers`` on if a flag is
+set, all but each n-th, chunks in all but each n-th, or those of a list, which
+``listed`` has to be there; ``bare``: none, and each n-th layer
+has no rotary positions."""
+
+
+@dataclass(frozen=True)
+class Family:
+    """One model type.
+
+    Parameters
+    ----------
+    defaults : mapping
+        Values of keys that a config may leave out, as the type's configuration class has them.
+    qkv_bias, output_bias, ffn_bias : bool or str
+        Biases of the attention's projections and the feed-forward.
+    qk_norm : str
+        Norms of queries and keys, as `planner.inputs.blocks.Attention` has them.
+    norms : int
+        Norms of a block.
+    norm : str
+        ``rmsnorm`` or ``layernorm``.
+    norm_bias : bool
+        Whether a layer norm has a bias.
+    gated : bool
+        Whether the feed-forward has a gate.
+    moe, latent : bool
+        Whether it has experts, and latent attention.
+    expert_bias, router_bias, shared_gate, sinks : bool
+        Whether experts and router have biases, the shared expert a gate, and the heads sinks.
+    shared : tuple of str
+        Keys of the shared experts: their number first where a number times the expert's width is meant.
+    reach : str
+        Which layers see a window.
+    learned_positions : bool
+        Whether positions are learned, not rotary.
+    dense_inner : str
+        Key of the feed-forward's width.
+    spare_positions : int
+        Rows of the table of learned positions beyond the longest sequence.
+    linear : str
+        Kind of the mixers that pass a state along, where there are any.
+    single : bool
+        Whether a layer is a mixer or a feed-forward alone.
+    output_gate : bool
+        Whether attention has an output gate.
+    picks : bool
+        Whether an indexer picks the keys of latent attention.
+    paired : bool
+        Whether a layer is two here: attention, a dense feed-forward and beside it experts on a shortcut, then
+        attention and a dense feed-forward, after which the experts' result is added.
+    fixed : mapping
+        Keys that may have one value alone, another would be another architecture; text names the key whose
+        value it is.
+    names : mapping
+        Keys that the type spells its own way, each under the usual one; dots lead into objects.
+    variants : tuple of str
+        What of its blocks is other than usual.
+    bare_full : bool
+        Whether, beside layers with a window, those without have no rotary positions.
+    activation_weights : int
+        Weights of the feed-forward's activation.
+    recurrent_alone : bool
+        Whether all layers are one mixer that passes a state along.
+    words : mapping
+        Keys that may have one word alone.
+    """
+
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+    qkv_bias: Biased = False
+    output_bias: Biased = False
+    ffn_bias: Biased = False
+    qk_norm: Literal["none", "head", "head-bias", "each", "full"] = "none"
+    norms: int = 2
+    norm: Literal["rmsnorm", "layernorm"] = "rmsnorm"
+    norm_bias: bool = True
+    gated: bool = True
+    moe: bool = False
+    latent: bool = False
+    expert_bias: bool = False
+    router_bias: bool = False
+    shared_gate: bool = False
+    sinks: bool = False
+    shared: tuple[str, ...] = ()
+    reach: Reach = "full"
+    learned_positions: bool = False
+    dense_inner: str = "intermediate_size"
+    spare_positions: int = 0
+    linear: str = ""
+    single: bool = False
+    output_gate: bool = False
+    picks: bool = False
+    paired: bool = False
+    fixed: Mapping[str, bool | str | float | None] = field(default_factory=dict)
+    words: Mapping[str, str] = field(default_factory=dict)
+    names: Mapping[str, str] = field(default_factory=dict)
+    variants: tuple[Variant, ...] = ()
+    bare_full: bool = False
+    activation_weights: int = 0
+    recurrent_alone: bool = False

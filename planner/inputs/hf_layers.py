@@ -1,0 +1,118 @@
+"""Which layers of a ``config.json`` see a window, turn by position, and have experts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from planner.inputs.hf_family import Family
+from planner.inputs.hf_fields import Config
+from planner.inputs.hf_mixers import bare_kinds, linear_kinds
+
+EXPERTS = ("num_local_experts", "num_experts", "n_routed_experts")
+"""Keys of the number of experts."""
+KINDS = {
+    "full_attention": "full",
+    "sliding_attention": "sliding",
+    "chunked_attention": "chunked",
+    "global": "full",
+    "local": "sliding",
+}
+"""Words of a list of layers, and what each sees."""
+
+
+def layer_kinds(text: Mapping[str, Any]) -> list[str]:
+    """Return the words that a config has for its layers, none where it lists none."""
+    kinds = text.get("layer_types")
+    return [str(kind)[:40] for kind in kinds] if isinstance(kinds, list) else []
+
+
+def attention_kinds(config: Config, family: Family, layers: int) -> list[str]:
+    """For each layer ``full``, ``sliding``, ``chunked``, ``linear``, or ``bare`` without rotary positions."""
+    if family.linear:
+        return linear_kinds(config, family, layers)
+    if family.reach == "bare":
+        return bare_kinds(config, layers)
+    key = "attention_chunk_size" if family.reach == "chunk" else "sliding_window"
+    bound = config.whole("max_position_embeddings", "n_positions", otherwise=10**12)
+    window = config.whole(key, otherwise=0, least=0) if family.reach != "full" else 0
+    listed = layer_kinds(config.raw)
+    if listed and len(listed) != layers:
+        config.fault("layer_types", f"{len(listed)} layers", f"one for each of {layers} layers")
+    elif listed:
+        kinds = [KINDS.get(kind, "full") for kind in listed]
+    if not listed or len(listed) != layers:
+        kinds = _default_kinds(config, family, layers) if window else ["full"] * layers
+    if set(kinds) != {"full"} and not window:
+        config.fault(
+            key, "nothing", f"a window, since layer_types has {', '.join(sorted(set(kinds)))} layers"
+        )
+    if family.bare_full and window:
+        kinds = ["bare" if kind == "full" else kind for kind in kinds]
+    if window >= bound and set(kinds) != {"full"}:
+        config.note(f"{key} {window} reaches over all of {bound} positions: full attention")
+        return [kind if kind == "bare" else "full" for kind in kinds]
+    return kinds
+
+
+def _default_kinds(config: Config, family: Family, layers: int) -> list[str]:
+    if family.reach == "all":
+        return ["sliding"] * layers
+    if family.reach == "listed":
+        config.fault("layer_types", "nothing", f"the kind of each of {layers} layers")
+        return ["full"] * layers
+    if family.reach == "flag":
+        first = config.whole("max_window_layers", least=0) if config.flag("use_sliding_window") else layers
+        return ["sliding" if layer >= first else "full" for layer in range(layers)]
+    if family.reach == "every":
+        every = config.whole("sliding_window_pattern", "_sliding_window_pattern")
+        return ["full" if (layer + 1) % every == 0 else "sliding" for layer in range(layers)]
+    listed = config.numbers("hybrid_layer_pattern" if family.reach == "hybrid" else "no_rope_layers")
+    windowed = "sliding" if family.reach == "hybrid" else "chunked"
+    if listed:
+        if len(listed) != layers:
+            config.fault(
+                "no_rope_layers or hybrid_layer_pattern", f"{len(listed)} layers", f"{layers} layers"
+            )
+        return [windowed if one else "full" for one in (listed + [0] * layers)[:layers]]
+    if family.reach == "hybrid":
+        config.fault("hybrid_layer_pattern", "nothing", f"0 or 1 for each of {layers} layers")
+        return ["full"] * layers
+    every = config.whole("no_rope_layer_interval")
+    return ["full" if (layer + 1) % every == 0 else windowed for layer in range(layers)]
+
+
+def ffn_kinds(config: Config, family: Family, layers: int) -> list[str]:
+    """For each layer ``dense`` or ``moe``."""
+    if family.paired:
+        return ["moe", "dense"] * (layers // 2)
+    experts = config.whole(*EXPERTS, otherwise=0, least=0)
+    if family.linear and not experts:
+        return ["dense"] * layers
+    if not family.moe:
+        if experts:
+            config.fault("num_experts", experts, "no experts: this model type has none")
+        return ["dense"] * layers
+    words = config.value("mlp_layer_types")
+    listed = (
+        [word == "sparse" for word in words] if isinstance(words, list) else config.numbers("moe_layer_freq")
+    )
+    if listed is not None:
+        if len(listed) != layers:
+            key = "mlp_layer_types" if words else "moe_layer_freq"
+            config.fault(key, f"{len(listed)} layers", f"one for each of {layers} layers")
+        return ["moe" if one else "dense" for one in (listed + [0] * layers)[:layers]]
+    chosen = config.numbers("moe_layers")
+    dense = set(config.numbers("mlp_only_layers") or [])
+    first = config.whole("first_k_dense_replace", otherwise=0, least=0)
+    every = config.whole("moe_layer_freq", otherwise=1)
+    step = config.whole("decoder_sparse_step", "interleave_moe_layer_step", otherwise=1)
+    last = config.whole("moe_layer_end_index", otherwise=layers, least=-1)
+
+    def is_moe(layer: int) -> bool:
+        if chosen is not None:
+            return layer in chosen
+        regular = layer % every == 0 and (layer + 1) % step == 0
+        return first <= layer <= (layers if last < 0 else last) and layer not in dense and regular
+
+    return ["moe" if is_moe(layer) else "dense" for layer in range(layers)]

@@ -1,0 +1,89 @@
+"""The model types that are read, what each one's config chooses, and the types that wrap them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+from planner.inputs import hf_families, hf_other_families
+from planner.inputs.hf_family import Family
+from planner.inputs.variants import Variant
+
+FAMILIES: Final[Mapping[str, Family]] = {**hf_families.FAMILIES, **hf_other_families.FAMILIES}
+"""Model type to what its code does."""
+
+Text = Mapping[str, Any]
+
+
+def family_of(kind: str, text: Text) -> Family:
+    """Return what the code of the model type ``kind`` does under the config ``text``."""
+    family = FAMILIES[kind]
+    return CHOICES[kind](family, text) if kind in CHOICES else family
+
+
+def _where(there: object, name: Variant) -> tuple[Variant, ...]:
+    return (name,) if there else ()
+
+
+def _falcon(family: Family, text: Text) -> Family:
+    """Return Falcon's first shape, its second with norms of their own for each side, or that before both."""
+    new, side = text.get("new_decoder_architecture"), text.get("parallel_attn", True)
+    one = text.get("multi_query", True) and not new
+    apart = text.get("num_ln_in_parallel_attn") == 2 or (new and not text.get("num_ln_in_parallel_attn"))
+    biased = bool(text.get("bias", False))
+    return replace(
+        family,
+        defaults=dict(family.defaults) | ({"num_key_value_heads": 1} if one else {}),
+        names={} if one else {"num_key_value_heads": "num_kv_heads"},
+        qkv_bias=biased,
+        output_bias=biased,
+        ffn_bias=biased,
+        dense_inner="ffn_hidden_size" if text.get("ffn_hidden_size") else "n_inner",
+        norms=1 if side and not apart else 2,
+        variants=(*_where(side, "parallel-blocks"), *_where(text.get("alibi"), "alibi")),
+    )
+
+
+def _stablelm(family: Family, text: Text) -> Family:
+    side = bool(text.get("use_parallel_residual"))
+    return replace(family, norms=1, variants=("parallel-blocks",)) if side else family
+
+
+def _gpt_neox(family: Family, text: Text) -> Family:
+    return replace(family, variants=_where(text.get("use_parallel_residual", True), "parallel-blocks"))
+
+
+def _phimoe(family: Family, text: Text) -> Family:
+    return replace(family, variants=(*family.variants, *_where(text.get("lm_head_bias"), "head-bias")))
+
+
+def _hyperclovax(family: Family, text: Text) -> Family:
+    return replace(family, norms=4 if text.get("use_post_norm") else 2)
+
+
+CHOICES: Final[Mapping[str, Callable[[Family, Text], Family]]] = {
+    "falcon": _falcon,
+    "gpt_neox": _gpt_neox,
+    "hyperclovax": _hyperclovax,
+    "phimoe": _phimoe,
+    "stablelm": _stablelm,
+}
+"""Types whose config says which of several blocks they have."""
+
+WRAPPERS: Final[Mapping[str, str]] = {
+    "llava": "llama",
+    "llava_next": "llama",
+    "llava_onevision": "qwen2",
+    "qwen2_vl": "qwen2_vl_text",
+    "qwen2_5_vl": "qwen2_5_vl_text",
+    "qwen3_vl": "qwen3_vl_text",
+    "qwen3_vl_moe": "qwen3_vl_moe_text",
+    "qwen3_5": "qwen3_5_text",
+    "qwen3_5_moe": "qwen3_5_moe_text",
+    "gemma3": "gemma3_text",
+    "kimi_k25": "kimi_k2",
+    "llama4": "llama4_text",
+    "mistral3": "mistral",
+}
+"""Types of configs that hold the language model in ``text_config``, each with the type meant there."""

@@ -1,0 +1,38 @@
+"""What of a model's blocks is other than usual: a runner that has no such block refuses it by this name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, Literal
+
+Variant = Literal[
+    "parallel-blocks",
+    "norms-after",
+    "bare-norms",
+    "bare-head-norms",
+    "head-norms-after-rotary",
+    "embedding-norm",
+    "head-bias",
+    "alibi",
+    "scaled-queries",
+    "sparse-mixer",
+]
+
+MEANINGS: Final[Mapping[Variant, str]] = {
+    "parallel-blocks": "attention and feed-forward side by side on one stream",
+    "norms-after": "norms on the results of attention and feed-forward, none before them",
+    "bare-norms": "norms without weights",
+    "bare-head-norms": "norms without weights on queries and keys",
+    "head-norms-after-rotary": "norms on queries and keys after they are turned by position",
+    "embedding-norm": "a norm after the embedding",
+    "head-bias": "a bias on the output head",
+    "alibi": "a penalty on distance in place of positions (ALiBi)",
+    "scaled-queries": "queries scaled by their position",
+    "sparse-mixer": "two experts picked one after the other (SparseMixer)",
+}
+"""What each means. Weights of norms and the head's bias count as parameters."""
+
+
+def variant_texts(variants: tuple[Variant, ...]) -> tuple[str, ...]:
+    """Return what each variant means, and the name under which the model has it."""
+    return tuple(f"{MEANINGS[name]} (variants: {name})" for name in variants)

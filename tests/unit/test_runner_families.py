@@ -1,0 +1,63 @@
+"""Model types that are imported: a runner's files say the model whole, or it names what it lacks."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any, get_args
+
+import pytest
+
+from planner.inputs.hf_config import model_from_config
+from planner.inputs.variants import MEANINGS, Variant
+from planner.rules import violations
+from planner.runtimes import runtimes
+from planner.runtimes._hub_config import architecture, architecture_rule, hub_config
+from tests.helpers import ROOT
+from tests.validate.megatron import cases
+
+CASES = json.loads((ROOT / "tests" / "unit" / "data" / "hf_small_configs.json").read_text())["cases"]
+RUNNERS = ("megatron-lm", "megatron-bridge", "torchtitan", "nanotron", "fsdp", "deepspeed")
+LLAMA = cases.job("llama3-8b", 8, seq_len=2048, global_batch=8)
+
+
+def faults(runner: str, model: Any) -> str:
+    """What a runner's rules say of a model on 8 GPUs, one replica on each."""
+    said = runtimes()[runner].rules(cases.plan(8, 8), replace(LLAMA, model=model))
+    return " ".join(str(fault) for fault in violations(said))
+
+
+def test_every_variant_has_a_meaning() -> None:
+    assert set(MEANINGS) == set(get_args(Variant))
+
+
+@pytest.mark.parametrize("variant", MEANINGS)
+@pytest.mark.parametrize("runner", RUNNERS[:4])
+def test_a_runner_names_the_variant_that_it_lacks(runner: str, variant: Variant) -> None:
+    assert MEANINGS[variant] not in faults(runner, LLAMA.model)
+    found = faults(runner, LLAMA.model.model_copy(update={"variants": (variant,)}))
+    assert f"{MEANINGS[variant]} (variants: {variant})" in found
+
+
+@pytest.mark.parametrize("runner", RUNNERS)
+@pytest.mark.parametrize("kind", sorted({case["config"]["model_type"] for case in CASES}))
+def test_a_model_with_a_variant_is_refused_by_every_runner(runner: str, kind: str) -> None:
+    """What would be written otherwise is another model."""
+    raws = [case["config"] for case in CASES if case["config"]["model_type"] == kind]
+    for raw in raws:
+        model = model_from_config(raw, "config.json", kind).model
+        found = faults(runner, model)
+        assert not model.variants or "a model that its files can build" in found or "another runtime" in found
+        if runner in RUNNERS[:4]:
+            assert all(f"variants: {variant}" in found for variant in model.variants)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case["config"]["model_type"])
+def test_what_is_written_for_transformers_is_the_model_again(case: dict[str, Any]) -> None:
+    model = model_from_config(case["config"], "config.json", "m").model
+    if architecture(model) is None or not architecture_rule(model).holds:
+        return
+    again = model_from_config(hub_config(model, 8), "config.json", "m").model
+    assert (again.params, again.active_params) == (model.params, model.active_params)
+    assert [again.blocks[name] for name in again.layers] == [model.blocks[name] for name in model.layers]
+    assert again.variants == model.variants

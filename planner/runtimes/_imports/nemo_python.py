@@ -152,7 +152,7 @@ class _Reader:
         return with_record(found, record, self.source.path, "model.vocab_size")
 
     def doubtful(self) -> None:
-        """Ask for model and degrees of a layout that the program makes under a condition that is not known."""
+        """Ask for model and degrees of a layout that is made under a condition that is not known."""
         if not self.made.doubt:
             return
         found = f"a layout that is made {self.made.doubt}"[:160]

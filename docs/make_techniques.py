@@ -37,7 +37,8 @@ RUNTIMES_PAGE = PAGE.with_name("runtimes.md")
 HEAD = """# Techniques
 
 What a plan may name, from the tables in the code. Names are accepted in any case; so are the other spellings.
-Each technique is one file; [the runtimes](runtimes.md) say what they can run of these.
+Each technique is one file; [the runtimes](runtimes.md) say what they can run of these,
+[systems](systems.md) how a published one is asked for.
 """
 
 

@@ -1,4 +1,6 @@
-"""BLOOM's trials and the layouts sweep: how well anything can rank layouts whose runs scatter so."""
+"""BLOOM's trials and the layouts sweep (arXiv:2311.05610): how well anything can rank
+layouts whose runs scatter so.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Phases of one training: a plan for each, what a switch costs, and one plan for all."""
+"""Phases of one training, as Galvatron (arXiv:2211.13878) plans them: a plan for each, and one for all."""
 
 from __future__ import annotations
 

@@ -193,7 +193,7 @@ def test_two_way_schedules_hold_the_weights_twice(pp: int) -> None:
 
 @pytest.mark.parametrize(("m", "gain"), [(4, 1.40), (8, 1.22)])
 def test_two_stage_backpropagation_gains(m: int, gain: float) -> None:
-    """Ideal gains of 2BP over 1F1B on 4 ranks at F = p1 = p2: 3(2N-1)/(4N-1) and 3(3N-1)/(7N-1)."""
+    """2BP (arXiv:2405.18047) over 1F1B, 4 ranks, F = p1 = p2: ideally 3(2N-1)/(4N-1) and 3(3N-1)/(7N-1)."""
     flushed = played("1f1b", 4, 1, m).makespan
     assert flushed / played("2bp", 4, 1, m).makespan == pytest.approx(gain, abs=0.005)
 

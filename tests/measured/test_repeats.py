@@ -1,6 +1,4 @@
-"""BLOOM's trials and the layouts sweep (arXiv:2311.05610): how well anything can rank
-layouts whose runs scatter so.
-"""
+"""BLOOM's trials and the layouts sweep (arXiv:2311.05610): what scatter leaves to rank."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ def test_small_pieces_reach_the_bound() -> None:
 
 @pytest.mark.parametrize(("pp", "m"), [(2, 4), (4, 8), (8, 8), (8, 16)])
 def test_bubbles_left_are_below_the_printed_share(pp: int, m: int) -> None:
-    """DiffusionPipe (arXiv:2405.01248) prints less than 5% of a step; here 30 unlike layers take as long as the bubbles.
+    """DiffusionPipe (arXiv:2405.01248) prints less than 5% of a step; here layers last as long as bubbles.
 
     Its own layers' times are not at hand.
     """

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 
 import typer
 
-from planner.cli import complete
+from planner.cli import complete, from_file_start
 from planner.cli.options import JobOptions, PlanOptions
 from planner.deferred import deferred
 from planner.errors import InputError, Problem
@@ -209,8 +209,11 @@ def asked_of(
     job = job.but(**said)
     vocab = _vocabulary(job)
     found = read_runner_file(path, vocab)
-    given = {name for options in (job, plan) for name in _given(options)}
-    found.checked(given if job.model else given - {"model"})
+    user = {name: text for options in (job, plan) for name, text in _given(options).items()}
+    values = completed({**found.options, **user})
+    found, job = from_file_start.started(found, job, values)
+    user = {name: text for options in (job, plan) for name, text in _given(options).items()}
+    found.checked(set(user) if job.model else set(user) - {"model"})
     job = without_settings(job, found, context)
     model = job.model or found.model_name or ""
     if not model and found.model is None:

@@ -22,6 +22,8 @@ from planner.inputs.bounded import STANDARD_INPUT, TEXT_BYTES, decoded, read_byt
 MAX_NODES: Final = 200_000
 MAX_DEPTH: Final = 40
 
+TWICE: Final = " twice"
+
 KEPT_TEXTS: Final = 512
 """Texts whose content is kept for the next reader, [-]; then all are forgotten."""
 
@@ -118,12 +120,24 @@ def parse_yaml(text: str, where: str) -> dict[str, Any]:
     return table
 
 
-def _parsed(text: str, where: str) -> dict[str, Any]:
+def parse_repeating(text: str, where: str) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """Return what `parse_yaml` does of a text whose keys may repeat, the last counting, and these keys."""
+    try:
+        return parse_yaml(text, where), ()
+    except InputError as error:
+        twice = tuple(problem.found.removesuffix(TWICE) for problem in error.problems)
+        if not all(problem.found.endswith(TWICE) for problem in error.problems):
+            raise
+    return _parsed(text, where, repeats=True), twice
+
+
+def _parsed(text: str, where: str, repeats: bool = False) -> dict[str, Any]:
     problems = list(_tabs(text, where))
     if problems:
         raise InputError(problems)
     try:
         problems = _Scan(where).problems(text)
+        problems = [one for one in problems if not (repeats and one.found.endswith(TWICE))]
         value = None if problems else yaml.load(text, _Loader)
     except yaml.YAMLError as error:
         raise InputError(_syntax(error, where)) from None
@@ -288,7 +302,7 @@ class _Scan:
         parent = self.open[-1]
         if parent.mapping and parent.children % 2 == 0:
             if event.value in parent.keys:
-                self._tell(line, f"key {event.value!r} twice", "each key once")
+                self._tell(line, f"key {event.value!r}{TWICE}", "each key once")
             parent.keys.add(event.value)
         parent.children += 1
         self._grow(1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -97,9 +98,19 @@ def test_a_model_of_ones_own_is_built_whole(tmp_path: Path) -> None:
 
 
 def test_a_model_without_its_vocabulary_is_not_guessed(tmp_path: Path) -> None:
-    found = read(tmp_path, "pretrain.sh", SCRIPT.replace("--num-layers 32", "--num-layers 16"))
+    unknown = "--num-layers 16 --tokenizer-type HuggingFaceTokenizer --tokenizer-model /ours"
+    found = read(tmp_path, "pretrain.sh", SCRIPT.replace("--num-layers 32", unknown))
     assert (found.model, found.model_name) == (None, None)
     assert any("--vocab-size" in note for note in found.notes)
+
+
+def test_a_script_without_a_tokenizer_has_that_of_pretrain_gpt(tmp_path: Path) -> None:
+    """``args_defaults={'tokenizer_type': 'GPT2BPETokenizer'}``."""
+    own = SCRIPT.replace("--num-layers 32", "--num-layers 16")
+    found = read(tmp_path, "pretrain.sh", re.sub(r"--tokenizer-\w+ \S+", "", own))
+    assert found.model is not None
+    assert found.model.vocab == 50_257
+    assert any("50,257 tokens" in note for note in found.notes)
 
 
 @pytest.mark.parametrize(

@@ -26,21 +26,28 @@ def with_config(found: Imported, path: Path) -> Imported:
     return replace(found, model_name=name, options={**inner, **found.options})
 
 
-def with_record(found: Imported, record: dict[str, Any] | None, path: Path, key: str) -> Imported:
-    """Return what was found with the model of a record: the zoo's where it has the same parts."""
+def with_record(
+    found: Imported, record: dict[str, Any] | None, path: Path, key: str, vocab: int | None = None
+) -> Imported:
+    """Return what was found with the model of a record: the zoo's where it has the same parts.
+
+    Of a record without a vocabulary that the zoo does not have it is ``vocab``, what its program takes.
+    """
     if record is None:
         return found
     name, model = known_model(record, str(path))
     if name is not None:
         doubts = other_vocabularies(record, str(path))
         return replace(found, model_name=name, notes=(*found.notes, *doubts, *other_numerics(record, name)))
-    if model is None:
+    notes = found.notes
+    if model is None and vocab is not None:
+        record = {**record, "vocab": vocab}
+        notes = (*notes, f"no tokenizer is named: {vocab:,} tokens, its program's default; or {key}")
+    elif model is None:
         note = f"no {key}, so no model could be made of its shape; name one as MODEL"
-        return replace(found, notes=(*found.notes, note))
-    whole = build(
-        ModelSpec, {**record, "name": f"{path.stem} in {path.parent.name or 'a folder'}"}, str(path)
-    )
-    return replace(found, model=whole)
+        return replace(found, notes=(*notes, note))
+    name = f"{path.stem} in {path.parent.name or 'a folder'}"
+    return replace(found, model=build(ModelSpec, {**record, "name": name}, str(path)), notes=notes)
 
 
 def started(found: Imported, starter: Training | None) -> Imported:

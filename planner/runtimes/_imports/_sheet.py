@@ -11,7 +11,16 @@ from planner.errors import InputError, Problem
 from planner.inputs.model import ModelSpec
 
 _WHOLE: Final = re.compile(r"-*\d+(?:_\d+)*")
+ANSWERS: Final = {"accumulation": "global_batch"}
+"""What is said in the place of what the command line has no option for."""
+
 _UNSET: Final = re.compile(r"\$\{?([A-Za-z_]\w*)")
+
+
+def unset_hint(text: str) -> str:
+    """Return how to set the variable that is left in a text; nothing where none is."""
+    variable = _UNSET.search(text)
+    return f"; {variable[1]}=value planner ... sets it" if variable else ""
 
 
 @dataclass(frozen=True)
@@ -100,9 +109,7 @@ class Sheet:
             return None
         text = str(value).strip()
         if isinstance(value, bool) or not _WHOLE.fullmatch(text) or len(text) > 18:
-            expected = "a whole number"
-            if variable := _UNSET.search(text):
-                expected += f"; {variable[1]}=value planner ... sets it"
+            expected = f"a whole number{unset_hint(text)}"
             self.fault(next(key for key in keys if key in self.values), repr(text), expected)
             return None
         return int(text.replace("_", ""))
@@ -131,9 +138,9 @@ class Sheet:
         """Return the keys that nobody asked for, in the file's order."""
         return tuple(key for key in self.values if key not in self.seen)
 
-    def _told(self, key: str) -> Problem:
+    def _told(self, key: str, option: str | None) -> Problem:
         """Return the fault of a key, with the option that lifts it where there is one."""
-        fault, option = self.problems[key], self.instead.get(key)
+        fault = self.problems[key]
         word = "MODEL" if option == "model" else f"--{option}".replace("_", "-")
         if not option or re.search(rf"{word}(?![\w-])", fault.expected):
             return fault
@@ -143,7 +150,8 @@ class Sheet:
         self, runtime: str, model: ModelSpec | None = None, model_name: str | None = None
     ) -> Imported:
         """Return what was found, with every fault noted."""
-        faults = tuple((self.instead.get(key, ""), self._told(key)) for key in self.problems)
+        options = {key: ANSWERS.get(option, option) for key, option in self.instead.items()}
+        faults = tuple((options.get(key, ""), self._told(key, options.get(key))) for key in self.problems)
         return Imported(
             runtime, self.options, self.places, model, model_name, tuple(self.changes), self.unknown(),
             tuple(self.notes), faults,

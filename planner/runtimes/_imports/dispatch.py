@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
 from planner.errors import InputError, Problem
-from planner.inputs.yaml_file import parse_yaml, read_json, read_text
+from planner.inputs.yaml_file import parse_repeating, read_json, read_text
 from planner.runtimes._imports._format import Source, beside
 from planner.runtimes._imports._sheet import Imported
 from planner.runtimes._imports.command_line import Training, training_of
@@ -66,11 +67,14 @@ def _named(config: Path, script: Path) -> Path:
 def _from_config(path: Path, starter: Training | None, vocab: int | None) -> Imported:
     """Read a configuration by the first format of the table that it fits."""
     text = read_text(path)
-    source = Source(path, text, _tree(path, text), starter, vocab)
+    tree, repeated = _tree(path, text)
+    source = Source(path, text, tree, starter, vocab)
     known = [entry for entry in FORMATS if path.suffix.lower() in entry.suffixes]
     for entry in known:
         if entry.fits(source):
-            return entry.read(source)
+            found = entry.read(source)
+            notes = (f"{', '.join(repeated)} twice: the last counts",) if repeated else ()
+            return replace(found, notes=(*notes, *found.notes))
     if source.tree.get("format") == "planner/plan/1":
         expected = "launch files of a runner; this is a plan, for `planner emit` or `compare`"
     else:
@@ -79,15 +83,15 @@ def _from_config(path: Path, starter: Training | None, vocab: int | None) -> Imp
     raise InputError(Problem(str(path), f"no key of {names}", expected))
 
 
-def _tree(path: Path, text: str) -> Mapping[str, Any]:
-    """Return a file's nested tables."""
+def _tree(path: Path, text: str) -> tuple[Mapping[str, Any], tuple[str, ...]]:
+    """Return a file's nested tables, and the keys that it repeats where its runner takes the last."""
     suffix = path.suffix.lower()
     if suffix == ".json":
-        return read_json(path)
+        return read_json(path), ()
     if suffix in (".yaml", ".yml"):
-        return parse_yaml(text, str(path))
+        return parse_repeating(text, str(path))
     try:
-        return tomllib.loads(text) if suffix == ".toml" else {}
+        return tomllib.loads(text) if suffix == ".toml" else {}, ()
     except tomllib.TOMLDecodeError as error:
         raise InputError(Problem(str(path), f"no TOML ({error})", "a torchtitan job config")) from None
 

@@ -23,7 +23,7 @@ LENGTHS: Final = (
 
 RANKS: Final = ("lora_r", "lora_rank", "lora_dim")
 TARGETS: Final = ("lora_target_modules", "lora_target", "target_modules")
-SWITCHES: Final = ("use_peft", "use_lora", "lora_enable", "lora")
+SWITCHES: Final = ("use_peft", "use_peft_lora", "use_lora", "lora_enable", "lora")
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,8 @@ def from_tree(tree: Mapping[str, Any], path: Path, launch: TrainerLaunch, dialec
     )
     sheet.seen.update(LENGTHS)
     trainer.length(sheet, key, dialect.length, packed)
-    trainer.precision(sheet, dialect.precision if sheet.values.get("bf16") is None else "fp32")
+    plain = sheet.values.get("bf16") is not None
+    trainer.precision(sheet, "fp32" if plain else dialect.precision, said=dialect.precision == "bf16")
     trainer.optimizer(sheet, "optim")
     trainer.recompute(sheet, "gradient_checkpointing", dialect.recompute)
     _method(sheet, dialect)

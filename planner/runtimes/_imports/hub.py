@@ -18,6 +18,14 @@ from planner.runtimes._imports.zoo import zoo_name
 _QUANTISED: Final = re.compile(r"awq|gptq|int4|4bit|8bit|bnb|nvfp4|mxfp4|aqlm|gguf|fp8")
 
 
+_SIZE: Final = re.compile(r"(?<![a-z\d.])(?:\d+x)?\d+(?:\.\d+)?[bm](?![a-z\d])")
+_SHAPED: Final = re.compile(
+    r"vl|vision|omni|audio|moe|embed|rerank|reward|hybrid|mamba|draft|eagle|mini|tiny|nano|lite|distil|prun"
+    r"|merge|layer|slim|long(?:llama|cat)|\d+e-|experts?|upcycl|mtp"
+)
+"""Words of a name that may mean another shape."""
+
+
 @cache
 def _index() -> dict[str, str]:
     """Return the zoo's name of each name and alias, and of each alias without its owner."""
@@ -51,6 +59,25 @@ def known_name(name: str) -> str | None:
     return None
 
 
+def likely_name(name: str) -> str | None:
+    """Return the zoo's name that the last part of a name or path begins with, None where there is none.
+
+    What follows may not be a size or a word for another shape.
+
+    Examples
+    --------
+    >>> likely_name("/data/llama_2_7b_resized"), likely_name("Qwen2.5-7B-VL-mine"), likely_name("Yi")
+    ('llama2-7b', None, None)
+    """
+    tail = name.strip().rstrip("/").rpartition("/")[2].lower().replace("_", "-")
+    known = {TUNED.sub("", word): stem for word, stem in (_index() | TWINS).items() if _SIZE.search(word)}
+    begun = [word for word in known if tail.startswith(f"{word}-")]
+    longest = max(begun, key=len, default=None)
+    if longest is None or _SIZE.search(tail[len(longest) :]) or _SHAPED.search(tail[len(longest) :]):
+        return None
+    return known[longest]
+
+
 def model_named(sheet: Sheet, path: Path, *keys: str) -> str | None:
     """Return the model that the first of ``keys`` names: of the zoo, or a folder with a ``config.json``.
 
@@ -74,6 +101,10 @@ def model_named(sheet: Sheet, path: Path, *keys: str) -> str | None:
         if name.lower() not in names_and_aliases(data_folder("models_zoo")):
             sheet.notes.append(f"{name}: {known} of the zoo, which is built alike")
         return known
+    likely = likely_name(name)
+    if likely is not None:
+        sheet.notes.append(f"{name}: by its name taken as {likely}; MODEL for another")
+        return likely
     expected = (
         f"a model of the zoo or a folder with a config.json; else `planner models import` its config.json, "
         f"or name what it is: planner estimate MODEL --from {path.name}"

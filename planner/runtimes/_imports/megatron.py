@@ -12,9 +12,11 @@ from planner.runtimes._imports._model import with_record
 from planner.runtimes._imports._sheet import Imported, Sheet
 from planner.runtimes._imports.command_line import Training, overridden
 from planner.runtimes._imports.core_settings import graph_setting
+from planner.runtimes._imports.megatron_forks import fork_sums, forked
 from planner.runtimes._imports.megatron_model import model_record
-from planner.runtimes._imports.megatron_names import BY_LENGTH, TE_LOSS, UNDELAYED, forked
+from planner.runtimes._imports.megatron_names import BY_LENGTH, TE_LOSS, UNDELAYED
 from planner.runtimes._imports.megatron_sums import connection_sums, megatron_sums, overridden_values
+from planner.runtimes._imports.tokenizers import unsaid_vocabulary
 from planner.runtimes.megatron_lm.context import CP_COMM, SIZES_FLAG
 from planner.runtimes.megatron_lm.layout import layout_layers, layout_stages, stands_apart
 from planner.runtimes.megatron_lm.recompute import MODULES
@@ -69,6 +71,9 @@ WITHOUT_EFFECT: Final = re.compile(
     r"|no-mmap-bin-files|logging-level|no-check-for-nan-in-loss-and-grad|record-memory-history|deepspeed-.*"
     r"|max-seqlen-per-dp-cp-rank|dataloader-inter-document-masking"
     r"|moe-paged-stash.*|moe-expert-rank-capacity-factor|moe-pad-experts-for-cuda-graph-inference|te-rng-tracker"
+    r"|fim-.*|valid-.*|test-(?:data|weighted).*|structured-logs.*|no-query-key-layer-scaling|apply-query-key-layer-scaling"
+    r"|no-pipeline-parallel|no-async-tensor-model-parallel-allreduce|universal-checkpoint"
+    r"|no-barrier-with-level-1-timing|zero-bubble-.*timers.*|merge-file|tokenizer-file|special-.*"
     r"|cuda-graph-warmup-steps|calculate-per-token-loss|enable-experimental|result-rejected-tracker-filename"
     r")"
 )
@@ -93,7 +98,7 @@ def from_script(
     sheet.changes += ["attention=unfused"] * bool(notes)
     sheet.changes += ["launch_blocking=true"] * (training.environment.get("CUDA_LAUNCH_BLOCKING") == "1")
     sheet.say("gpus", training.gpus)
-    sheet.say("ranks", training.ranks if (training.nodes or 1) > 1 else None)
+    sheet.say("ranks", training.ranks if training.nodes != 1 else None)
     record = model_record(sheet) if named is None else named.model_dump()
     if sheet.problems:
         sheet.instead.update(dict.fromkeys(sheet.problems, "model"))
@@ -105,6 +110,7 @@ def from_script(
     _precision(sheet)
     _workload(sheet, training.gpus)
     megatron_sums(sheet, record)
+    fork_sums(sheet)
     overridden_values(sheet, overridden(training.words))
     if training.words:
         connection_sums(sheet, training.connections)
@@ -393,4 +399,4 @@ def read_command(training: Training, path: Path, vocab: int | None) -> Imported:
     found, record = from_script(training, str(path))
     if record is not None and vocab is not None:
         record["vocab"] = vocab
-    return with_record(found, record, path, "--vocab-size")
+    return with_record(found, record, path, "--vocab-size", unsaid_vocabulary(training.flags))

@@ -1,4 +1,4 @@
-"""YAML files that hold Megatron-LM's arguments: Megatron-MoE-ModelZoo's and Primus'."""
+"""YAML files that hold Megatron-LM's arguments: Megatron-MoE-ModelZoo's, FlagScale's and Primus'."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from planner.errors import Problem
-from planner.runtimes._imports import modelzoo, primus, torchtitan
+from planner.runtimes._imports import flagscale, modelzoo, primus, torchtitan
 from planner.runtimes._imports._format import FileFormat, Source
 from planner.runtimes._imports._model import with_record
 from planner.runtimes._imports._sheet import Imported
@@ -25,6 +25,14 @@ def read_modelzoo(source: Source) -> Imported:
         record["vocab"] = source.vocab
     whole = with_record(found, record, source.path, "--vocab-size")
     return replace(whole, notes=(*notes, *whole.notes))
+
+
+def read_flagscale(source: Source) -> Imported:
+    """Return what the arguments of a FlagScale file say."""
+    found, record = from_script(flagscale.training_from(source.tree, source.path), source.where)
+    if record is not None and source.vocab is not None:
+        record["vocab"] = source.vocab
+    return with_record(found, record, source.path, "--vocab-size")
 
 
 def read_primus(source: Source) -> Imported:
@@ -88,11 +96,16 @@ def _is_modelzoo(source: Source) -> bool:
     return modelzoo.is_one(source.tree)
 
 
+def _is_flagscale(source: Source) -> bool:
+    return flagscale.is_one(source.tree)
+
+
 def _is_primus(source: Source) -> bool:
     return primus.is_one(source.tree)
 
 
 ENTRIES: Final = (
     FileFormat("a Megatron-MoE-ModelZoo .yaml", (".yaml", ".yml"), _is_modelzoo, read_modelzoo),
+    FileFormat("a FlagScale .yaml", (".yaml", ".yml"), _is_flagscale, read_flagscale),
     FileFormat("a Primus .yaml", (".yaml", ".yml"), _is_primus, read_primus),
 )

@@ -93,7 +93,8 @@ def model_record(sheet: Sheet) -> dict[str, Any] | None:
 def _vocabulary(sheet: Sheet) -> int | None:
     """Return the vocabulary that is said, or that of a known tokenizer."""
     said = sheet.whole("--vocab-size", "--pad-vocab-size-to")
-    kind, model = sheet.take("--tokenizer-type"), sheet.take("--tokenizer-model")
+    kind = sheet.take("--tokenizer-type")
+    model = sheet.take("--tokenizer-model", "--tokenizer-name-or-path")
     if said is not None or sheet.faulty("--vocab-size"):
         return said
     known = vocabulary(kind, model)

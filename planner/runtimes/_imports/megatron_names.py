@@ -49,33 +49,6 @@ def flags_of(values: Mapping[str, Any]) -> dict[str, str]:
     return flags
 
 
-ALIBI: Final = (
-    "ALiBi: priced without positions, and with the scores that its biases are added to in memory "
-    "(attention=unfused)"
-)
-"""bigscience's Megatron-DeepSpeed, megatron/model/transformer.py: ``CoreAttention`` adds them to scores."""
-
-
-def forked(flags: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
-    """Return flags of Megatron-DeepSpeed's positions as Megatron-LM's, and what to note.
-
-    There rotary positions and ALiBi need no ``--max-position-embeddings``.
-
-    Examples
-    --------
-    >>> forked({"--position-embedding-type": "rotary", "--seq-length": "2048"})[0]
-    {'--position-embedding-type': 'rope', '--seq-length': '2048', '--max-position-embeddings': '2048'}
-    """
-    same, key = dict(flags), "--position-embedding-type"
-    kind = same.get(key)
-    if kind not in ("alibi", "rotary"):
-        return same, []
-    same[key] = "none" if kind == "alibi" else "rope"
-    if "--seq-length" in same:
-        same.setdefault("--max-position-embeddings", same["--seq-length"])
-    return same, [ALIBI] if kind == "alibi" else []
-
-
 def known_model(name: str | None) -> ModelSpec | None:
     """Return the model that a name or path means, None where it cannot be read."""
     try:

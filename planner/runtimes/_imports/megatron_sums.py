@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from math import prod
 from typing import Any, Final
 
-from planner.runtimes._imports._sheet import Sheet
+from planner.runtimes._imports._sheet import Sheet, unset_hint
 from planner.runtimes._imports.megatron_layout_sums import layer_sums
 from planner.runtimes._imports.megatron_mixers import DELTA, SPARSE
 from planner.runtimes._imports.megatron_run_sums import run_sums
@@ -88,7 +88,7 @@ def overridden_values(sheet: Sheet, said: Iterable[tuple[str, str]]) -> None:
     """Check values that a later argument replaces, as the parser does."""
     for key, value in said:
         if key in CHOICES and value not in CHOICES[key]:
-            sheet.fault(key, repr(value[:60]), f"one of {', '.join(CHOICES[key])}")
+            sheet.fault(key, repr(value[:60]), f"one of {', '.join(CHOICES[key])}{unset_hint(value)}")
 
 
 def connection_sums(sheet: Sheet, connections: str | None) -> None:

@@ -23,7 +23,7 @@ from planner.runtimes._imports._format import FileFormat, Source
 from planner.runtimes._imports._model import with_record
 from planner.runtimes._imports._sheet import Imported, Sheet
 from planner.runtimes._imports.literals import flat
-from planner.runtimes._imports.nanotron_words import check_words
+from planner.runtimes._imports.nanotron_words import check_words, grouped, modern
 from planner.runtimes.nanotron.rules import unsaid
 
 SECTIONS: Final = {
@@ -89,8 +89,10 @@ def fits(source: Source) -> bool:
 
 def read(source: Source) -> Imported:
     """Return what a YAML says."""
-    sheet = Sheet(source.where, flat(source.tree))
-    _sections(sheet, source.tree)
+    tree, notes = modern(source.tree)
+    sheet = Sheet(source.where, {key: grouped(value) for key, value in flat(tree).items()})
+    sheet.notes += notes
+    _sections(sheet, tree)
     for option, key in WHOLE.items():
         sheet.say(option, _counted(sheet, key), key)
     _kinds(sheet)

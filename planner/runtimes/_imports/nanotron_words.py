@@ -5,8 +5,9 @@ Read in nanotron 2411b022, src/nanotron/config/config.py and models_config.py.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 from planner.runtimes._imports._sheet import Sheet
 
@@ -19,6 +20,10 @@ WORDS: Final[Mapping[str, tuple[str, ...]]] = {
     "optimizer.learning_rate_scheduler.lr_decay_style": ("linear", "cosine", "1-sqrt"),
 }
 """nanotron, config/config.py: words that its classes take."""
+
+_GROUPED: Final = re.compile(r"\d{1,3}(?:_\d{3}){1,4}")
+MOVED: Final = ("adam_eps", "adam_beta1", "adam_beta2", "torch_adam_is_fused")
+"""Keys of ``optimizer`` until nanotron 0.3, now those of its ``optimizer_factory``."""
 
 STARTS: Final = (
     ({"std"}, {"scaling_method"}),
@@ -62,3 +67,29 @@ def _initialised(sheet: Sheet) -> None:
     said = {key.partition(f"{place}.")[2] for key in sheet.values if key.startswith(f"{place}.")}
     if said and sum(way <= said <= way | more for way, more in STARTS) != 1:
         sheet.fault(place, ", ".join(sorted(said)), "std, use_mup or path, and one of them")
+
+
+def modern(tree: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """Return a YAML of a release before 0.4 as the newest has it, and what to note of it.
+
+    Until then Adam's numbers stood in ``optimizer`` itself, and the data in ``data``.
+
+    Examples
+    --------
+    >>> modern({"optimizer": {"adam_beta1": 0.9, "zero_stage": 1}})[0]["optimizer"]
+    {'zero_stage': 1, 'optimizer_factory': {'name': 'adamW', 'adam_beta1': 0.9}}
+    """
+    optimizer = tree.get("optimizer")
+    old = isinstance(optimizer, Mapping) and "adam_beta1" in optimizer
+    if not isinstance(optimizer, Mapping) or not old or "optimizer_factory" in optimizer:
+        return dict(tree), ()
+    whole = {"data_stages" if key == "data" else key: value for key, value in tree.items()}
+    kept = {key: value for key, value in optimizer.items() if key not in MOVED}
+    factory = {"name": "adamW"} | {key: optimizer[key] for key in MOVED if key in optimizer}
+    whole["optimizer"] = kept | {"optimizer_factory": factory}
+    return whole, ("a file of a nanotron before 0.4: read as the newest would have it",)
+
+
+def grouped(value: Any) -> Any:
+    """Return a number whose digits are in groups (``70_010``, YAML 1.1's) as one."""
+    return int(value) if isinstance(value, str) and _GROUPED.fullmatch(value) else value

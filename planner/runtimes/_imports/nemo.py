@@ -7,17 +7,20 @@ References
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
+from planner.errors import Problem
 from planner.runtimes._imports._format import FileFormat, Source
 from planner.runtimes._imports._model import with_record
 from planner.runtimes._imports._sheet import Imported
 from planner.runtimes._imports.bridge import as_fields
 from planner.runtimes._imports.command_line import Training
 from planner.runtimes._imports.core_fields import core_flags
+from planner.runtimes._imports.interpolation import interpolated
 from planner.runtimes._imports.megatron import from_script
+from planner.runtimes._imports.tokenizers import vocabulary
 
 RENAMED: Final = {
     "encoder_seq_length": "seq_length",
@@ -41,17 +44,27 @@ def fits(source: Source) -> bool:
 
 
 def read(source: Source) -> Imported:
-    """Return what the YAML says; what its variables (``${...}``) stand for is not followed."""
-    model, trainer = source.tree["model"], source.tree["trainer"]
+    """Return what the YAML says, its references to its own keys followed."""
+    tree = interpolated(source.tree)
+    model, trainer = tree["model"], tree["trainer"]
     nodes, ranks = (_number(trainer.get(name)) for name in ("num_nodes", "devices"))
     training = Training("megatron-lm", core_flags(_fields(model, trainer)), nodes, ranks, None, ())
     found, record = from_script(training, source.where)
     found = as_fields(found, ())
     note = "a configuration of NeMo 1.0: priced as Megatron-Bridge"
-    found = replace(found, notes=(note, *found.notes))
+    found = replace(found, notes=(note, *found.notes), faults=(*found.faults, *_unlike(model, source.where)))
     if record is not None and source.vocab is not None:
         record["vocab"] = source.vocab
     return with_record(found, record, source.path, "--vocab-size")
+
+
+def _unlike(model: Mapping[str, Any], where: str) -> Iterator[tuple[str, Problem]]:
+    """Yield a fault for a model that is no stack of decoder layers."""
+    for key in ("encoder", "decoder"):
+        if isinstance(model.get(key), Mapping):
+            expected = "a decoder alone: encoders and decoders together, as of T5, are not priced"
+            yield "", Problem(f"{where}: model.{key}", "a section", expected)
+            return
 
 
 def _number(value: Any) -> int | None:
@@ -61,13 +74,16 @@ def _number(value: Any) -> int | None:
 def _fields(model: Mapping[str, Any], trainer: Mapping[str, Any]) -> dict[str, Any]:
     """Return the model's keys as fields of Megatron-core."""
     fields = {RENAMED.get(key, key): value for key, value in model.items() if not isinstance(value, Mapping)}
-    optimizer = model.get("optim")
+    optimizer, tokenizer = model.get("optim"), model.get("tokenizer")
+    words = tokenizer if isinstance(tokenizer, Mapping) else {}
+    vocab = vocabulary(str(words.get("type")), str(words["type"]) if words.get("type") else None)
+    said = {"vocab_size": model.get("override_vocab_size") or vocab}
     name = str(optimizer.get("name")) if isinstance(optimizer, Mapping) else "adam"
     precision = str(trainer.get("precision", model.get("precision", "bf16")))
     activation = str(model.get("activation", "gelu"))
     bias = model.get("bias", True) is not False
     heads = model.get("num_attention_heads")
-    return fields | {
+    return {**({} if said["vocab_size"] is None else said), **fields} | {
         "optimizer": "adam",
         "use_distributed_optimizer": name in SHARDED,
         "overlap_grad_reduce": not isinstance(optimizer, Mapping)

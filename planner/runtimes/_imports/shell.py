@@ -6,11 +6,16 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Final
 
 from planner.errors import InputError, Problem
+from planner.inputs.yaml_file import read_text
 from planner.runtimes._imports.arithmetic import arithmetic
 from planner.runtimes._imports.branches import Branches
+from planner.runtimes._imports.places import find_beside
+from planner.runtimes._imports.shell_fields import Fields
+from planner.runtimes._imports.shell_known import place_of, slurm_variables
 from planner.units import is_whole
 
 MOST_CHARACTERS: Final = 1_000_000
@@ -36,6 +41,9 @@ _PLACEHOLDER: Final = re.compile(r"<([A-Z][^<>\n|;&]*[^\s<>|;&])>")
 """What somebody is to fill in, such as ``<PATH TO gpt-vocab.json>``: no redirection."""
 _ARGUMENT: Final = re.compile(r"\$\{\d+\}|\s*")
 """An argument of the script, which nobody gave, or nothing: what a condition then sets is its default."""
+_VARIABLE: Final = re.compile(r"\$\{?([A-Za-z_]\w*)\}?(?!\[)")
+MOST_SOURCED: Final = 20
+"""How many scripts are read in the place where one sources them."""
 _EXPR: Final = re.compile(r"\s*expr\s+")
 
 
@@ -64,35 +72,6 @@ class ShellScript:
     variables: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
-@dataclass
-class _Fields:
-    """The fields of a word while it is read: an unquoted expansion may end one and begin another."""
-
-    done: list[str] = field(default_factory=list)
-    open: str | None = None
-
-    def add(self, text: str) -> None:
-        self.open = (self.open or "") + text
-
-    def spread(self, parts: list[str]) -> None:
-        for number, part in enumerate(parts):
-            if number:
-                self.close()
-            self.add(part)
-
-    def split(self, text: str) -> None:
-        if text[:1].isspace():
-            self.close()
-        self.spread(text.split())
-        if text[-1:].isspace():
-            self.close()
-
-    def close(self) -> None:
-        if self.open is not None:
-            self.done.append(self.open)
-        self.open = None
-
-
 def read_script(text: str, where: str) -> ShellScript:
     """Return the commands of a shell script.
 
@@ -101,20 +80,25 @@ def read_script(text: str, where: str) -> ShellScript:
     InputError
         If a quote or a bracket is not closed, or if its variables grow without bound.
     """
-    reader = _Reader(_PLACEHOLDER.sub("PLACEHOLDER", text.replace("\r\n", "\n")), where)
-    reader.run()
     directives = {match[1]: match[2] or "" for match in _DIRECTIVE.finditer(text)}
+    reader = _Reader(_plain(text), where, slurm_variables(directives))
+    reader.run()
     doubts = tuple(tuple(sorted(reader.behind(names) & reader.doubtful)) for names in reader.used)
     texts = [value for values in reader.variables.values() for value in values if " " in value.strip()]
     commands = tuple(map(tuple, reader.commands))
     return ShellScript(commands, directives, doubts, tuple(reversed(texts)), reader.variables)
 
 
+def _plain(text: str) -> str:
+    return _PLACEHOLDER.sub("PLACEHOLDER", text.replace("\r\n", "\n"))
+
+
 class _Reader:
     """Goes through the text once, expanding as a shell would."""
 
-    def __init__(self, text: str, where: str) -> None:
+    def __init__(self, text: str, where: str, outer: Mapping[str, str] | None = None) -> None:
         self.text, self.where, self.at, self.size = text, where, 0, 0
+        self.outer, self.sourced = outer or {}, 0
         self.variables: dict[str, list[str]] = {}
         self.commands: list[list[str]] = []
         self.doubtful: set[str] = set()
@@ -165,10 +149,26 @@ class _Reader:
         if self.size > MOST_CHARACTERS:
             raise self.fault("commands without end", "a script that people write")
         self.branches.command(words)
-        if words and words[0] not in _DECLARES and not self.branches.left_out:
+        if len(words) > 1 and words[0] in ("source", ".") and not self.branches.left_out:
+            self.source(words[1])
+        elif words and words[0] not in _DECLARES and not self.branches.left_out:
             self.commands.append(words)
             self.used.append(self.using)
         self.using = set()
+
+    def source(self, name: str) -> None:
+        """Read a script in this one's place if it lies near it; others are passed over."""
+        file = find_beside(Path(name), Path(self.where)) if Path(name).suffix and "$" not in name else None
+        self.sourced += 1
+        if file is None or Path(name).is_absolute() or self.sourced > MOST_SOURCED:
+            return
+        outer, words = (self.text, self.at, self.using), len(self.commands)
+        try:
+            self.text, self.at = _plain(read_text(file)), 0
+            self.run()
+        except InputError:
+            del self.commands[words:], self.used[words:]
+        self.text, self.at, self.using = outer
 
     def behind(self, names: set[str]) -> set[str]:
         """Return ``names`` and the variables that their values were made of."""
@@ -255,7 +255,7 @@ class _Reader:
 
     def word(self, splits: bool = True) -> list[str]:
         """Read one word and return its fields."""
-        fields = _Fields()
+        fields = Fields()
         while self.at < len(self.text) and self.text[self.at] not in " \t\n;&|()<>":
             sign = self.text[self.at]
             if own := _ARGUMENTS.match(self.text, self.at):
@@ -290,7 +290,7 @@ class _Reader:
         inside, self.at = self.text[self.at : end], end + 1
         return inside
 
-    def quoted(self, fields: _Fields) -> None:
+    def quoted(self, fields: Fields) -> None:
         fields.add("")
         while True:
             if self.at >= len(self.text):
@@ -322,10 +322,9 @@ class _Reader:
             whole = self.text[start : self.at]
             if inside.startswith("("):
                 return [arithmetic(self.named(inside[1:-1]), whole)]
-            sums = _EXPR.match(inside)
-            return (
-                [arithmetic(self.named(inside[sums.end() :].replace("\\*", "*")), whole)] if sums else [whole]
-            )
+            if sums := _EXPR.match(inside):
+                return [arithmetic(self.named(inside[sums.end() :].replace("\\*", "*")), whole)]
+            return [place_of(_VARIABLE.sub(self.simple, inside), self.where) or whole]
         if self.text.startswith("${", self.at):
             inside = self.balanced("{", "}")
             return self.braced(inside, self.text[start : self.at])
@@ -339,8 +338,12 @@ class _Reader:
     def known(self, name: str) -> list[str] | None:
         """Return a variable's value: the script's, else the environment's; None where neither sets it."""
         found = self.variables.get(name)
-        said = os.environ.get(name) if found is None else None
+        said = (self.outer.get(name) or os.environ.get(name)) if found is None else None
         return [said] if said else found
+
+    def simple(self, match: re.Match[str]) -> str:
+        """Return the value of a variable in a text; itself where it is not known."""
+        return "".join((self.known(match[1]) or [match[0]])[:1])
 
     def balanced(self, left: str, right: str) -> str:
         """Read from the bracket after the dollar sign to its partner and return what is between."""
@@ -371,7 +374,7 @@ class _Reader:
 
     def expanded(self, text: str) -> str:
         """Return a default of a braced variable, its own variables followed."""
-        inner = _Reader(text, self.where)
+        inner = _Reader(text, self.where, self.outer)
         inner.variables, inner.using = self.variables, self.using
         words: list[str] = []
         while inner.at < len(text):
@@ -386,6 +389,6 @@ class _Reader:
 
         def value(match: re.Match[str]) -> str:
             self.using.add(match[1])
-            return "".join((self.known(match[1]) or [match[0]])[:1])
+            return self.simple(match)
 
         return re.sub(r"\$?\{?([A-Za-z_]\w*)\}?", value, text)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Final
 
 from planner.errors import InputError
 from planner.inputs.load import load_model
+from planner.runtimes._imports import hub
 
 KINDS: Final = {"gpt2bpetokenizer": 50_257, "llama2tokenizer": 32_000}
 """Tokenizers of Megatron-LM with one vocabulary each: https://huggingface.co/openai-community/gpt2 and
@@ -34,4 +36,14 @@ def vocabulary(kind: str | None, model: str | None) -> int | None:
             return load_model(name.lower()).vocab if name and not name.endswith((".model", ".json")) else None
         except InputError:
             continue
-    return None
+    known = None if model is None else hub.known_name(model) or hub.likely_name(model)
+    return None if known is None else load_model(known).vocab
+
+
+def unsaid_vocabulary(flags: Collection[str]) -> int | None:
+    """Return the vocabulary of Megatron-LM's default, None where flags name a tokenizer. [token]
+
+    pretrain_gpt.py has ``args_defaults={'tokenizer_type': 'GPT2BPETokenizer'}``.
+    """
+    named = any(flag.startswith("--tokenizer-") for flag in flags)
+    return None if named else KINDS["gpt2bpetokenizer"]

@@ -32,6 +32,9 @@ WITHOUT_EFFECT: Final = re.compile(
     r"|ddp_bucket_cap_mb|length_column_name|past_index|jit_mode_eval|prediction_loss_only|group_by_length"
     r"|train_on_inputs|special_tokens(?:\..*)?|tokens|cosine_.*|loraplus_.*|beta[12]|epsilon|adam_beta.*"
     r"|hf_hub_token|hub_token|model_(?:name|author|type)|acc_strategy|early_stopping_.*|strict|debug|profile.*"
+    r"|add_special_tokens|append_concat_token|splits|use_reentrant|use_nested_quant|use_flash_attn.*|lazy_preprocess"
+    r"|train_data_path|torch_empty_cache_steps|use_slow_tokenizer|with_tracking|add_bos|try_launch_.*|pissa_.*"
+    r"|checkpointing_steps|keep_last_n_checkpoints|timeout|hf_entity|wandb_entity|push_to_hub|reduce_loss"
     r"|auto_find_batch_size|auto_resume_from_checkpoints|packing_strategy|skip_.*|ray_.*|callbacks|is_.*_derived_model|.*_loss_coef|ddp|world_size"
 )
 """Arguments that decide neither layout nor what is kept in memory."""
@@ -93,8 +96,15 @@ def length(sheet: Sheet, key: str, default: int | None, packed: bool) -> None:
         )
 
 
-def precision(sheet: Sheet, default: str = "fp32") -> None:
-    """Say in which numbers it computes, from ``bf16``, ``fp16`` and ``fp8``."""
+UNSAID: Final = "no bf16, fp16 or fp8"
+"""The place of a precision that the launcher may still decide."""
+
+
+def precision(sheet: Sheet, default: str = "fp32", said: bool = False) -> None:
+    """Say in which numbers it computes, from ``bf16``, ``fp16`` and ``fp8``.
+
+    Unless its default is ``said``, as TRL's, the launcher decides where none of them is on.
+    """
     eight = sheet.has("fp8")
     brain = sheet.has("bf16", "pure_bf16", "bfloat16")
     half = sheet.has("fp16", "float16")
@@ -102,6 +112,8 @@ def precision(sheet: Sheet, default: str = "fp32") -> None:
         sheet.fault("fp16", "fp16 and bf16 both on", "one of them")
     name = "fp8" if eight else "bf16" if brain else "fp16" if half else default
     sheet.say("precision", name, "bf16", "fp16", "fp8")
+    if not said and not eight | brain | half:
+        sheet.places["precision"] = UNSAID
 
 
 def optimizer(sheet: Sheet, *keys: str) -> None:

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from planner.errors import Problem
 from planner.inputs.yaml_file import parse_yaml, read_json, read_text
-from planner.runtimes._imports import accelerate, deepspeed
+from planner.runtimes._imports import accelerate, deepspeed, trainer
 from planner.runtimes._imports._sheet import Imported, Sheet
 from planner.runtimes._imports.megatron_names import known_model
 from planner.runtimes._imports.places import find_beside
@@ -66,6 +66,7 @@ class TrainerLaunch:
 OF_OUR_FILES: Final = (
     *("optimizer-offered", "precision-offered", "model-in-transformers"),
     *("state-dtype-offered", "master-dtype-offered", "gradient-dtype-offered"),
+    *("cp-method-offered", "method-offered"),
 )
 """Rules that say what the planner's own script has; libraries have more (transformers, training_args.py)."""
 
@@ -92,11 +93,14 @@ def laid_out(
         sheet.fault(
             LAYOUT, "nothing", "the launch script, which names deepspeed or an Accelerate YAML; or --zero N"
         )
+    elif named := launch.flags.get("--deepspeed_config_file", launch.flags.get("--deepspeed-config-file")):
+        inner, runtime = _deepspeed(sheet, named, path), "deepspeed"
     elif not _launched(sheet, launch.flags):
         sheet.say("zero", 0)
         sheet.notes.append("neither deepspeed nor fsdp: each process has the whole model (DDP)")
     else:
         runtime = "deepspeed" if "--use_deepspeed" in launch.flags else "fsdp"
+    inner = _numbers(sheet, inner, launch)
     workers = sheet.whole("ray_num_workers")
     sheet.say("gpus", workers if launch.gpus is None else launch.gpus, "ray_num_workers")
     said = "gpus" in sheet.options or (inner is not None and "gpus" in inner.options)
@@ -105,6 +109,21 @@ def laid_out(
         sheet.instead[PROCESSES] = "gpus"
     found = replace(sheet.imported(runtime, model_name=model), lifted=OF_OUR_FILES)
     return found if inner is None else deepspeed_world(_joined(found, inner, str(path)), str(path))
+
+
+def _numbers(sheet: Sheet, inner: Imported | None, launch: TrainerLaunch) -> Imported | None:
+    """Say the launcher's numbers where the arguments leave them open; else Accelerate's give way to theirs.
+
+    transformers/training_args.py: ``fp16`` and ``bf16`` set ACCELERATE_MIXED_PRECISION, over what the
+    launcher set.
+    """
+    theirs = inner.options.get("precision") if inner else None
+    theirs = theirs or launch.flags.get("--mixed_precision", launch.flags.get("--mixed-precision"))
+    if sheet.places.get("precision") == trainer.UNSAID and theirs in ("bf16", "fp16", "fp8"):
+        sheet.say("precision", theirs, "--mixed_precision")
+    if inner is None or inner.runtime != "fsdp":
+        return inner
+    return replace(inner, options={key: value for key, value in inner.options.items() if key != "precision"})
 
 
 def _joined(found: Imported, inner: Imported, where: str) -> Imported:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import Final
 
 COMMANDS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
@@ -30,6 +31,9 @@ MODULES: Final[Mapping[str, str]] = {
 }
 """Modules and scripts that do the same."""
 
+LAUNCHES: Final = (("accelerate", "launch"), ("-m", "accelerate.commands.launch"))
+"""Words of a launcher, which another program may start: what follows the last of them trains."""
+
 TRAINED: Final = ("--per_device_train_batch_size", "--per-device-train-batch-size")
 MODELS: Final = (
     "--model_name_or_path",
@@ -51,7 +55,8 @@ def place(words: tuple[str, ...]) -> int | None:
             return at + 1
         if word in MODULES or any(word.endswith(f"/{module}") for module in MODULES if "/" in module):
             return at
-    return next((at for at, word in enumerate(words) if _script(words, at, word)), None)
+    inner = max((at for at, pair in enumerate(pairwise(words)) if pair in LAUNCHES), default=0)
+    return next((at for at, word in enumerate(words) if at >= inner and _script(words, at, word)), None)
 
 
 def _script(words: tuple[str, ...], at: int, word: str) -> bool:

@@ -1,0 +1,34 @@
+"""The fields of one word of a shell script."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass
+class Fields:
+    """The fields of a word while it is read: an unquoted expansion may end one and begin another."""
+
+    done: list[str] = field(default_factory=list)
+    open: str | None = None
+
+    def add(self, text: str) -> None:
+        self.open = (self.open or "") + text
+
+    def spread(self, parts: list[str]) -> None:
+        for number, part in enumerate(parts):
+            if number:
+                self.close()
+            self.add(part)
+
+    def split(self, text: str) -> None:
+        if text[:1].isspace():
+            self.close()
+        self.spread(text.split())
+        if text[-1:].isspace():
+            self.close()
+
+    def close(self) -> None:
+        if self.open is not None:
+            self.done.append(self.open)
+        self.open = None

@@ -1,0 +1,84 @@
+"""What a script's own text tells of Slurm's variables and of commands that ask where it lies."""
+
+from __future__ import annotations
+
+import os.path
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from planner.units import is_whole
+
+NODES: Final = ("--nodes", "-N")
+PER_NODE: Final = ("--gpus-per-node", "--gres", "--ntasks-per-node")
+
+_SELF: Final = re.compile(r"\$\{?(?:0|BASH_SOURCE(?:\[0\])?)\}?(?!\w)")
+_INNER: Final = re.compile(r"\$\(([^()$]*)\)")
+_QUIET: Final = re.compile(r"\s*(?:&>|[12]?>&?)\s*(?:\d|/dev/null)")
+_NUMBER: Final = re.compile(r"(?:gpu:)?(?:[A-Za-z]\w*:)?(\d{1,6})")
+_NAMED: Final[Mapping[str, re.Pattern[str]]] = {
+    "parent": re.compile(r"dirname\s+(\S+)"),
+    "itself": re.compile(
+        r"(?:realpath|readlink -f|readlink -e)\s+(\S+)|cd\s+(\S+)\s*(?:&&|;)\s*pwd(?: -[LP])?"
+    ),
+    "name": re.compile(r"basename\s+(\S+)"),
+}
+MOST_INNER: Final = 6
+
+
+def slurm_variables(directives: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables that Slurm sets by what the ``#SBATCH`` lines ask for.
+
+    Source: https://slurm.schedmd.com/sbatch.html, output environment variables.
+
+    Examples
+    --------
+    >>> slurm_variables({"--nodes": "4", "--gres": "gpu:a100:8"})["SLURM_JOB_NUM_NODES"]
+    '4'
+    """
+    said = {name: match[1] for name, text in directives.items() if (match := _NUMBER.fullmatch(text))}
+    nodes = next((said[name] for name in NODES if name in said), None)
+    ranks = next((said[name] for name in PER_NODE if name in said), None)
+    tasks = said.get("--ntasks-per-node")
+    found: dict[str, str | None] = dict.fromkeys(("SLURM_NNODES", "SLURM_JOB_NUM_NODES"), nodes)
+    found |= dict.fromkeys(("SLURM_GPUS_ON_NODE", "SLURM_GPUS_PER_NODE"), ranks)
+    found["SLURM_NTASKS_PER_NODE"] = tasks
+    whole = said.get("--ntasks") or (str(int(nodes) * int(tasks)) if nodes and tasks else None)
+    found |= dict.fromkeys(("SLURM_NTASKS", "SLURM_NPROCS"), whole)
+    return {name: value for name, value in found.items() if value is not None and is_whole(value)}
+
+
+def place_of(command: str, script: str) -> str | None:
+    """Return what a command prints that asks only where the script lies, None for any other.
+
+    Examples
+    --------
+    >>> place_of('cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd', "runs/a/train.sh")
+    'runs'
+    >>> place_of("hostname", "train.sh")
+    """
+    text = _SELF.sub(lambda _: script, command.replace('"', "").replace("'", ""))
+    for _ in range(MOST_INNER):
+        inner = _INNER.search(text)
+        if inner is None:
+            return _place(text)
+        value = _place(inner[1])
+        if value is None:
+            return None
+        text = text[: inner.start()] + value + text[inner.end() :]
+    return None
+
+
+def _place(command: str) -> str | None:
+    text = _QUIET.sub("", command).strip()
+    if text in ("pwd", "pwd -P", "pwd -L"):
+        return "."
+    for kind, pattern in _NAMED.items():
+        match = pattern.fullmatch(text)
+        if match is not None:
+            path = next(group for group in match.groups() if group)
+            if kind == "itself":
+                return os.path.normpath(path)
+            return str(Path(path).parent) if kind == "parent" else Path(path).name
+    return None

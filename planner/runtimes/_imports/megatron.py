@@ -114,7 +114,7 @@ def from_script(
     overridden_values(sheet, overridden(training.words))
     if training.words:
         connection_sums(sheet, training.connections)
-    sheet.seen.update(key for key in training.flags if WITHOUT_EFFECT.fullmatch(key))
+    sheet.seen.update(key for key in flags if WITHOUT_EFFECT.fullmatch(key))
     if training.doubts:
         names = ", ".join(training.doubts)
         sheet.notes.append(

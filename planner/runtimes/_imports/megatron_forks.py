@@ -56,12 +56,14 @@ def _deepspeed(flags: dict[str, str]) -> dict[str, str]:
     """Return flags of Megatron-DeepSpeed: norms in lower case, its own words for experts; one means none."""
     if "--normalization" in flags:
         flags["--normalization"] = NORMS.get(flags["--normalization"], "LayerNorm")
+    if flags.get("--recompute-granularity") == "full":
+        flags.setdefault("--recompute-num-layers", "1")
     experts = flags.get("--num-experts", "").split()
     interval, layers = flags.get("--expert-interval", "2"), flags.get("--num-layers", "")
     if experts in ([], ["1"]):
         dropped = {"--num-experts", "--moe-expert-parallel-size", "--topk", "--expert-interval", "--mlp-type"}
         return {key: value for key, value in flags.items() if key not in dropped and not _of_experts(key)}
-    flags["--moe-router-topk"] = flags.pop("--topk", "1")
+    flags |= {"--moe-router-topk": flags.pop("--topk", "1"), "--moe-router-pre-softmax": ""}
     flags["--expert-model-parallel-size"] = flags.pop("--moe-expert-parallel-size", "1")
     tensor = flags.get("--tensor-model-parallel-size", "1")
     flags["--expert-tensor-parallel-size"] = tensor if "--enable-expert-tensor-parallelism" in flags else "1"

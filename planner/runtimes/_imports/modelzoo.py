@@ -17,6 +17,9 @@ GPUS_PER_NODE: Final = 8
 """What ``interactive_benchmarking.sh`` starts on a node where ``GPUS_PER_NODE`` is not set."""
 
 
+OWN_TEST: Final = "TEST_TYPE"
+"""A key of Megatron-LM's own functional tests, which have the same section and another launcher."""
+
 PATHS: Final = ("WORKSPACE", "OUTPUT_PATH", "DATA_PATH", "LOAD_PATH", "WANDB_PROJECT", "COMMENT")
 """Variables of paths and names."""
 
@@ -38,7 +41,8 @@ def training_from(tree: Mapping[str, Any], path: Path) -> tuple[Training, tuple[
         notes.append(
             f"not set: {', '.join(missing)}; set them before the command, as in {first}=... planner ..."
         )
-    _launcher(flags, notes)
+    if OWN_TEST not in tree:
+        _launcher(flags, notes)
     nodes = os.environ.get("NNODES", "")
     ranks = os.environ.get("GPUS_PER_NODE", str(GPUS_PER_NODE))
     known = is_whole(nodes) and is_whole(ranks)

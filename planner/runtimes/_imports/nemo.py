@@ -30,6 +30,12 @@ RENAMED: Final = {
 }
 """Keys of NeMo 1.0 that are fields of Megatron-core under another name."""
 
+METHOD: Final = "activations_checkpoint_method"
+UNIFORM: Final = ("recompute_method", "recompute_num_layers")
+"""What NeMo's own layers take beside ``selective``: ``uniform`` is all of them
+(nemo/collections/nlp/modules/common/megatron/transformer.py); Megatron-core refuses it.
+"""
+
 GATED: Final = ("swiglu", "fast-swiglu", "geglu", "fast-geglu", "reglu", "fast-reglu")
 SHARDED: Final = ("distributed_fused_adam", "mcore_distributed_optim")
 PRECISIONS: Final = {"bf16": "bf16", "bf16-mixed": "bf16", "16": "fp16", "16-mixed": "fp16"}
@@ -52,7 +58,13 @@ def read(source: Source) -> Imported:
     found, record = from_script(training, source.where)
     found = as_fields(found, ())
     note = "a configuration of NeMo 1.0: priced as Megatron-Bridge"
-    found = replace(found, notes=(note, *found.notes), faults=(*found.faults, *_unlike(model, source.where)))
+    lifted = (*found.lifted, "positions-equal-sequence")
+    found = replace(
+        found,
+        notes=(note, *found.notes),
+        lifted=lifted,
+        faults=(*found.faults, *_unlike(model, source.where)),
+    )
     if record is not None and source.vocab is not None:
         record["vocab"] = source.vocab
     return with_record(found, record, source.path, "--vocab-size")
@@ -74,6 +86,10 @@ def _number(value: Any) -> int | None:
 def _fields(model: Mapping[str, Any], trainer: Mapping[str, Any]) -> dict[str, Any]:
     """Return the model's keys as fields of Megatron-core."""
     fields = {RENAMED.get(key, key): value for key, value in model.items() if not isinstance(value, Mapping)}
+    if fields.get("recompute_granularity") == "selective" and model.get("mcore_gpt") is not True:
+        fields = {
+            key: value for key, value in fields.items() if key not in UNIFORM or model.get(METHOD) == "block"
+        }
     optimizer, tokenizer = model.get("optim"), model.get("tokenizer")
     words = tokenizer if isinstance(tokenizer, Mapping) else {}
     vocab = vocabulary(str(words.get("type")), str(words["type"]) if words.get("type") else None)

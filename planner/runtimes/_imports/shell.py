@@ -217,7 +217,7 @@ class _Reader:
         if self.branches.left_out:
             self.using = set()
             return
-        unsure = self.depth > self.branches.certain
+        unsure, again = self.depth > self.branches.certain, self.branches.again(name)
         before = self.variables.get(name, [])
         grows = appended or name in self.using
         self.sources.setdefault(name, set()).update(self.using - {name})
@@ -228,6 +228,9 @@ class _Reader:
         if unsure and before and (appended or before != parts):
             self.doubtful.add(name)
         if unsure and before and not grows and not default:
+            return
+        if again and unsure and grows:
+            self.doubtful.add(name)
             return
         if appended and len(parts) == 1 and len(before) == 1 and self.text[self.at - 1] != ")":
             parts = [before[0] + parts[0]]

@@ -161,6 +161,7 @@ def literal_sums(sheet: Sheet) -> None:
     reduced = sheet.values.get("training.mixed_precision_reduce")
     if reduced is not None and str(reduced) != "float32":
         sheet.fault("training.mixed_precision_reduce", repr(str(reduced)), "float32")
+        sheet.instead["training.mixed_precision_reduce"] = "gradient_dtype"
 
 
 def torchtitan_sums(sheet: Sheet) -> None:

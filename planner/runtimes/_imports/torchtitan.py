@@ -223,6 +223,8 @@ def read(source: Source) -> Imported:
     found = plain(found)
     if "float8_scales=tensor" in found.changes:  # the newest release has none, and reads no TOML
         found = replace(found, runtime=f"torchtitan@{TOML_RELEASE}")
+    if found.model_name is not None:  # what torchtitan registers by itself is in torchtitan
+        found = replace(found, lifted=(*found.lifted, "model-in-torchtitan"))
     return with_record(found, record, source.path, "MODEL")
 
 

@@ -32,6 +32,9 @@ def started(found: Imported, job: JobOptions, values: Mapping[str, str]) -> tupl
     """
     if any(name in values for name in SAID) or job.gpus or len(job.hardware or ()) != 1:
         return found, job
+    wrong = [problem.found for option, problem in found.faults if option == "gpus"]
+    if any(text != "nothing" and "$" not in text for text in wrong):
+        return found, job
     name = (job.hardware or [""])[0]
     try:
         node = load_hardware.load_hardware(name, "cluster").pool.gpus_per_node

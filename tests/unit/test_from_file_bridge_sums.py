@@ -88,3 +88,19 @@ def _written(tmp_path: Path, section: str, text: str, whole: str) -> Path:
     path = tmp_path / "train.py"
     path.write_text(whole, encoding="utf-8")
     return path
+
+
+@pytest.mark.parametrize(
+    ("group", "wrong"), [(2, False), (8, False), (16, False), (1, True), (17, True), (15, True)]
+)
+def test_rounds_of_virtual_stages_are_micro_batches(tmp_path: Path, group: int, wrong: bool) -> None:
+    """Eight ranks hold two copies of the model: 32 sequences are 16 passes of each."""
+    more = (
+        ", pipeline_model_parallel_size=2, pipeline_dtype=torch.bfloat16, "
+        f"virtual_pipeline_model_parallel_size=4, microbatch_group_size_per_vp_stage={group}"
+    )
+    path = _written(tmp_path, "MODEL", more, FILE.replace("batch_size=64", "batch_size=32"))
+    (tmp_path / "train.sh").write_text("torchrun --nnodes 1 --nproc_per_node 8 train.py\n")
+    found = read_runner_file(path)
+    named = [problem.where.rpartition(": ")[2] for _, problem in found.faults]
+    assert ("microbatch_group_size_per_vp_stage" in named) == wrong, found.faults

@@ -30,7 +30,7 @@ NANOTRON: dict[str, Any] = {
     },
     "optimizer": {
         "zero_stage": 1, "accumulate_grad_in_fp32": True, "clip_grad": 1.0, "weight_decay": 0.1,
-        "learning_rate_scheduler": {"learning_rate": 3e-4},
+        "learning_rate_scheduler": {"learning_rate": 3e-4, "lr_warmup_style": "linear"},
         "optimizer_factory": {
             "name": "adamW", "adam_eps": 1e-8, "adam_beta1": 0.9, "adam_beta2": 0.95,
             "torch_adam_is_fused": True,

@@ -56,6 +56,16 @@ def test_accelerators_that_nobody_says_are_told(tmp_path: Path) -> None:
     assert planner(*asked, "--gpus", "16").json["plan"]["dp"] == 16
 
 
+def test_accelerators_that_are_said_wrongly_are_a_fault(tmp_path: Path) -> None:
+    text = (
+        "distributed_type: FSDP\nmixed_precision: bf16\nnum_processes: many\nfsdp_config: {fsdp_version: 2}\n"
+    )
+    (tmp_path / "a.yaml").write_text(text)
+    told = planner("estimate", "llama3-8b", "--from", str(tmp_path / "a.yaml"), "--hardware", "dgx-h100")
+    assert told.code == 2
+    assert "num_processes: found 'many'" in told.err
+
+
 def test_slurm_directives_stand_for_its_variables(tmp_path: Path) -> None:
     script = (
         "#!/bin/bash\n#SBATCH --nodes=4\n#SBATCH --gres=gpu:h100:8\n"
@@ -229,6 +239,9 @@ optimizer: {zero_stage: 1, weight_decay: 0.1, clip_grad: 1.0, accumulate_grad_in
     found = read(tmp_path, text, "tiny.yaml").checked()
     assert {name: found.options[name] for name in ("dp", "tp", "zero")} == {"dp": "4", "tp": "2", "zero": "1"}
     assert "before 0.4" in found.notes[0]
+    for gone, key in (("{std: 0.025}", "model.init_method"), (" lr_warmup_style: linear,", "warmup_style")):
+        bad = read(tmp_path, text.replace(gone, "{}" if "{" in gone else ""), "bad.yaml")
+        assert [problem.where.endswith(key) for _, problem in bad.faults] == [True]
     mixed = text.replace("zero_stage: 1,", "zero_stage: 1, optimizer_factory: {name: adamW},")
     assert read(tmp_path, mixed, "mixed.yaml").faults, "keys of two ages"
 

@@ -73,6 +73,13 @@ UNCHECKED = "--no-check-for-nan-in-loss-and-grad"
         ),
         (f"{DISTRIBUTED} --num-distributed-optimizer-instances 3", "--num-distributed-optimizer-instances"),
         (f"{DISTRIBUTED} --num-distributed-optimizer-instances 2", None),
+        # Context parallelism by length
+        ("--hybrid-context-parallel", "--hybrid-context-parallel"),
+        ("--hybrid-context-parallel --calculate-per-token-loss", None),
+        (
+            "--hybrid-context-parallel --calculate-per-token-loss --pipeline-model-parallel-size 2",
+            "--hybrid-context-parallel",
+        ),
         # Experts
         (f"{X} --moe-flex-dispatcher-backend ncclep", "--moe-flex-dispatcher-backend"),
         (f"{X} {RANKED}", "--moe-expert-rank-capacity-factor"),

@@ -23,6 +23,10 @@ def faults(path: Path, text: str) -> set[str]:
     return {problem.where.rpartition(": ")[2] for _, problem in read_runner_file(path).faults}
 
 
+ZERO_2 = {"zero_optimization": {"stage": 2}}
+MASTERS = {"enabled": True, "bf16_master_weights_and_grads": True}
+
+
 @pytest.mark.parametrize(
     ("tree", "key"),
     [
@@ -31,6 +35,11 @@ def faults(path: Path, text: str) -> set[str]:
         ({"gradient_accumulation_steps": 0}, "gradient_accumulation_steps"),
         ({"fp16": {"enabled": True}}, "fp16.enabled"),
         ({"communication_data_type": "foo"}, "communication_data_type"),
+        ({"prescale_gradients": True, **ZERO_2}, "prescale_gradients"),
+        ({"prescale_gradients": True}, None),
+        ({**ZERO_2, "bf16": MASTERS}, "bf16.bf16_master_weights_and_grads"),
+        ({**ZERO_2, "bf16": MASTERS | {"bf16_optimizer_states": True}}, None),
+        ({"bf16": {"enabled": True, "bf16_optimizer_states": True}}, "bf16.bf16_optimizer_states"),
     ],
 )
 def test_deepspeed(tmp_path: Path, tree: dict, key: str | None) -> None:

@@ -123,11 +123,30 @@ def _together(fields: Mapping[str, Any], options: Mapping[str, str]) -> Iterator
     whole = isinstance(sizes, list | tuple) and all(type(size) is int for size in sizes)
     if whole and prod(sizes or ()) != degrees.get("cp", 1):
         yield "hierarchical_context_parallel_sizes", str(sizes), f"a product of {degrees.get('cp', 1)}"
-    group = fields.get("model.microbatch_group_size_per_vp_stage")
-    if type(group) is int and group < degrees.get("pp", 1):
-        yield "microbatch_group_size_per_vp_stage", str(group), f"{degrees.get('pp', 1)} stages or more"
+    yield from _groups(fields, options, degrees)
     yield from _exchanges(fields, degrees)
     yield from _copies(fields, options, degrees)
+
+
+def _groups(
+    fields: Mapping[str, Any], options: Mapping[str, str], degrees: Mapping[str, int]
+) -> Iterator[Fault]:
+    """Yield a round of virtual stages that its micro-batches do not make up.
+
+    Megatron-core, pipeline_parallel/schedules.py, ``forward_backward_pipelining_with_interleaving``.
+    """
+    group, pp = fields.get("model.microbatch_group_size_per_vp_stage"), degrees.get("pp", 1)
+    if type(group) is not int:
+        return
+    sizes = [options.get(name, "") for name in ("global_batch", "micro_batch", "gpus")]
+    passes = None
+    if all(is_whole(size) and int(size) for size in sizes):
+        batch, micro, gpus = map(int, sizes)
+        passes = batch * degrees.get("tp", 1) * pp * degrees.get("cp", 1) // (micro * gpus)
+    long = options.get("vpp", "1") != "1" and passes and (group > passes or 0 < passes % group < pp)
+    if group < pp or long:
+        most = f" to all {passes} micro-batches, none of them shorter than {pp}" if passes else " or more"
+        yield "microbatch_group_size_per_vp_stage", str(group), f"rounds of {pp}{most}"
 
 
 def _run(fields: Mapping[str, Any]) -> Iterator[Fault]:

@@ -42,6 +42,7 @@ def run_sums(sheet: Sheet) -> None:
         _positions,
         _vocabulary,
         _activation,
+        _by_length,
     ):
         for key, broken, found, expected in table(sheet):
             if broken and key not in seen:
@@ -251,6 +252,21 @@ def _optimizer(sheet: Sheet) -> list[Broken]:
             "alone",
             "--use-distributed-optimizer with it",
         ),
+    ]
+
+
+def _by_length(sheet: Sheet) -> list[Broken]:
+    """Check what context parallelism by length excludes (``args.hybrid_context_parallel``)."""
+    key = "--hybrid-context-parallel"
+    on, kind = is_set(sheet, key), str(sheet.values.get("--dataloader-type") or "single")
+    fully, token = is_set(sheet, "--use-megatron-fsdp"), is_set(sheet, "--calculate-per-token-loss")
+    stages = sheet.options.get("pp", "1")
+    return [
+        (key, on and stages != "1", f"with {stages} pipeline stages", "--pipeline-model-parallel-size 1"),
+        (key, on and is_set(sheet, "--enable-cuda-graph"), "with --enable-cuda-graph", "one of them"),
+        (key, on and fully, "with --use-megatron-fsdp", "one of them"),
+        (key, on and kind != "single", f"with --dataloader-type {kind}", "--dataloader-type single"),
+        (key, on and not token, "without --calculate-per-token-loss", "both"),
     ]
 
 

@@ -140,6 +140,7 @@ NUMBERS: Final = (
 NEEDED: Final = (
     "general.project", "optimizer.learning_rate_scheduler.learning_rate", "optimizer.weight_decay",
     "optimizer.accumulate_grad_in_fp32", "tokens.train_steps",
+    "optimizer.learning_rate_scheduler.lr_warmup_style",
 )  # fmt: skip
 """Fields of nanotron's ``Config`` that decide no price and have no default."""
 

@@ -65,8 +65,9 @@ def _initialised(sheet: Sheet) -> None:
     """Check that weights start in one of nanotron's three ways: at random, by mup, or from a checkpoint."""
     place = "model.init_method"
     said = {key.partition(f"{place}.")[2] for key in sheet.values if key.startswith(f"{place}.")}
-    if said and sum(way <= said <= way | more for way, more in STARTS) != 1:
-        sheet.fault(place, ", ".join(sorted(said)), "std, use_mup or path, and one of them")
+    if sum(way <= said <= way | more for way, more in STARTS) != 1:
+        found = ", ".join(sorted(said)) or "nothing"
+        sheet.fault(place, found, "std, use_mup or path, and one of them")
 
 
 def modern(tree: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:

@@ -59,8 +59,18 @@ def deepspeed_sums(sheet: Sheet) -> None:
     if kind is not None and str(kind).lower() not in ("fp16", "bf16", "bfp16", "fp32"):
         sheet.fault("communication_data_type", repr(str(kind)), "fp16, bf16 or fp32")
     masters = "bf16.bf16_master_weights_and_grads"
-    if is_set(sheet, masters) and not number_of(sheet, "zero_optimization.stage"):
+    stage = number_of(sheet, "zero_optimization.stage") or 0
+    if is_set(sheet, masters) and not stage:
         sheet.fault(masters, "on without ZeRO", "a zero_optimization.stage of 1 or more")
+    states = is_set(sheet, "bf16.bf16_optimizer_states")
+    hosted = sheet.values.get("zero_optimization.offload_optimizer.device") in ("cpu", "nvme")
+    if is_set(sheet, masters) and stage and not states and not hosted:
+        sheet.fault(masters, "with float32 states on the device", "bf16_optimizer_states too, or offload")
+    if states and not is_set(sheet, masters):
+        sheet.fault("bf16.bf16_optimizer_states", f"without {masters}", "both")
+    scattered = str(sheet.values.get("zero_optimization.reduce_scatter", True)).lower() == "true"
+    if stage == 2 and scattered and is_set(sheet, "prescale_gradients"):
+        sheet.fault("prescale_gradients", "with ZeRO-2's reduce scatter", "false")
 
 
 def deepspeed_world(found: Imported, where: str) -> Imported:

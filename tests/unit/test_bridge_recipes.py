@@ -56,6 +56,10 @@ def test_overrides_and_flags_go_before_the_recipe(tmp_path: Path) -> None:
             ("cuda_graphs=passes", "expert_overlap=on", "loss_kernel=te", "low_bit_weights=alone",
              "low_bit_head=mxfp8", "fp8_attention=true", "dispatcher=fused"),
         ),
+        (
+            "deepseek_v3_pretrain_256gpu_b200_fp8mx_config",
+            ("cuda_graphs=attention", "expert_overlap=on", "dispatcher=fused", "low_bit_weights=alone"),
+        ),
         ("llama31_405b_pretrain_256gpu_gb300_fp8cs_config", ("loss_kernel=te", "low_bit_weights=alone")),
         ("kimi_k2_pretrain_256gpu_gb200_bf16_config", ("cuda_graphs=router", "loss_kernel=te")),
         ("qwen25_7b_pretrain_2gpu_h100_bf16_config", ()),

@@ -96,14 +96,16 @@ class Catalogue:
         return known_model(run, self.model, self.zoo)
 
     @cached_property
-    def era_runtimes(self) -> Callable[[str, Era, str, tuple[tuple[str, object], ...]], Runtime]:
-        """Runtime as it was in an era; equal ones are the same record."""
+    def era_runtimes(self) -> Callable[[str, Era, str, tuple[tuple[str, object], ...], str], Runtime]:
+        """Runtime as it was in an era, at a release or none; equal ones are the same record."""
 
         @lru_cache(maxsize=1024)
-        def found(name: str, era: Era, precision: str, said: tuple[tuple[str, object], ...]) -> Runtime:
+        def found(
+            name: str, era: Era, precision: str, said: tuple[tuple[str, object], ...], release: str
+        ) -> Runtime:
             runtime = self.runtimes[name]
             traits = era_traits(runtime.traits, era, precision, dict(said))
-            return replace(runtime, traits=traits, era=era.name)
+            return replace(runtime, traits=traits, era=era.name, release=release)
 
         return found
 

@@ -192,7 +192,9 @@ def _prepared(run: Run, catalogue: Catalogue) -> PricedRun:
     check_speed(run, job, measured)
     check_measured(run, measured)
     said = stated_traits(era, words, run.flash_attn, run.fused_norm, run.gpu, bool(run.seq_parallel))
-    runtime = catalogue.era_runtimes(era.runtime, era, workload.precision, tuple(said.items()))
+    told = release or named_release(era.runtime, run.framework)
+    like = told.name if told is not None else release_like(era, run.gpu)
+    runtime = catalogue.era_runtimes(era.runtime, era, workload.precision, tuple(said.items()), like)
     if start.seq_parallel is None and era.blanks.sequence_to_fit and not _fits(plan, job, runtime):
         run, plan = run.with_values({"seq_parallel": 1}), replace(plan, sequence_parallel=True)
     defaults = taken(start, run, plan, facts) | assumed(start, plan, hardware, runtime.traits, said)
@@ -200,9 +202,8 @@ def _prepared(run: Run, catalogue: Catalogue) -> PricedRun:
         defaults["model"] = spec.name
     if start.params_b and abs(model.params / (start.params_b * 1e9) - 1) > SIZE_ROUNDING:
         defaults["params_b"] = round(model.params / 1e9, 2)
-    told = release or named_release(era.runtime, run.framework)
     name = told.name if told is not None else ""
-    if told is None and (like := release_like(era, run.gpu)):
+    if told is None and like:
         defaults["release"] = like
     return PricedRun(run, job, plan, runtime, era.name, task, measured, defaults, frozenset(said), name)
 

@@ -241,6 +241,6 @@ def built(*values: object) -> ModelSpec:
         {"name": of["model"] or "model", "hidden": of["hidden"], "vocab": of["vocab"],
          "tied_embeddings": bool(of["tied_embeddings"]), "max_positions": of["seq_len"],
          "learned_positions": not gated,
-         "norm": "rmsnorm" if gated else "layernorm",
+         "norm": "rmsnorm" if gated else "layernorm", "norm_bias": not gated,
          "blocks": {name: blocks[name] for name in dict.fromkeys(order)}, "layers": tuple(order)}
     )  # fmt: skip

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from planner.formulas.collectives import Tier, group_bandwidth
 from planner.formulas.spread import Spread
-from planner.numeric import Num, power
+from planner.numeric import Num, maximum, power
 
 
 def distinct_domains(domains: Num, copies: Num) -> Num:
@@ -44,6 +44,22 @@ def distinct_domains(domains: Num, copies: Num) -> Num:
     for _ in range(copies):
         missed = missed * (1.0 - 1.0 / domains)
     return domains * (1.0 - missed)
+
+
+def neighbouring_ranks(copies: Num, experts: Num, ranks: Num) -> Num:
+    """Ranks that hold the experts of a token where these are neighbours in the order of ranks. [-]
+
+    Parameters
+    ----------
+    copies, experts, ranks : Num
+        Experts of a token, experts of the layer, and ranks among which these are split. [-]
+
+    Examples
+    --------
+    >>> float(neighbouring_ranks(8, 256, 64)), float(neighbouring_ranks(8, 128, 8))
+    (2.0, 1.0)
+    """
+    return maximum(1.0, copies * ranks / experts)
 
 
 def dispatch_seconds(nbytes: Num, copies: Num, ranks: Num, stride: Num, tiers: Sequence[Tier]) -> Num:
@@ -90,13 +106,57 @@ def dispatch_seconds(nbytes: Num, copies: Num, ranks: Num, stride: Num, tiers: S
     >>> float(dispatch_seconds(100e9, 2, 4.0, 1.0, [link]))
     1.5
     """
+    return _carried_seconds(nbytes, copies, distinct_domains, ranks, stride, tiers)
+
+
+def neighbours_seconds(nbytes: Num, holders: Num, ranks: Num, stride: Num, tiers: Sequence[Tier]) -> Num:
+    """Seconds of the same where a token's experts are neighbours, on ``holders`` ranks in few domains.
+
+    Parameters
+    ----------
+    nbytes : Num
+        Tokens of one rank, one copy. [byte]
+    holders : Num
+        Ranks that hold the experts of a token (`neighbouring_ranks`). [-]
+    ranks, stride : Num
+        Members and the distance between them. [-]
+    tiers : sequence of Tier
+        From the innermost to the outermost.
+
+    Returns
+    -------
+    Num
+        Elapsed time; the same for the way back. [s]
+
+    Examples
+    --------
+    Two ranks of eight in nodes of four hold a token's experts: half of all tokens cross the network.
+
+    >>> link, network = Tier("nvlink", 4, 100e9, 0.0, 100e9), Tier("ib", float("inf"), 10e9, 0.0, 10e9)
+    >>> float(neighbours_seconds(10e9, 2.0, 8.0, 1.0, [link, network]))
+    0.5
+    """
+    return _carried_seconds(
+        nbytes, holders, lambda domains, copies: maximum(1.0, copies * domains / ranks), ranks, stride, tiers
+    )
+
+
+def _carried_seconds(
+    nbytes: Num,
+    copies: Num,
+    reached: Callable[[Num, Num], Num],
+    ranks: Num,
+    stride: Num,
+    tiers: Sequence[Tier],
+) -> Num:
+    """Seconds of the slowest tier, whose links carry a copy for each domain below that is ``reached``. [s]"""
     slowest: Num = 0.0
     latency: Num = 0.0
     below = Spread.of_each(ranks)
     for depth, tier in enumerate(tiers):
         here = tier.spread(stride, ranks)
         inside = here.largest
-        needed = 1.0 * copies if depth == 0 else distinct_domains(below.domains, copies)
+        needed = 1.0 * copies if depth == 0 else reached(below.domains, copies)
         leaving = needed * (inside - below.fewest) / inside
         slowest = np.maximum(slowest, leaving / group_bandwidth(tier, inside / below.fewest))
         latency = latency + (below.domains / here.domains - 1.0) * tier.latency

@@ -124,6 +124,14 @@ dispatchers give (True), every term is made in fp32 (Megatron-LM, ``core/transfo
 PLAIN: Final = {True: Traffic(4.0, 6.0, "copy"), False: Traffic(6.0, 10.0)}
 """Activation of a feed-forward without gate, by whether bias and activation are one kernel. [byte]"""
 
+SQUARED_RELU: Final = {True: PLAIN[True], False: Traffic(8.0, 20.0)}
+"""The square of what is above zero, by whether it is one kernel. [byte]
+
+One by one: both are read and written; backward the first power, its double and the product with the
+gradient, 4 + 4 + 6, then the mask, 6 (NVIDIA, NeMo 2, ``nemo/collections/llm/fn/activation.py``,
+``squared_relu``; PyTorch, ``torch/csrc/autograd/FunctionsManual.cpp``, ``pow_backward``).
+"""
+
 MODULATE: Final = {True: Traffic(4.0, 6.0), False: Traffic(8.0, 14.0)}
 """Scale and shift of a norm's result by what a sample's vector says, by whether it is one kernel. [byte]
 

@@ -8,7 +8,7 @@ from itertools import pairwise, product
 import pytest
 
 from planner.formulas.collectives import Tier, all_to_all_seconds, group_bandwidth
-from planner.formulas.dispatch import dispatch_seconds
+from planner.formulas.dispatch import dispatch_seconds, neighbouring_ranks, neighbours_seconds
 from planner.inputs.load_hardware import cluster_names, load_hardware
 
 TIERS = (
@@ -118,3 +118,17 @@ def test_a_group_that_spans_more_domains_never_pays_less(cluster: str, fused: bo
         ]
         for near, far in pairwise(seconds):
             assert far >= near, (copies, stride)
+
+
+@pytest.mark.parametrize(
+    ("ranks", "copies", "experts"), [(8, 2, 8), (8, 2, 16), (8, 4, 8), (4, 1, 16), (8, 8, 8)]
+)
+def test_neighbouring_experts_lie_on_few_ranks(ranks: int, copies: int, experts: int) -> None:
+    """Token after token takes the next experts in turn; each is followed to the ranks that hold them."""
+    turns = [range(first, first + copies) for first in range(0, experts, copies)]
+    routes = [tuple({expert * ranks // experts for expert in turn}) for turn in turns]
+    carried = sum((forwarded(route) for route in routes), Counter())
+    slowest = max(carried[tier.name] / len(routes) * 1e9 / tier.bandwidth for tier in TIERS)
+    holders = neighbouring_ranks(copies, experts, ranks)
+    found = neighbours_seconds(1e9, holders, float(ranks), 1.0, TIERS)
+    assert float(found) == pytest.approx(slowest)

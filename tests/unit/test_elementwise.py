@@ -71,7 +71,13 @@ def test_repeated_heads_are_written_and_their_gradients_read() -> None:
     assert (moved(1, 1), moved(0, 0)) == elementwise.HEAD_COPIES[False][:2]
 
 
-@pytest.mark.parametrize("name", ["NORM", "RESIDUAL", "ROTARY", "GATED", "PLAIN"])
+def test_a_square_above_zero_is_two_kernels_forward_and_four_back() -> None:
+    """Bounded, then squared; its gradient is x to the first, twice that, times the gradient, and the mask."""
+    backward = moved(1, 1) + moved(1, 1) + moved(2, 1) + moved(2, 1)
+    assert (2 * moved(1, 1), backward) == elementwise.SQUARED_RELU[False][:2]
+
+
+@pytest.mark.parametrize("name", ["NORM", "RESIDUAL", "ROTARY", "GATED", "PLAIN", "SQUARED_RELU"])
 def test_a_chain_of_kernels_never_moves_less_than_one(name: str) -> None:
     table = getattr(elementwise, name)
     assert table[False].forward >= table[True].forward

@@ -98,3 +98,17 @@ def test_early_stop_does_not_repeat_the_last_product() -> None:
     last = float(layer.operators[-2].outside_forward)
     assert layer.operators[-2].name == "mlp_out"
     assert float(detail.extrapolated) == pytest.approx(2 * forward + backward - last)
+
+
+@pytest.mark.parametrize(("sequence_parallel", "share"), [(True, 1 / 4), (False, 1 / 2)])
+def test_early_stop_does_not_repeat_the_last_message(sequence_parallel: bool, share: float) -> None:
+    """Of two gathers and two reduce-scatters the last; of two all-reduces the last."""
+    work = job(MODELS["dense"], 8, "dgx-h100", global_batch=4)
+    plan = Plan(num_microbatches=4, recompute="full", tp=8, sequence_parallel=sequence_parallel)
+    sent = []
+    for early in (False, True):
+        fsdp = runtimes()["fsdp"].with_traits(early_stop=early)
+        pricer = Pricer(case_of(plan, work, fsdp), plan)
+        layer = priced_layer(pricer, "a")
+        sent.append(float(layer_detail(layer, pricer.case.recompute, pricer).tp_sent))
+    assert sent[0] - sent[1] == pytest.approx(share * float(layer.exchanges.tp.forward_sent))

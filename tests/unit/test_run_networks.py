@@ -104,6 +104,19 @@ def test_a_family_is_the_generation_that_clusters_with_the_accelerator_have(
     assert (pool.network.name, pool.nic_bandwidth * 8 / 1e9) == (network, gbit)
 
 
+@pytest.mark.parametrize(
+    ("gpu", "size", "pair", "fourfold"),
+    [("h200", 8, 450, 450), ("h200", 4, 150, 450), ("a100", 4, 100, 300), ("gb200", 4, 900, 900)],
+)
+def test_a_board_of_four_has_no_switch(
+    gpu: str, size: int, pair: float, fourfold: float, catalogue: Catalogue
+) -> None:
+    """Two ranks have a third of their links between them, four all; an NVL72's node is part of its rack."""
+    links = catalogue.clusters(gpu, size, "")[1].pool.node.scaleup
+    rates = [min(links.bandwidth, links.pair_bandwidth * others) / 1e9 for others in (1, 3)]
+    assert rates == pytest.approx([pair, fourfold])
+
+
 @pytest.mark.parametrize("text", ["warp drive", "8x NVIDIA H100", "nvlink4 + ultra fast"])
 def test_words_that_mean_nothing_known_are_refused_where_a_run_leaves_its_node(
     text: str, catalogue: Catalogue

@@ -12,7 +12,7 @@ from typing import Final
 from planner.calibrate.eras import Era
 from planner.calibrate.eras.statements import era_traits
 from planner.calibrate.runs.facts import FACTS, Fact, facts_by_source
-from planner.calibrate.runs.hardware import named_in, of_family, run_cluster
+from planner.calibrate.runs.hardware import named_in, of_family, on_board, run_cluster
 from planner.calibrate.runs.model import BySize, Named, Size, known_model, simple, size_of
 from planner.calibrate.runs.networks import FAMILIES, network_name
 from planner.calibrate.runs.spellings import NEAR, by_words
@@ -86,7 +86,7 @@ class Catalogue:
                 return found(name, gpus_per_node, interconnect)
             size = gpus_per_node or usual.pool.gpus_per_node
             return name, run_cluster(
-                self.sibling(name, usual, interconnect), size, interconnect, self.network
+                on_board(self.sibling(name, usual, interconnect), size), size, interconnect, self.network
             )
 
         return found

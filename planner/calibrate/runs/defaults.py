@@ -33,6 +33,7 @@ from planner.calibrate.runs.checks import (
 from planner.calibrate.runs.conventions import Measured, measured_time
 from planner.calibrate.runs.facts import Fact, with_facts
 from planner.calibrate.runs.fine_tuning import fine_tuning, said_in_notes, task_of
+from planner.calibrate.runs.four_bytes import in_two_bytes
 from planner.calibrate.runs.hardware import links
 from planner.calibrate.runs.maxtext import with_maxtext
 from planner.calibrate.runs.model import architecture_defaults, lacking, run_model
@@ -165,7 +166,7 @@ def _prepared(run: Run, catalogue: Catalogue) -> PricedRun:
     if not run.gpu:
         raise Refusal(run, "gpu", "blank", "the accelerator")
     gpu, hardware = catalogue.clusters(run.gpu, run.gpus_per_node, run.interconnect)
-    run = run.with_values({"gpu": gpu})
+    run, hardware = in_two_bytes(run.with_values({"gpu": gpu}), hardware)
     era, release = era_of_run(run)
     if era.runtime not in catalogue.runtimes:
         raise unknown_framework(run)

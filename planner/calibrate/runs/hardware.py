@@ -5,11 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from functools import lru_cache
+from typing import Final
 
 from planner.calibrate.runs.networks import FAMILIES, Stated, stated_network
 from planner.inputs.hardware import HardwareProfile, Network, Node
 from planner.inputs.record import Sourced
 from planner.units import GB
+
+BOARD: Final = 4
+"""Accelerators of the smaller of NVIDIA's two boards with NVLink. [-]"""
 
 Networks = Callable[[str], Network | None]
 """Finds a network kind by name."""
@@ -56,6 +60,28 @@ def run_cluster(
         "gpus": None,
     }
     return usual.model_copy(update={"pools": (pool.model_copy(update=changed),)})
+
+
+def on_board(usual: HardwareProfile, gpus_per_node: int) -> HardwareProfile:
+    """Return a cluster whose nodes of four have no NVLink switch, where its usual ones of eight have.
+
+    Such a board has no switch: a third of an accelerator's links go to each of the three others.
+
+    References
+    ----------
+    .. [1] W. Nakhleh, "Introducing NVIDIA HGX H100," NVIDIA Technical Blog, 2022: HGX H100 4-GPU,
+       https://developer.nvidia.com/blog/introducing-nvidia-hgx-h100-an-accelerated-server-platform-for-ai-and-high-performance-computing/.
+    """
+    pool, links = usual.pool, usual.pool.node.scaleup
+    if gpus_per_node != BOARD or links.topology != "switch" or links.domain != pool.node.accelerators:
+        return usual
+    if not links.link.startswith("nvlink"):
+        return usual
+    text = f"{links.bandwidth / GB / (BOARD - 1):g} GB/s"
+    third = Sourced(float(links.bandwidth) / (BOARD - 1), text, links.bandwidth.source, "derived")
+    board = {"topology": "mesh", "pair_bandwidth": third, "pair_efficiency": None, "ramp": None}
+    node = pool.node.model_copy(update={"scaleup": links.model_copy(update=board)})
+    return usual.model_copy(update={"pools": (pool.model_copy(update={"node": node}),)})
 
 
 def named_in(words: str, cluster: HardwareProfile) -> bool:

@@ -86,7 +86,7 @@ class Again:
     seconds: Num
     flops: Num
     freed: Num
-    tp: float
+    tp: Num
     cp: Num
     ep: float
 
@@ -156,10 +156,22 @@ def again(layer: PricedLayer, choice: RecomputeChoice, pricer: Pricer) -> Again:
         seconds=seconds,
         flops=flops,
         freed=freed,
-        tp=1.0 if whole else 0.5 * ("mlp" in choice.modules),
+        tp=1.0 - _spared_share(layer, pricer) if whole else 0.5 * ("mlp" in choice.modules),
         cp=communication.context_again(layer.operators, choice, pricer),
         ep=float(whole or "moe" in choice.modules),
     )
+
+
+def _spared_share(layer: PricedLayer, pricer: Pricer) -> Num:
+    """Share of a layer's forward tensor-parallel messages after the product that early stop spares. [-]
+
+    With sequence parallelism that is a reduce-scatter of as many gathers and reduce-scatters as there are
+    products of both kinds, without it half of the all-reduces.
+    """
+    if not pricer.case.traits.recompute.early_stop or layer.spared is None:
+        return 0.0
+    last = 1.0 / (1.0 + communication.gathered_share(pricer.case)) if pricer.case.sequence_parallel else 1.0
+    return 0.5 * last * (1.0 - pricer.kept_attention)
 
 
 LAYER_LAUNCHES = 14.0

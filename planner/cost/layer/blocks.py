@@ -169,7 +169,8 @@ def activation_operator(pricer: Pricer, name: str, module: str, elements: Num, g
     """Price the activation between the two products of a feed-forward."""
     case = pricer.case
     fused = case.traits.kernels.fused_activation or case.traits.kernels.compiled
-    moved = (traffic.GATED if gated else traffic.PLAIN)[fused]
+    plain = traffic.SQUARED_RELU if case.model.numerics.activation == "relu2" else traffic.PLAIN
+    moved = (traffic.GATED if gated else plain)[fused]
     if gated and case.model.numerics.activation == "swiglu_oai" and not case.traits.kernels.compiled:
         moved = moved.beside(traffic.CLAMP)
     chain = 0.0 if fused or not gated else 2 * elements

@@ -15,7 +15,7 @@ from planner.cost.layer.operators import SPLIT_PAIRS, Operator, Pricer
 from planner.cost.layer.sparse_attention import index_exchange
 from planner.cost.layer.state_passing import state_exchange
 from planner.formulas.collectives import all_to_all_seconds, ring_seconds, ring_sent_bytes
-from planner.formulas.dispatch import dispatch_seconds
+from planner.formulas.dispatch import dispatch_seconds, neighbouring_ranks, neighbours_seconds
 from planner.formulas.overlap import exposed_seconds
 from planner.formulas.shortcut import shortcut_window
 from planner.formulas.zero_experts import peak_picks
@@ -167,14 +167,17 @@ ATTENTION_MODULES: Final = ("qkv", "mla_up_proj", "core_attn", "attn_out")
 """Modules that make up attention."""
 
 
-def routed_seconds(case: Case, plan: Plan, nbytes: Num, copies: Num) -> Num:
-    """Seconds of a dispatch or a combine of tokens of ``nbytes`` that go to ``copies`` experts each. [s]
+def routed_seconds(case: Case, plan: Plan, nbytes: Num, copies: Num, experts: int) -> Num:
+    """Seconds of a dispatch or a combine of tokens of ``nbytes``, each to ``copies`` of ``experts``. [s]
 
     References
     ----------
     .. [1] NVIDIA, Megatron-LM d98e8a64, ``megatron/core/transformer/moe/token_dispatcher.py``,
        ``MoEAlltoAllTokenDispatcher``: tokens are permuted to one row for each expert, then sent.
     """
+    if case.traits.experts.dispatcher == "fused" and case.traits.experts.neighbours:
+        holders = neighbouring_ranks(copies, experts, plan.ep)
+        return neighbours_seconds(nbytes, holders, plan.ep, plan.etp, case.tiers)
     if case.traits.experts.dispatcher == "fused":
         return dispatch_seconds(nbytes, copies, plan.ep, plan.etp, case.tiers)
     return all_to_all_seconds(nbytes * copies, plan.ep, plan.etp, case.tiers)
@@ -221,7 +224,7 @@ def expert_exchange(pricer: Pricer, ffn: Experts, operators: list[Operator]) -> 
     token = ACTIVATION_BYTES * pricer.local_tokens * case.model.hidden
     routed = token * ffn.picks
     peak = peak_picks(ffn.topk, ffn.picks, pricer.local_tokens)
-    once = routed_seconds(case, plan, token * case.workload.imbalance, peak)
+    once = routed_seconds(case, plan, token * case.workload.imbalance, peak, ffn.experts)
     whole = routed * plan.etp
     shared = ring_seconds(whole * case.workload.imbalance, plan.etp, 1.0, case.tensor_tiers)
     leaving = ring_sent_bytes(routed, plan.ep)

@@ -51,6 +51,12 @@ class ExpertTraits:
         "there, or a chain of permutations around an ``all-to-all`` of the communication library, which "
         "sends each of a token's copies by itself.",
     )
+    neighbours: bool = trait(
+        False,
+        "Whether a token's experts are neighbours, as a gate made for benchmarks may choose them: fused "
+        "kernels send it once to each of the few ranks that hold them.",
+        name="neighbouring_experts",
+    )
     all_to_all_traffic: float = trait(
         0.0,
         "Bytes of device memory that the chain moves more than fused kernels, for each byte that leaves.",

@@ -127,14 +127,17 @@ def _model_type(raw: Mapping[str, Any], text: Mapping[str, Any], where: str) -> 
     flat = WRAPPERS.get(outer, outer) if "vision_config" in raw else outer
     inner = flat if text is raw else str(text.get("model_type", WRAPPERS.get(outer)))
     word = inner if text is raw or outer in WRAPPERS else outer
+    if (reason := REASONS.get(word, REASONS.get(outer))) is not None:
+        raise InputError(Problem(where, f"model_type {word[:80]} with {reason}", EXACT))
     reasons = _reasons(raw, text, word)
     if reasons:
         found = f"model_type {inner[:80]} with {', '.join(reasons)}"
         raise InputError(Problem(where, found, EXACT))
     if word in FAMILIES:
         return word
-    if (reason := REASONS.get(word, REASONS.get(outer))) is not None:
-        raise InputError(Problem(where, f"model_type {word}: {reason}", EXACT))
+    if word != "None" and not any("vocab_size" in part for part in (raw, text)):
+        found = f"model_type {word[:80]} without a vocabulary: an encoder of images or sound, say"
+        raise InputError(Problem(where, found, "a language model, with vocab_size or a text_config"))
     remote = " and remote code, which is never run" if _remote(raw, text) else ""
     known = [*FAMILIES, *WRAPPERS]
     near = nearest(word[:80], known)

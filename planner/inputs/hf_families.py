@@ -56,6 +56,36 @@ _GLM = Family(
     defaults=_UNTIED | {"attention_bias": True, "num_key_value_heads": 2, "head_dim": 128},
     qkv_bias="attention_bias",
 )
+_GLM4V = Family(defaults=_UNTIED, norms=4)
+_GLM_MOE = Family(
+    defaults=_UNTIED | _NO_BIAS | {"first_k_dense_replace": 1, "use_qk_norm": False},
+    qkv_bias="attention_bias",
+    qk_norm="head",
+    moe=True,
+    shared=("n_shared_experts",),
+)
+_HUNYUAN = Family(
+    defaults=_UNTIED | _NO_BIAS,
+    qkv_bias="attention_bias",
+    output_bias="attention_bias",
+    qk_norm="head",
+    variants=("head-norms-after-rotary",),
+)
+_ERNIE = Family(
+    defaults=_TIED | {"use_bias": False, "head_dim": 128},
+    qkv_bias="use_bias",
+    output_bias="use_bias",
+    ffn_bias="use_bias",
+)
+_APERTUS = Family(
+    defaults=_UNTIED | _NO_BIAS,
+    qkv_bias="attention_bias",
+    output_bias="attention_bias",
+    qk_norm="head",
+    gated=False,
+    activation_weights=2,
+    words={"hidden_act": "xielu"},
+)
 _MISTRAL = Family(defaults=_UNTIED, reach="all")
 
 _SHARED_WIDTH = ("shared_expert_intermediate_size",)
@@ -113,10 +143,8 @@ FAMILIES: Final[Mapping[str, Family]] = {
         qkv_bias="attention_bias", output_bias="attention_bias", qk_norm="head", moe=True,
         shared=("n_shared_experts",), reach="flag",
     ),
-    "ernie4_5": Family(
-        defaults=_TIED | {"use_bias": False, "head_dim": 128}, qkv_bias="use_bias", output_bias="use_bias",
-        ffn_bias="use_bias",
-    ),
+    "ernie4_5": _ERNIE,
+    "paddleocr_vl_text": _ERNIE,
     "gemma": _GEMMA,
     "gemma2": replace(
         _GEMMA, defaults=dict(_GEMMA.defaults) | {"sliding_window_pattern": 2}, norms=4, reach="every"
@@ -138,12 +166,19 @@ FAMILIES: Final[Mapping[str, Family]] = {
     ),
     "glm": _GLM,
     "glm4": replace(_GLM, norms=4),
-    "glm4_moe": Family(
-        defaults=_UNTIED | _NO_BIAS | {"first_k_dense_replace": 1, "use_qk_norm": False},
-        qkv_bias="attention_bias",
-        qk_norm="head",
-        moe=True,
-        shared=("n_shared_experts",),
+    "glm4v_text": replace(_GLM4V, qkv_bias=True),
+    "glm_ocr_text": _GLM4V,
+    "glm4_moe": _GLM_MOE,
+    "glm4v_moe_text": replace(
+        _GLM_MOE, defaults=dict(_GLM_MOE.defaults) | {"attention_bias": True}, qk_norm="none",
+    ),
+    "sarvam_moe": replace(_GLM_MOE, defaults=dict(_GLM_MOE.defaults) | {"use_qk_norm": True, "head_dim": 64}),
+    "sarvam_mla": replace(_DEEPSEEK, defaults=_UNTIED | _NO_BIAS | {"first_k_dense_replace": 1}),
+    "mistral4": replace(
+        _DEEPSEEK, defaults=dict(_DEEPSEEK.defaults) | {"q_lora_rank": 1024}, variants=("scaled-queries",)
+    ),
+    "deepseek_ocr2_text": replace(
+        _DEEPSEEK, latent=False, qkv_bias="attention_bias", output_bias="attention_bias"
     ),
     "glm4_moe_lite": replace(
         _DEEPSEEK, defaults=dict(_DEEPSEEK.defaults) | {"first_k_dense_replace": 1, "q_lora_rank": 768}
@@ -154,10 +189,14 @@ FAMILIES: Final[Mapping[str, Family]] = {
         router_bias=True, sinks=True, reach="every",
     ),
     "granite": _LLAMA,
-    "hunyuan_v1_dense": Family(
-        defaults=_UNTIED | _NO_BIAS, qkv_bias="attention_bias", output_bias="attention_bias", qk_norm="head",
-        variants=("head-norms-after-rotary",),
-    ),
+    "granite4_vision_text": _LLAMA,
+    "granite_docling_text": _LLAMA,
+    "hunyuan_v1_dense": _HUNYUAN,
+    "hunyuan_vl_text": _HUNYUAN,
+    "emu3_text_model": _LLAMA,
+    "exaone": replace(_LLAMA, names={"num_hidden_layers": "num_layers"}),
+    "internlm3": replace(_LLAMA, fixed={"bias": False, "qkv_bias": False}),
+    "iquestcoder": _LLAMA,
     "internlm": replace(_LLAMA, defaults=_UNTIED | {"bias": True}, qkv_bias="bias", output_bias="bias",
                         ffn_bias=False),
     "internlm2": replace(_LLAMA, defaults=_UNTIED | {"bias": True}, qkv_bias="bias", output_bias="bias",
@@ -195,8 +234,10 @@ FAMILIES: Final[Mapping[str, Family]] = {
     "qwen3": _QWEN3,
     "qwen2_vl_text": _QWEN2,
     "qwen2_5_vl_text": _QWEN2,
+    "qwen2_5_omni_text": _QWEN2,
     "qwen3_vl_text": _QWEN3,
     "qwen3_vl_moe_text": replace(_QWEN3, defaults=dict(_QWEN3.defaults) | _SPARSE_QWEN, moe=True),
+    "qwen3_omni_moe_text": replace(_QWEN3, defaults=dict(_QWEN3.defaults) | _SPARSE_QWEN, moe=True),
     "qwen3_5_text": _QWEN3_LINEAR,
     "qwen3_5_moe_text": replace(_QWEN3_LINEAR, moe=True, shared=_SHARED_WIDTH, shared_gate=True),
     "qwen3_next": replace(
@@ -228,10 +269,13 @@ FAMILIES: Final[Mapping[str, Family]] = {
                "sliding_window_pattern": "global_attn_every_n_layers",
                "routed_scaling_factor": "route_scale"},
     ),
-    "apertus": Family(
-        defaults=_UNTIED | _NO_BIAS, qkv_bias="attention_bias", output_bias="attention_bias", qk_norm="head",
-        gated=False, activation_weights=2, words={"hidden_act": "xielu"},
+    "apertus": _APERTUS,
+    "apertus1p5_text": replace(_APERTUS, fixed={"output_vocab_size": None}),
+    "aria_text": replace(
+        _LLAMA, moe=True, shared=("num_shared_experts",), ffn_bias=False, fixed={"mlp_bias": False},
+        names={"num_local_experts": "moe_num_experts", "num_shared_experts": "moe_num_shared_experts"},
     ),
+    "cosmos3_edge_text": replace(_LLAMA, gated=False, fixed={"tie_word_embeddings": False}),
     "cwm": Family(defaults=_UNTIED, reach="listed"),
     "ernie4_5_moe": Family(
         defaults=_TIED | {"use_bias": False, "moe_layer_start_index": 1, "moe_layer_interval": 1}, moe=True,
@@ -261,9 +305,8 @@ FAMILIES: Final[Mapping[str, Family]] = {
     ),
     "helium": Family(defaults=_UNTIED | _NO_BIAS | {"mlp_bias": False, "head_dim": 128},
                      qkv_bias="attention_bias", ffn_bias="mlp_bias"),
-    "hunyuan_v1_moe": Family(
-        defaults=_UNTIED | _NO_BIAS, qkv_bias="attention_bias", output_bias="attention_bias", qk_norm="head",
-        variants=("head-norms-after-rotary",), moe=True, shared=("intermediate_size",),
+    "hunyuan_v1_moe": replace(
+        _HUNYUAN, moe=True, shared=("intermediate_size",),
         names={"moe_intermediate_size": "intermediate_size"},
     ),
     "hy_v3": Family(

@@ -32,7 +32,58 @@ REFUSED: Final[Mapping[str, str]] = {
     "zero_expert_num": "experts that compute nothing",
     "use_head_wise_attn_gate": "an output gate in its attention",
     "is_encoder_decoder": "an encoder",
+    "speech_lora": "adapters of its own for sound",
+    "vision_lora": "adapters of its own for images",
 }
 """Keys that, where they are set, mean what the model record cannot express, each with what that is."""
 
-REASONS: Final[Mapping[str, str]] = {}
+_BY_REASON: Final[Mapping[str, str]] = {
+    "an encoder alone, trained to fill in masked tokens": (
+        "bert bert-generation big_bird camembert data2vec-text electra ernie megatron-bert rembert roberta "
+        "roberta-prelayernorm roc_bert roformer xlm xlm-roberta xlm-roberta-xl xmod"
+    ),
+    "a decoder that reads an encoder of images in every layer": "trocr blip git",
+    "sound: streams of codes beside each other": "moshi musicgen musicgen_melody",
+    "sound alone, turned into text": "moss_transcribe_diarize",
+    "cross attention to images in some layers": "mllama mllama_text_model idefics evolla",
+    "attention both ways over image and prompt": "paligemma shieldgemma2 cohere_compass cohere_compass_text",
+    "experts for text and others for images": "ernie4_5_vl_moe ernie4_5_vl_moe_text",
+    "an expert of actions beside the language model": "pi0",
+    "text made by diffusion": "diffusion_gemma",
+    "Mamba-1 state spaces, whose decay is one number a channel": "mamba falcon_mamba jamba zamba",
+    "attention and state spaces side by side in each layer": "falcon_h1",
+    "one attention block that many layers share, each with adapters of its own": "zamba2",
+    "gated linear recurrences (RG-LRU)": "recurrent_gemma",
+    "matrix memories with exponential gates (mLSTM)": "xlstm",
+    "time mixing of RWKV": "rwkv",
+    "short convolutions as mixers": "lfm2 lfm2_moe lfm2_vl lfm3 lfm3_vl",
+    "keys and values convolved in a latent space": "zaya",
+    "a gated delta net whose state may change sign, and norms after attention alone": "olmo_hybrid",
+    "the difference of two attentions": "diffllama",
+    "attention masked by what its values say, and residuals with weights": "doge",
+    "experts of attention heads": "jetmoe",
+    "hashed attention and reversible layers": "reformer",
+    "attention over permutations, relative positions": "xlnet",
+    "relative positions in buckets": "cpmant",
+    "positions from sines that are added": "ctrl xglm",
+    "norms after each part and none before the head": "openai-gpt",
+    "norms inside attention and feed-forward": "bitnet kosmos-2 kosmos-2.5",
+    "norms with weights and biases of each head": "chameleon",
+    "one bias for all of its attention, apart from the products": "gpt_neox_japanese",
+    "patches of bytes that another model finds": "blt",
+    "a gate for each head of attention": "laguna step3p5 step3p7",
+    "a base of rotary positions for each layer": "granite_swa granitemoe_swa muse_glimmer",
+    "a norm on the result of its experts": "axk1",
+    "heads of several widths": "gemma4_unified gemma4_unified_text",
+    "experts in a latent space, gates on residuals": "muse_spark",
+    "layers that run more than once": "dory hrm_text inkling2_loop inkling2_loop_text",
+    "an embedding with more rows than the head": "molmo2 molmo2_text",
+    "a norm and a product before the head": "modernbert-decoder",
+    "a table of extra embeddings": "beam",
+}
+"""What the model record does not have, and the model types that need it."""
+
+REASONS: Final[Mapping[str, str]] = {
+    kind: reason for reason, kinds in _BY_REASON.items() for kind in kinds.split()
+}
+"""Model type to the reason why it is refused."""

@@ -10,7 +10,8 @@ import pytest
 
 from planner.errors import InputError
 from planner.inputs.hf_config import model_from_config, read_hf_config
-from planner.inputs.hf_types import FAMILIES
+from planner.inputs.hf_refused import REASONS
+from planner.inputs.hf_types import FAMILIES, WRAPPERS
 from planner.inputs.load import load_model
 from planner.inputs.model import Attention, LatentAttention
 from tests.helpers import ROOT
@@ -191,7 +192,11 @@ def test_the_wrapper_says_whether_embeddings_are_tied_where_its_text_does_not() 
         ({"model_type": "deepseek_v4", "index_topk": 512}, "an indexer that picks the keys"),
         ({"model_type": "deepseek_v4", "compress_ratios": [0, 4]}, "compressed keys and values"),
         ({"model_type": "deepseek_v4", "hc_mult": 4}, "hyper-connections"),
-        ({"model_type": "jamba", "hybrid_override_pattern": "M-M*"}, "state-space layers"),
+        ({"model_type": "mine", "hybrid_override_pattern": "M-M*"}, "state-space layers"),
+        ({"model_type": "jamba"}, "Mamba-1 state spaces"),
+        ({"model_type": "mllama"}, "cross attention to images in some layers"),
+        ({"model_type": "bert"}, "an encoder alone"),
+        ({"model_type": "olmo_hybrid", "linear_num_key_heads": 4}, "whose state may change sign"),
         ({"model_type": "nemotron_h", "moe_latent_size": 1024}, "experts in a latent space"),
         ({"model_type": "nemotron-nas", "block_configs": [{"attention": {}}]}, "architecture search"),
         ({"model_type": "llama", "full_attention_interval": 4}, "linear attention"),
@@ -210,6 +215,17 @@ def test_what_cannot_be_expressed_is_refused_with_its_reason(changed: dict[str, 
     message = fault(**changed)
     assert reason in message
     assert "expresses exactly" in message
+
+
+def test_a_type_without_a_vocabulary_is_no_language_model() -> None:
+    message = fault("vocab_size", model_type="vit", image_size=224)
+    assert "model_type vit without a vocabulary: an encoder of images or sound" in message
+    assert "unheard" in fault(model_type="unheard")
+
+
+def test_no_type_is_both_read_and_refused() -> None:
+    assert not set(FAMILIES) & set(REASONS)
+    assert not set(WRAPPERS) & set(REASONS)
 
 
 def test_remote_code_is_never_run_and_an_unknown_type_that_has_it_is_refused() -> None:

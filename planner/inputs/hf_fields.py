@@ -8,6 +8,7 @@ from typing import Any
 
 from planner.errors import Problem
 from planner.inputs.hf_family import Biased
+from planner.inputs.layers import MAX_LAYERS
 
 
 @dataclass
@@ -50,10 +51,10 @@ class Config:
             self.problems.append(problem)
 
     def whole(self, *names: str, otherwise: int | None = None, least: int = 1) -> int:
-        """A whole number; ``otherwise`` where none of ``names`` is set."""
+        """A whole number, or as many equal ones as layers; ``otherwise`` where none of ``names`` is set."""
         value = self.value(*names)
-        if isinstance(value, list) and value and len(set(map(repr, value))) == 1:
-            value = value[0]  # one number for each layer, all the same
+        if isinstance(value, list) and len(value) > 1 and [value[0]] * self._layers == value:
+            value = value[0]
         if value is None and otherwise is not None:
             return otherwise
         if value is None:
@@ -86,6 +87,11 @@ class Config:
             self.fault(name, value, "a list of whole numbers")
             return None
         return value
+
+    @property
+    def _layers(self) -> int:
+        said = self.raw.get("num_hidden_layers")
+        return said if isinstance(said, int) and 0 < said <= MAX_LAYERS else 0
 
     def _set(self, names: Sequence[str]) -> str:
         return next((name for name in names if self.raw.get(name) is not None), names[0])

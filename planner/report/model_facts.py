@@ -7,6 +7,7 @@ from typing import Any
 from planner.inputs.block_parts import CorePart
 from planner.inputs.model import Attention, Block, Experts, ModelSpec
 from planner.inputs.recurrent import RecurrentMixer
+from planner.inputs.variants import MEANINGS
 
 Row = dict[str, Any]
 
@@ -143,6 +144,7 @@ def told_facts(model: ModelSpec) -> list[Row]:
         "layers": model.num_layers,
         "hidden": model.hidden,
         "vocab": model.vocab or None,
+        "variants": "; ".join(f"{name}: {MEANINGS[name]}" for name in model.variants) or None,
         "tied_embeddings": None if model.diffusion else "yes" if model.tied_embeddings else "no",
         "max_positions": model.max_positions,
         "aliases": ", ".join(model.aliases),

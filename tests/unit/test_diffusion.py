@@ -338,6 +338,23 @@ def test_torchtitan_trains_its_own_flux() -> None:
     assert "cp-method-offered" in told(replace(FLUX_PLAN, cp=2.0, dp=32.0, cp_method="ring"), flux_job())
 
 
+def test_flux_by_hand() -> None:
+    """FLUX.1-dev (black-forest-labs/flux, ``model.py``, ``layers.py``): h 3,072, a square product h (h + 1).
+
+    A stream of a double block: six scales, queries, keys and values, the result, and a feed-forward of four;
+    a single block: three scales, queries, keys, values and four to go in, five to come out.
+    """
+    hidden, norms = 3072, 2 * 128
+    square = hidden * (hidden + 1)
+    double = 2 * ((6 + 3 + 1 + 4) * square + hidden * (4 * hidden + 1) + norms)
+    single = (3 + 3 + 4) * square + hidden * (5 * hidden + 1) + norms
+    enter = (64 + 1) * hidden + (4096 + 1) * hidden
+    told = 2 * (256 + 1) * hidden + (768 + 1) * hidden + 3 * square
+    made = 2 * square + (hidden + 1) * 64
+    assert load_model("flux.1-dev").params == 19 * double + 38 * single + enter + told + made
+    assert load_model("flux.1-schnell").params == load_model("flux.1-dev").params - 257 * hidden - square
+
+
 def test_files_of_flux_are_read_back(tmp_path: Path) -> None:
     asked = flux_job()
     titan = runtimes()["torchtitan"].for_model(asked.model)

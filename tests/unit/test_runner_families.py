@@ -8,8 +8,13 @@ from typing import Any, get_args
 
 import pytest
 
+from planner.cost.case import case_of
+from planner.cost.layer.block_cost import priced_layer
+from planner.cost.layer.operators import Pricer, total
 from planner.inputs.hf_config import model_from_config
+from planner.inputs.load import load_model
 from planner.inputs.variants import MEANINGS, Variant
+from planner.plan import Plan
 from planner.rules import violations
 from planner.runtimes import runtimes
 from planner.runtimes._hub_config import architecture, architecture_rule, hub_config
@@ -18,6 +23,7 @@ from tests.validate.megatron import cases
 
 CASES = json.loads((ROOT / "tests" / "unit" / "data" / "hf_small_configs.json").read_text())["cases"]
 RUNNERS = ("megatron-lm", "megatron-bridge", "torchtitan", "nanotron", "fsdp", "deepspeed")
+ALONE = Plan()
 LLAMA = cases.job("llama3-8b", 8, seq_len=2048, global_batch=8)
 
 
@@ -61,3 +67,15 @@ def test_what_is_written_for_transformers_is_the_model_again(case: dict[str, Any
     assert (again.params, again.active_params) == (model.params, model.active_params)
     assert [again.blocks[name] for name in again.layers] == [model.blocks[name] for name in model.layers]
     assert again.variants == model.variants
+
+
+@pytest.mark.parametrize(
+    "name", ["bloom-176b", "command-r", "dbrx", "falcon-7b", "gpt-j-6b", "olmo-7b", "phi-2"]
+)
+def test_what_is_priced_has_all_of_the_parameters(name: str) -> None:
+    """Norms after the embedding, biases of the head and norms without weights among them."""
+    model = load_model(name)
+    pricer = Pricer(case_of(ALONE, replace(LLAMA, model=model, gpus=1), runtimes()["megatron-lm"]), ALONE)
+    layers = [*model.layers, "embedding", "tied_head" if model.tied_embeddings else "head"]
+    sums = {one: float(total(priced_layer(pricer, one).operators, "params")) for one in set(layers)}
+    assert sum(sums[one] for one in layers) == model.params

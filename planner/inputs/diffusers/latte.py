@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from planner.inputs.diffusers._basic import DEFAULTS, FREE, single_scale_block, single_scale_first
+from planner.inputs.diffusers._basic import FREE, single_scale_block, single_scale_first
 from planner.inputs.diffusers._family import (
     DiffusersFamily,
     heads_of,
@@ -38,8 +38,8 @@ ENTRY = DiffusersFamily(
     name="LatteTransformer3DModel",
     cite="diffusers 0.42.1, models/transformers/latte_transformer_3d.py and models/attention.py, "
     "BasicTransformerBlock",
-    defaults={key: DEFAULTS[key] for key in ("num_attention_heads",)}
-    | {
+    defaults={
+        "num_attention_heads": 16,
         "attention_head_dim": 88,
         "out_channels": None,
         "num_layers": 1,

@@ -28,10 +28,8 @@ def record(config: Config) -> dict[str, Any]:
     channels = config.whole("in_channels")
     said = config.value("use_additional_conditions")
     sized = config.whole("sample_size") == LARGE if said is None else bool(said)
-    cross, caption = (
-        config.whole("cross_attention_dim", otherwise=0),
-        config.whole("caption_channels", otherwise=0),
-    )
+    cross = config.whole("cross_attention_dim", otherwise=0)
+    caption = config.whole("caption_channels", otherwise=0)
     if not cross:
         config.fault("cross_attention_dim", "null", "the width of text: without it there is no condition")
     first = single_scale_first(config, hidden, sized)

@@ -39,8 +39,9 @@ class Stages:
         Layers of each piece; the first axis is the rank, a second one, if any, the plan. [-]
     rank : array
         Pipeline rank, of the same shape. [-]
-    crest : array, optional
-        What the chunks in flight at a rank's peak hold over as many mean chunks, of the same shape. [-]
+    crest, crest_again : array, optional
+        What the chunks in flight at a rank's peak hold over as many mean chunks, of the same shape: of
+        layers, and of those that run again whole and keep their inputs. [-]
     messages, all_messages : mapping
         Messages that a rank takes in for a micro-batch, of the same shape, and those of all ranks, by the
         place of the tier that they come over. [-]
@@ -49,29 +50,34 @@ class Stages:
     counts: Mapping[Piece, Column]
     rank: Column
     crest: Num = 1.0
+    crest_again: Num = 1.0
     messages: Mapping[int, Column] = field(default_factory=dict)
     all_messages: Mapping[int, Num] = field(default_factory=dict)
 
     def taken(self, index: NDArray[np.intp]) -> Stages:
         """Return the stages of the plans at ``index`` of the second axis."""
         counts = {piece: column.take(index, axis=1) for piece, column in self.counts.items()}
-        crest = self.crest.take(index, axis=1) if isinstance(self.crest, np.ndarray) else self.crest
+        crests = (
+            crest.take(index, axis=1) if isinstance(crest, np.ndarray) else crest
+            for crest in (self.crest, self.crest_again)
+        )
         messages = {tier: column.take(index, axis=1) for tier, column in self.messages.items()}
         sums = {tier: np.take(count, index) for tier, count in self.all_messages.items()}
-        return Stages(counts, self.rank.take(index, axis=1), crest, messages, sums)
+        return Stages(counts, self.rank.take(index, axis=1), *crests, messages, sums)
 
     def repeated(self) -> Stages:
         """Return the stages of one plan with a second axis, along which many plans share them."""
         counts = {piece: column[:, np.newaxis] for piece, column in self.counts.items()}
         messages = {tier: column[:, np.newaxis] for tier, column in self.messages.items()}
-        crest = np.asarray(self.crest)[:, np.newaxis]
-        return Stages(counts, self.rank[:, np.newaxis], crest, messages, self.all_messages)
+        crests = (np.asarray(crest)[:, np.newaxis] for crest in (self.crest, self.crest_again))
+        return Stages(counts, self.rank[:, np.newaxis], *crests, messages, self.all_messages)
 
 
 class RankPieces(Counter[Piece]):
-    """Pieces of one rank, the crest of its chunks in flight (`crests`) and its messages (`rank_messages`)."""
+    """Pieces of a rank, the crests of its chunks in flight (`crests`) and its messages (`rank_messages`)."""
 
     crest: float = 1.0
+    crest_again: float = 1.0
     messages: Mapping[int, float] = MappingProxyType({})
 
 
@@ -161,6 +167,7 @@ def rank_counts(
     pp, vpp = degrees
     ranks = [RankPieces() for _ in range(pp)]
     kept: list[tuple[str, ...]] = []
+    again: list[tuple[str, ...]] = []
     start = 0
     for chunk, size in enumerate(split):
         rank = ranks[schedule.placement(chunk, pp, vpp)]
@@ -168,15 +175,19 @@ def rank_counts(
         repeated = _count_chunk(rank, layers, choice.layers)
         start += size
         kept.append(layers[repeated * choice.whole_layer :])
+        again.append(layers[:repeated])
     first, last = schedule.placement(0, pp, vpp), schedule.placement(pp * vpp - 1, pp, vpp)
     for chunk, piece, count in end_pieces(model, split, first == last, choice.layers > 0, apart):
         ranks[schedule.placement(chunk, pp, vpp)][piece] += count
     for kinds in kinds_apart(model):
-        sizes = tuple(sum(name in kinds for name in layers) for layers in kept)
-        for rank, crest in zip(
-            ranks, crests(schedule, degrees, sizes if any(sizes) else tuple(split)), strict=True
-        ):
+        sizes, inputs = (
+            tuple(sum(name in kinds for name in part) for part in parts) for parts in (kept, again)
+        )
+        whole = crests(schedule, degrees, sizes if any(sizes) else tuple(split))
+        repeats = crests(schedule, degrees, inputs) if choice.whole_layer else whole
+        for rank, crest, crest_again in zip(ranks, whole, repeats, strict=True):
             rank.crest = max(rank.crest, crest)
+            rank.crest_again = max(rank.crest_again, crest_again)
     return ranks
 
 
@@ -231,6 +242,7 @@ def _mean_pieces(one: RankPieces, other: RankPieces) -> RankPieces:
     """Return the mean of what two ranks hold."""
     mean = RankPieces({piece: (one[piece] + other[piece]) / 2 for piece in {*one, *other}})
     mean.crest = max(one.crest, other.crest)
+    mean.crest_again = max(one.crest_again, other.crest_again)
     tiers = {*one.messages, *other.messages}
     mean.messages = {
         tier: (one.messages.get(tier, 0.0) + other.messages.get(tier, 0.0)) / 2 for tier in tiers
@@ -295,11 +307,12 @@ def crests(schedule: Schedule, degrees: tuple[int, int], sizes: tuple[int, ...])
 def deciding_ranks(ranks: Sequence[RankPieces], in_flight: Column) -> list[int]:
     """Return the ranks that no other one matches in every count, in messages and in what is in flight."""
     deciding: list[int] = []
-    flying = in_flight * crest_of(ranks)
+    flying, again = (in_flight * column for column in crests_of(ranks))
     for rank in sorted(range(len(ranks)), key=lambda rank: (-flying[rank], rank)):
         counts = ranks[rank]
         beaten = any(
-            all(ranks[other][piece] >= count for piece, count in counts.items())
+            again[other] >= again[rank]
+            and all(ranks[other][piece] >= count for piece, count in counts.items())
             and all(ranks[other].messages.get(tier, 0.0) >= count for tier, count in counts.messages.items())
             for other in deciding
         )
@@ -308,9 +321,9 @@ def deciding_ranks(ranks: Sequence[RankPieces], in_flight: Column) -> list[int]:
     return deciding
 
 
-def crest_of(ranks: Sequence[RankPieces]) -> Column:
-    """Return the crest of every rank. [-]"""
-    return np.array([rank.crest for rank in ranks])
+def crests_of(ranks: Sequence[RankPieces]) -> tuple[Column, Column]:
+    """Return both crests of every rank. [-]"""
+    return np.array([rank.crest for rank in ranks]), np.array([rank.crest_again for rank in ranks])
 
 
 def stages_of(ranks: Sequence[RankPieces]) -> Stages:
@@ -319,7 +332,7 @@ def stages_of(ranks: Sequence[RankPieces]) -> Stages:
     counts = {piece: np.array([float(rank[piece]) for rank in ranks]) for piece in pieces}
     messages = message_table(ranks)
     sums = {tier: float(column.sum()) for tier, column in messages.items()}
-    return Stages(counts, np.arange(len(ranks), dtype=float), crest_of(ranks), messages, sums)
+    return Stages(counts, np.arange(len(ranks), dtype=float), *crests_of(ranks), messages, sums)
 
 
 def message_table(ranks: Sequence[RankPieces]) -> dict[int, Column]:
@@ -342,7 +355,10 @@ def stage_table(all_ranks: Sequence[Sequence[RankPieces]], deciding: Sequence[li
         ).T
         for piece in pieces
     }
-    crest = np.array([crest_of(ranks)[picks] for ranks, picks in zip(all_ranks, chosen, strict=True)]).T
+    crests = (
+        np.array([column[picks] for column, picks in zip(columns, chosen, strict=True)]).T
+        for columns in zip(*map(crests_of, all_ranks), strict=True)
+    )
     tables = [message_table(ranks) for ranks in all_ranks]
     tiers = sorted({tier for table in tables for tier in table})
     messages = {
@@ -355,4 +371,4 @@ def stage_table(all_ranks: Sequence[Sequence[RankPieces]], deciding: Sequence[li
         for tier in tiers
     }
     sums = {tier: np.array([float(np.sum(table.get(tier, 0.0))) for table in tables]) for tier in tiers}
-    return Stages(counts, np.array(chosen, dtype=float).T, crest, messages, sums)
+    return Stages(counts, np.array(chosen, dtype=float).T, *crests, messages, sums)

@@ -9,7 +9,7 @@ import numpy as np
 
 from planner.cost.case import case_of
 from planner.cost.estimate import Estimate, estimate
-from planner.cost.memory.stage_memory import chunks_in_flight
+from planner.cost.memory.stage_memory import held_in_flight
 from planner.cost.stages import Piece
 from planner.cost.step.host_time import host_step_seconds
 from planner.cost.step.hosted import hosted_of, is_hosted
@@ -171,10 +171,9 @@ def rank_bytes(
     """
     plan, case, ranks, costs = parts.plan, parts.case, parts.ranks, parts.costs
     slack = 1.0 + case.traits.allocator.reserve_share
-    flying = np.broadcast_to(chunks_in_flight(case, plan, parts.stages), (len(ranks),)) / plan.vpp
+    flying = np.broadcast_to(held_in_flight(case, plan, costs, parts.stages), (len(ranks),)).tolist()
     shares, resting = [], []
-    for stage, pieces, waves in zip(known.stages, ranks, flying, strict=True):
-        layers = float(waves) * piece_sum(pieces, costs, "held", ends=False)
+    for stage, pieces, layers in zip(known.stages, ranks, flying, strict=True):
         ends = piece_sum(pieces, costs, "held") - piece_sum(pieces, costs, "held", ends=False)
         shares.append(stage.activations / (layers + ends))
         resting.append(stage.total - slack * shares[-1] * layers)

@@ -205,7 +205,7 @@ def test_energy_to_train_by_hand() -> None:
 def test_a_change_that_a_search_would_leave_out_for_its_risk_is_called_risky(tmp_path: Path) -> None:
     plan = tmp_path / "plan.yaml"
     job = ("qwen3-30b-a3b", "--hardware", "dgx-h100", "--gpus", "32", "--global-batch", "256", "--pp", "2")
-    axes = ("--memory-limit", "79.2", "--vpp", "4", "--ep", "16", "--micro-batch", "2", "--zero")
+    axes = ("--vpp", "4", "--ep", "8", "--micro-batch", "2", "--zero")
     assert planner("estimate", *job, *axes, "2", "--save", str(plan)).code == 0
     rows = planner("explain", str(plan), "--format", "json").json["neighbours"]
     risks = {(row["axis"], row["to"]): row["oom_probability"] for row in rows if row["feasible"]}

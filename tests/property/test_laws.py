@@ -172,17 +172,20 @@ def test_a_step_costs_no_less_than_its_model_flops_at_the_peak(name: str) -> Non
     "schedule", ["interleaved-1f1b", "interleaved-zb", "breadth-first", "zb-v", "dualpipe-v"]
 )
 def test_no_rank_is_played_with_more_memory_than_is_estimated(schedule: str) -> None:
-    """Chunks of one and two layers; the same to the last digits where all are alike."""
+    """Chunks of one and two layers, also of whole ones beside such that run again.
+
+    Kinds of layers that keep nearly the same are counted as if they kept the same: up to 0.4%.
+    """
     runner = replace(RUNTIME, schedules=(schedule,), offloads=("none",))
     unlike = 0
     for name in MODELS:
         work = job(MODELS[name], 8)
+        slack = 1e-9 if len(set(work.model.layers)) == 1 else 0.004
         for plan in random_plans(work, runner, 12, seed=7):
             played, alike = play_plan(plan, work, runner), work.model.num_layers % (plan.pp * plan.vpp) == 0
             unlike += not alike
             for stage, known in zip(played.record.stages, played.estimate.stages, strict=True):
-                # 1% until losses were counted at 6 and 10 bytes a logit: the same bytes over a smaller total.
-                assert (stage.peak_bytes or 0.0) <= known.total * 1.011, (plan, stage.stage)
+                assert (stage.peak_bytes or 0.0) <= known.total * (1 + slack), (plan, stage.stage)
     assert unlike > 5
 
 

@@ -7,12 +7,18 @@ import pytest
 from planner.api import load_hardware, load_model, search_plans
 from planner.inputs.workload import Workload
 from planner.runtimes._family import Job
+from planner.search.optimise import SearchResult
 
 LONG = {
     "experts": ("mixtral-8x7b", 32, 32_768, 64),
     "dense": ("llama3-8b", 64, 524_288, 8),
 }
 """Model, accelerators, tokens of a sequence, sequences of a step: what a plan recomputes decides."""
+
+
+def fastest(found: SearchResult) -> float:
+    """Return the least step that was found; a careful or a usual plan may lead before it."""
+    return min(plan.step for plan in (*found.plans, *(one for row in found.variants for one in row)))
 
 
 @pytest.mark.parametrize(
@@ -26,7 +32,6 @@ def test_an_axis_that_is_given_finds_nothing_faster(name: str, axes: list[dict[s
     model, gpus, tokens, batch = LONG[name]
     workload = Workload(seq_len=tokens, global_batch=batch)
     job = Job(load_model(model), load_hardware("dgx-h100"), gpus, workload)
-    whole = min(plan.step for plan in search_plans(job, top=3).plans)  # a careful tie may stand first
+    whole = fastest(search_plans(job, top=1))
     for fixed in axes:
-        found = min(plan.step for plan in search_plans(job, top=3, **fixed).plans)
-        assert found >= whole * (1 - 1e-9), fixed
+        assert fastest(search_plans(job, top=1, **fixed)) >= whole * (1 - 1e-9), fixed

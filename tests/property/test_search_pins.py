@@ -162,12 +162,19 @@ def test_the_memory_of_a_node_holds_what_its_ranks_send_there() -> None:
 
 
 def test_a_search_leaves_on_the_device_what_the_host_cannot_hold() -> None:
+    """What the best plan sends there, of eight ranks in four fifths of it, and a hundredth less."""
     asked = request(*JOBS["long"])
-    poor = replace(asked, clusters=(with_host_memory(asked.clusters[0], 56e9),))
-    rich, found = best(asked), best(poor)
+    rich = best(asked)
     assert rich is not None
-    assert found is not None
     assert rich.plan.offload.startswith("activations:")
+    kept = estimate(replace(rich.plan, offload="none"), rich.job, rich.runtime).stages[0].activations
+    needed = 8 * (kept - rich.stages[0].activations) / 0.8
+    rows = [(with_host_memory(asked.clusters[0], share * needed),) for share in (1.01, 0.99)]
+    enough, found = (best(replace(asked, clusters=row)) for row in rows)
+    assert enough is not None
+    assert enough.step == rich.step
+    poor = replace(asked, clusters=rows[1])
+    assert found is not None
     assert found.violations == ()
     assert found.step > rich.step
     pinned = best(replace(poor, fixed={"offload": "activations"}))

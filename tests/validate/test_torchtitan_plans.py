@@ -43,6 +43,7 @@ UNSEEN = {
     "no-stages-without-pipeline": "stages are not written without a pipeline",
     "expert-shards-even": "raised when experts are sharded, which is not done here",
     "batch-divides": "raised when the trainer starts",
+    "host-weights-have-shards": "read when FSDP wraps the model; one shard of a mesh is taken",
 }
 """Rules whose breach the command line cannot say, or that bind when the trainer starts."""
 

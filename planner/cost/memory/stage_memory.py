@@ -255,7 +255,7 @@ def _activations(case: Case, plan: Plan, costs: Mapping[Piece, LayerCost], stage
     if case.schedule.hosts:
         chunks = chunks_on_device(case, plan, layer_passes(costs, stages), stages.rank)
         return held * (chunks / plan.vpp) + stage_sum(costs, stages, "held", True)
-    kept = held * (chunks_in_flight(case, plan, stages) / plan.vpp) + stage_sum(costs, stages, "held", True)
+    kept = held_in_flight(case, plan, costs, stages) + stage_sum(costs, stages, "held", True)
     if case.traits.pipeline.whole_in_flight and case.sequence_parallel:
         kept = kept + whole_in_flight(case, plan, stages)
     if case.traits.attention.kernel not in SCORES_KEPT or not case.schedule.splits_backward:
@@ -271,6 +271,17 @@ def whole_in_flight(case: Case, plan: Plan, stages: Stages) -> Num:
     each = case.traits.pipeline.whole_in_flight * 2.0 * tokens * case.model.hidden
     flying = chunks_in_flight(case, plan, stages) / plan.vpp
     return where(np.greater(plan.pp, 1.0) & np.greater(plan.tp, 1.0), each * flying, 0.0)
+
+
+def held_in_flight(case: Case, plan: Plan, costs: Mapping[Piece, LayerCost], stages: Stages) -> Num:
+    """Bytes that layers keep for all chunks in flight, those that run again by their own crest. [byte]"""
+    crests = stages.crest, stages.crest_again
+    flying = tuple(chunks_in_flight(case, plan, replace(stages, crest=one)) / plan.vpp for one in crests)
+    result: Num = 0.0
+    for piece, count in stages.counts.items():
+        if piece[0] not in ENDS:
+            result = result + count * costs[piece].held * flying[piece[1]]
+    return result
 
 
 def chunks_in_flight(case: Case, plan: Plan, stages: Stages) -> Num:

@@ -57,20 +57,20 @@ class Stages:
     def taken(self, index: NDArray[np.intp]) -> Stages:
         """Return the stages of the plans at ``index`` of the second axis."""
         counts = {piece: column.take(index, axis=1) for piece, column in self.counts.items()}
-        crests = (
+        crest, again = (
             crest.take(index, axis=1) if isinstance(crest, np.ndarray) else crest
             for crest in (self.crest, self.crest_again)
         )
         messages = {tier: column.take(index, axis=1) for tier, column in self.messages.items()}
         sums = {tier: np.take(count, index) for tier, count in self.all_messages.items()}
-        return Stages(counts, self.rank.take(index, axis=1), *crests, messages, sums)
+        return Stages(counts, self.rank.take(index, axis=1), crest, again, messages, sums)
 
     def repeated(self) -> Stages:
         """Return the stages of one plan with a second axis, along which many plans share them."""
         counts = {piece: column[:, np.newaxis] for piece, column in self.counts.items()}
         messages = {tier: column[:, np.newaxis] for tier, column in self.messages.items()}
-        crests = (np.asarray(crest)[:, np.newaxis] for crest in (self.crest, self.crest_again))
-        return Stages(counts, self.rank[:, np.newaxis], *crests, messages, self.all_messages)
+        crest, again = (np.asarray(crest)[:, np.newaxis] for crest in (self.crest, self.crest_again))
+        return Stages(counts, self.rank[:, np.newaxis], crest, again, messages, self.all_messages)
 
 
 class RankPieces(Counter[Piece]):
@@ -355,7 +355,7 @@ def stage_table(all_ranks: Sequence[Sequence[RankPieces]], deciding: Sequence[li
         ).T
         for piece in pieces
     }
-    crests = (
+    crest, again = (
         np.array([column[picks] for column, picks in zip(columns, chosen, strict=True)]).T
         for columns in zip(*map(crests_of, all_ranks), strict=True)
     )
@@ -371,4 +371,4 @@ def stage_table(all_ranks: Sequence[Sequence[RankPieces]], deciding: Sequence[li
         for tier in tiers
     }
     sums = {tier: np.array([float(np.sum(table.get(tier, 0.0))) for table in tables]) for tier in tiers}
-    return Stages(counts, np.array(chosen, dtype=float).T, *crests, messages, sums)
+    return Stages(counts, np.array(chosen, dtype=float).T, crest, again, messages, sums)

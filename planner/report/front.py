@@ -83,7 +83,7 @@ def memory_front(
     tell(0.0, "the least memory that fits")
     plain_request = replace(request, objective="time", top=1)
     slowest = replace(plain_request, objective="memory", slowdown=float("inf"))
-    least = search_counts(slowest).plans
+    least = search_counts(slowest, advise=False, beside=False).plans
     fitting = [plan for plan in known if plan.feasible]
     if not least:
         return tuple(undominated(fitting))
@@ -96,7 +96,7 @@ def memory_front(
         if not patience.allows(what):
             continue
         tell(number / (points + 1), what)
-        found += search_counts(replace(plain_request, memory_limit=limit)).plans
+        found += search_counts(replace(plain_request, memory_limit=limit), advise=False, beside=False).plans
     return tuple(undominated(found))
 
 
@@ -130,7 +130,9 @@ def best_at_counts(
         tell(0.0, what)
         asked = replace(request, gpu_counts=(gpus,), objective="time", top=1)
         mine = [plan for plan in fitting if plan.job.gpus == gpus]
-        best += sorted((*search_counts(asked).plans, *mine), key=lambda plan: plan.step)[:1]
+        best += sorted(
+            (*search_counts(asked, advise=False, beside=False).plans, *mine), key=lambda plan: plan.step
+        )[:1]
     return tuple(best)
 
 

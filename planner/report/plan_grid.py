@@ -66,7 +66,7 @@ def searched_grid(
         tell(number / len(points), what)
         work = request.workload.model_copy(update={"global_batch": batch, "seq_len": length})
         asked = replace(request, gpu_counts=(gpus,), workload=work, objective="time", top=1)
-        yield (gpus, batch, length), next(iter(search_counts(asked).plans), None)
+        yield (gpus, batch, length), next(iter(search_counts(asked, advise=False, beside=False).plans), None)
 
 
 def sliders(request: SearchRequest, found: Mapping[Point, Estimate | None]) -> HtmlBlock:

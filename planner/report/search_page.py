@@ -26,7 +26,8 @@ from planner.report.plan_columns import (
 )
 from planner.report.view import Column, View, figure
 from planner.runtimes._offered import runtimes_with
-from planner.search.optimise import SearchResult, proof_clause
+from planner.search.optimise import SearchResult
+from planner.search.proof import proof_clause
 from planner.search.request import SearchRequest
 from planner.search.ties import TIE
 from planner.units import percent

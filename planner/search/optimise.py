@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Final
 
 from planner.cost.estimate import Estimate
 from planner.cost.kinds import unmeasured_kinds, unusual_kinds
@@ -22,6 +21,7 @@ from planner.search.idle import Fewer, does_as_well, on_fewer
 from planner.search.meshes import of_further_meshes
 from planner.search.nearest import nearest_that_fits
 from planner.search.operators.split import best_of
+from planner.search.proof import proof_clause, space_of
 from planner.search.queue import FIRST, least_bound
 from planner.search.refine import Refinement, refine, smallest
 from planner.search.request import (
@@ -37,7 +37,6 @@ from planner.search.scan import Scan
 from planner.search.settings import scanned_runtimes, with_best_settings
 from planner.search.ties import best_of_other_kinds, with_careful_lead, with_earned_lead
 from planner.shown import Shown
-from planner.units import percent
 
 Progress = Callable[[float, str], None]
 """Function of (share done, what is being done)."""
@@ -130,12 +129,13 @@ def found_plans(
 
     Baselines are priced if ``beside`` says so.
     """
-    result = search_counts(request, progress, beside=beside)
+    result, reports = _searched(request, progress, beside)
     if not result.valid and (smaller := on_fewer(request)) is not None:
-        other = search_counts(smaller, progress, beside=beside)
+        other, _ = _searched(smaller, progress, beside)
         result = other if other.plans else result
-    beyond = (search_counts(one, progress, advise=False, beside=beside) for one in requests_beyond(request))
-    return result if result.plans else next((other for other in beyond if other.plans), result)
+    beyond = (_searched(one, progress, beside)[0] for one in requests_beyond(request))
+    result = result if result.plans else next((other for other in beyond if other.plans), result)
+    return _advised(request, result, reports)
 
 
 def search_counts(
@@ -145,6 +145,18 @@ def search_counts(
 
     Where there are none, it is worked out what would do if ``advise`` says so; ``beside`` asks for baselines.
     """
+    result, reports = _searched(request, progress, beside)
+    return _advised(request, result, reports) if advise else result
+
+
+def _advised(request: SearchRequest, result: SearchResult, reports: list[ScanReport]) -> SearchResult:
+    return result if result.plans else replace(result, nearest=nearest_that_fits(request, reports))
+
+
+def _searched(
+    request: SearchRequest, progress: Progress | None, beside: bool
+) -> tuple[SearchResult, list[ScanReport]]:
+    """Return the plans of a request without advice, and what its scans saw."""
     started = time.perf_counter()
     asked = list(request.jobs())
     jobs = [
@@ -152,8 +164,7 @@ def search_counts(
         for job, runtime in asked
         for one in scanned_runtimes(job, runtime, request.open_settings(job, runtime))
     ]
-    guard, within = Guard(), float("inf")
-    fastest: list[Estimate] = []
+    guard, within, fastest = Guard(), float("inf"), list[Estimate]()
     if request.objective == "memory":
         scans, reports, refined, fastest = least_memory(request, asked, jobs, progress, guard)
         within = min((plan.step for plan in fastest), default=within) * request.slowdown
@@ -175,7 +186,7 @@ def search_counts(
     measured = best_of_other_kinds(shown.plans, safe, unmeasured_kinds, guard, key)
     ranked = list(shown.plans)
     known = tuple(baselines(request, *_lead_job(ranked, asked))) if beside else ()
-    return SearchResult(
+    result = SearchResult(
         plans=shown.plans,
         variants=shown.variants,
         baselines=known,
@@ -185,7 +196,7 @@ def search_counts(
         priced=sum(report.valid - report.skipped for report in reports),
         close=sum(report.close for report in reports),
         removed=dict(sum((report.removed for report in reports), Counter[str]()).most_common()),
-        nearest=nearest_that_fits(request, reports) if advise and not ranked else None,
+        nearest=None,
         elapsed=time.perf_counter() - started,
         scan=sum(report.seconds for report in reports),
         optimality=_optimality(ranked, best, refined, request, scans, guard, within),
@@ -193,6 +204,7 @@ def search_counts(
         left_out=tuple(why_left_out(plan, request) for _, plan in known),
         measured=measured,
     )
+    return result, reports
 
 
 def _value(request: SearchRequest, guard: Guard, plan: Estimate) -> float:
@@ -340,7 +352,7 @@ def _optimality(
     The gap is of the objective; the bounds are the seconds of the best plan less that share, so that of
     several counts or clusters none is compared by its seconds alone.
     """
-    over = _space_of(scans, within, request.settings is not None)
+    over = space_of(scans, within, request.settings is not None)
     if not ranked or fastest is None:
         none = dict.fromkeys(("bound_s", "gap", "played_bound_s"))
         return {"method": "scan", "proved": False, "proof": None, **none, "over": over, "refined": 0}
@@ -369,30 +381,3 @@ def _optimality(
         "refined": sum(refinement.refined for refinement in refined),
         "solver": solver_record(lead, ranked[0].error_band) if lead is not None else None,
     }
-
-
-BETTER: Final = {
-    "time": "faster",
-    "cost": "cheaper",
-    "memory": "smaller in memory",
-    "energy": "lower in energy",
-}
-"""What a plan is that is better by an objective."""
-
-
-def proof_clause(objective: str, gap: float) -> str:
-    """Say how good the best plan is proved to be, by an objective or any, in one clause."""
-    most = f"more than {percent(gap, 2)} " if gap else ""
-    return f"no plan in this space that fits is {most}{BETTER.get(objective, 'better')}"
-
-
-def _space_of(scans: Sequence[Scan], within: float, chosen: bool) -> str:
-    """Say over which space a proof holds."""
-    other = any(scan.uneven and scan.split is None for scan in scans)
-    split = " or, where its layers can be assigned, another one" if other else ""
-    timely = f" and takes at most {within:.4g} s" if within < float("inf") else ""
-    tried = "splits and settings" if chosen else "splits"
-    return (
-        f"every legal plan of the grid that is safe in memory with its default split{split}{timely}; of a "
-        f"refined plan the {tried} that were tried"
-    )

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import astuple, replace
+from functools import cache
 from itertools import pairwise, permutations
 
 import pytest
@@ -23,14 +23,17 @@ PLANS = 20
 EACH = pytest.mark.parametrize("name", MODELS)
 
 
+@cache
 def work_of(name: str) -> Job:
     return job(MODELS[name], hardware=CLUSTERS.get(name, "dgx-a100-80gb"))
 
 
-def plans(name: str) -> Iterator[tuple[Job, Plan, Estimate]]:
+@cache
+def plans(name: str) -> tuple[tuple[Job, Plan, Estimate], ...]:
+    """Return random plans of a job with their prices, drawn once for all laws."""
     work = work_of(name)
-    for plan in random_plans(work, RUNTIME, PLANS, seed=len(name)):
-        yield work, plan, estimate(plan, work, RUNTIME)
+    drawn = random_plans(work, RUNTIME, PLANS, seed=len(name))
+    return tuple((work, plan, estimate(plan, work, RUNTIME)) for plan in drawn)
 
 
 @EACH

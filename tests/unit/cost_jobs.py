@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
+from itertools import chain
 from typing import Any, Final
 
 import numpy as np
 
 from planner.cost.case import case_of
-from planner.cost.legal import all_rules
+from planner.cost.legal import degree_rules, pass_rules, technique_rules
 from planner.inputs.hardware import HardwareProfile
 from planner.inputs.load_hardware import load_hardware
 from planner.inputs.model import ModelSpec
 from planner.inputs.workload import Workload
 from planner.plan import Plan
-from planner.rules import violations
+from planner.rules import every
 from planner.runtimes import runtimes
 from planner.runtimes._family import Job, Runtime
 from planner.techniques.context import CONTEXT_METHODS
@@ -171,8 +172,16 @@ def plan_of(job: Job, **fields: Any) -> Plan:
 
 
 def is_legal(plan: Plan, job: Job, runtime: Runtime) -> bool:
-    """Whether a scalar plan keeps every rule."""
-    return not violations(all_rules(plan, case_of(plan, job, runtime)))
+    """Whether a scalar plan keeps every rule; those that most plans break are asked first."""
+    if not all(every(rule.holds) for rule in degree_rules(plan, job, runtime)):
+        return False
+    case = case_of(plan, job, runtime)
+    rules = chain.from_iterable(ask() for ask in (
+        lambda: pass_rules(plan, case),
+        lambda: technique_rules(plan, case),
+        lambda: case.runtime.rules(plan, job),
+    ))  # fmt: skip
+    return all(every(rule.holds) for rule in rules)
 
 
 def random_plans(job: Job, runtime: Runtime, count: int, seed: int, **fixed: Any) -> Iterator[Plan]:

@@ -78,7 +78,19 @@ class CopiedStep:
 
     def records(self) -> tuple[CopyRecord, ...]:
         """Sum up what each rank copies and holds."""
-        return tuple(self._record(rank) for rank in range(len(self.copies)))
+        chunks = 1 + max((item.chunk for passes in self.timeline.orders for item in passes), default=0)
+        return tuple(
+            CopyRecord(
+                stage=rank,
+                copies=sum(copy.down for copy in mine),
+                busy=sum(copy.end - copy.start for copy in mine),
+                peak_on_device=int(device),
+                peak_on_host=int(host),
+            )
+            for rank, (mine, (device, host)) in enumerate(
+                zip(self.copies, self.peaks((1,) * chunks), strict=True)
+            )
+        )
 
     def peaks(self, sizes: Sequence[float]) -> list[tuple[float, float]]:
         """Return the most that each rank holds on the device and on the host, chunks of ``sizes``."""
@@ -94,18 +106,6 @@ class CopiedStep:
             host = [(copy.start, size) if copy.down else (copy.end, -size) for copy, size in moves]
             found.append((_peak(device), _peak(host)))
         return found
-
-    def _record(self, rank: int) -> CopyRecord:
-        mine = self.copies[rank]
-        chunks = 1 + max((item.chunk for passes in self.timeline.orders for item in passes), default=0)
-        device, host = self.peaks((1,) * chunks)[rank]
-        return CopyRecord(
-            stage=rank,
-            copies=sum(copy.down for copy in mine),
-            busy=sum(copy.end - copy.start for copy in mine),
-            peak_on_device=int(device),
-            peak_on_host=int(host),
-        )
 
 
 def _pass_changes(item: Pass, start: float, end: float, size: float) -> list[tuple[float, float]]:

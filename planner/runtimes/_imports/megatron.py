@@ -12,6 +12,7 @@ from planner.runtimes._imports._model import with_record
 from planner.runtimes._imports._sheet import Imported, Sheet
 from planner.runtimes._imports.command_line import Training, overridden
 from planner.runtimes._imports.core_settings import graph_setting
+from planner.runtimes._imports.megatron_batches import last_batch
 from planner.runtimes._imports.megatron_forks import fork_sums, forked
 from planner.runtimes._imports.megatron_model import model_record
 from planner.runtimes._imports.megatron_names import BY_LENGTH, TE_LOSS, UNDELAYED
@@ -338,24 +339,6 @@ def _precision(sheet: Sheet) -> None:
     gradient = "fp16" if half and not full else "bf16" if short else str(said or "fp32")
     if gradient != "fp32":
         sheet.say("gradient_dtype", gradient, "--main-grads-dtype", "--grad-reduce-in-bf16", "--fp16")
-
-
-def last_batch(sheet: Sheet) -> int | None:
-    """Return the global batch that a schedule such as ``0:768 250B:1536`` ends with, and note it.
-
-    ``StepBatchsizeNumMicroBatchesCalculator`` of Megatron-core's num_microbatches_calculator.py.
-    """
-    key, scales = "--step-batch-size-schedule", {"K": 10**3, "M": 10**6, "B": 10**9, "T": 10**12}
-    pairs: list[tuple[float, int]] = []
-    for entry in str(sheet.values[key]).replace(",", " ").split():
-        match = re.fullmatch(r"([\d.]{1,18})([KMBT]?):(\d{1,9})", entry.upper())
-        if match is None or match[1].count(".") > 1:
-            sheet.fault(key, repr(entry[:60]), "THRESHOLD:BATCH, such as 0:768 250B:1536")
-            return None
-        pairs.append((float(match[1]) * scales.get(match[2], 1), int(match[3])))
-    batch = max(pairs)[1] if pairs else None
-    sheet.notes.append(f"{key}: priced at its last batch, {batch} sequences")
-    return batch
 
 
 def _workload(sheet: Sheet, gpus: int | None) -> None:

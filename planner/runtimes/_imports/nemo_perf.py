@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from planner.runtimes._imports.python_objects import Made
+from planner.runtimes._imports.python_values import Made
 
 PARAMETERS: Final = (
     *("recipe", "task", "num_nodes", "num_gpus_per_node", "mbs", "gbs", "max_steps", "tp_size", "pp_size"),

@@ -23,7 +23,8 @@ from planner.runtimes._imports._sheet import Imported
 from planner.runtimes._imports.bridge_launch import read_fields
 from planner.runtimes._imports.command_line import Training
 from planner.runtimes._imports.nemo_perf import benchmarked, put, unfollowed
-from planner.runtimes._imports.python_objects import Made, Unread, objects
+from planner.runtimes._imports.python_objects import objects
+from planner.runtimes._imports.python_values import Made, Unread
 from planner.runtimes._imports.recipe_table import BridgeRecipe, nemo_names, nemo_recipe
 from planner.runtimes._imports.zoo import names_of_shape
 

@@ -7,65 +7,26 @@ followed. What is not known stays its source text; so does what is set under a c
 from __future__ import annotations
 
 import ast
-import operator
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from typing import Any, Final
+
+from planner.runtimes._imports.python_values import (
+    COMPARED,
+    COUNTED,
+    Made,
+    Unread,
+    are_equal,
+    as_read,
+    followed_method,
+    is_open,
+    sign_of,
+)
 
 STEPS, DEPTH, LONGEST = 20_000, 12, 10**12
 """At most so many expressions, calls within calls, and as great a number."""
 
 CHANGES: Final = ("set_", "configure_", "apply_", "override_", "update_")
 """How functions begin that give back what they were given."""
-
-COMPARED: Final[Mapping[str, Callable[[Any, Any], Any]]] = {
-    "==": operator.eq,
-    "!=": operator.ne,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-    "is": operator.is_,
-    "is not": operator.is_not,
-    "in": lambda one, many: one in many,
-    "not in": lambda one, many: one not in many,
-}
-COUNTED: Final[Mapping[type, Callable[[Any, Any], Any]]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.FloorDiv: operator.floordiv,
-    ast.Mod: operator.mod,
-}
-
-
-class Unread(str):
-    """Source text of what is not known."""
-
-    __slots__ = ()
-
-
-@dataclass(eq=False)
-class Made:
-    """What a call made: the name that was called, its positional values, and its fields as set last.
-
-    ``handed`` are the calls that it was given to, ``doubt`` the condition under which alone it is made, where
-    that is not known.
-    """
-
-    kind: str
-    args: tuple[Any, ...] = ()
-    fields: dict[str, Any] = field(default_factory=dict)
-    handed: list[Made] = field(default_factory=list)
-    doubt: str = ""
-
-    def __str__(self) -> str:
-        return f"{self.kind}(...)"
-
-    @property
-    def maybe(self) -> bool:
-        """Whether it may be anything: what a function gives, where a class gives an object."""
-        return bool(self.kind) and not self.kind.rpartition(".")[2][:1].isupper()
 
 
 class Ended(Exception):
@@ -142,7 +103,7 @@ class _Program:
             self.put(node.target, self.value(node.value, scope), scope)
 
     def do_AugAssign(self, node: ast.AugAssign, scope: dict[str, Any]) -> None:
-        self.put(node.target, self.value(ast.BinOp(_read(node.target), node.op, node.value), scope), scope)
+        self.put(node.target, self.value(ast.BinOp(as_read(node.target), node.op, node.value), scope), scope)
 
     def do_With(self, node: ast.With, scope: dict[str, Any]) -> None:
         self.body(node.body, scope)
@@ -157,7 +118,7 @@ class _Program:
 
     def do_If(self, node: ast.If, scope: dict[str, Any]) -> None:
         test = self.value(node.test, scope)
-        if _open(test):
+        if is_open(test):
             self.doubtful(node.body, f"if {test}", scope)
             self.doubtful(node.orelse, f"if not {test}", scope)
         else:
@@ -196,7 +157,7 @@ class _Program:
                 return
             place, name = owner, key
         if name:
-            same = name in place and (place[name] is value or _plain_equal(place[name], value))
+            same = name in place and (place[name] is value or are_equal(place[name], value))
             doubted = self.doubts and not same and not isinstance(value, Made)
             place[name] = Unread(f"{value} {self.doubts[-1]}") if doubted else value
 
@@ -253,7 +214,7 @@ class _Program:
 
     def of_IfExp(self, node: ast.IfExp, scope: dict[str, Any]) -> Any:
         test = self.value(node.test, scope)
-        if _open(test):
+        if is_open(test):
             return Unread(ast.unparse(node))
         return self.value(node.body if test else node.orelse, scope)
 
@@ -261,7 +222,7 @@ class _Program:
         stops, found = isinstance(node.op, ast.Or), None
         for part in node.values:
             found = self.value(part, scope)
-            if _open(found):
+            if is_open(found):
                 return Unread(ast.unparse(node))
             if bool(found) is stops:
                 return found
@@ -269,7 +230,7 @@ class _Program:
 
     def of_UnaryOp(self, node: ast.UnaryOp, scope: dict[str, Any]) -> Any:
         value = self.value(node.operand, scope)
-        if _open(value):
+        if is_open(value):
             return Unread(ast.unparse(node))
         if isinstance(node.op, ast.Not):
             return not value
@@ -289,10 +250,10 @@ class _Program:
 
     def of_Compare(self, node: ast.Compare, scope: dict[str, Any]) -> Any:
         parts = [self.value(part, scope) for part in (node.left, *node.comparators)]
-        if len(parts) != 2 or any(_open(part) for part in parts):
+        if len(parts) != 2 or any(is_open(part) for part in parts):
             return Unread(ast.unparse(node))
         try:
-            return bool(COMPARED[_sign(node.ops[0])](*parts))
+            return bool(COMPARED[sign_of(node.ops[0])](*parts))
         except TypeError:
             return Unread(ast.unparse(node))
 
@@ -305,7 +266,7 @@ class _Program:
         own = node.func.attr if isinstance(node.func, ast.Attribute) else ast.unparse(node.func)
         if isinstance(node.func, ast.Attribute):
             owner = self.value(node.func.value, scope)
-            done, result = _method(owner, own, args)
+            done, result = followed_method(owner, own, args)
             if done:
                 return result
         called = self.value(node.func, scope)
@@ -370,38 +331,3 @@ class _Program:
             self.depth -= 1
             del self.doubts[known:]
         return None
-
-
-def _open(value: Any) -> bool:
-    """Return whether a value may be anything."""
-    return isinstance(value, Unread) or (isinstance(value, Made) and value.maybe)
-
-
-def _sign(sign: ast.cmpop) -> str:
-    """Return a comparison as it is written."""
-    return ast.unparse(ast.Compare(ast.Name("x"), [sign], [ast.Name("y")]))[2:-2]
-
-
-def _read(target: ast.expr) -> ast.expr:
-    """Return a target as the expression that reads it."""
-    return ast.parse(ast.unparse(target), mode="eval").body
-
-
-def _plain_equal(one: Any, other: Any) -> bool:
-    plain = (bool, int, float, str, type(None))
-    return isinstance(one, plain) and isinstance(other, plain) and type(one) is type(other) and one == other
-
-
-def _method(owner: Any, name: str, args: list[Any]) -> tuple[bool, Any]:
-    """Return whether a method of a list, table or text was followed, and what it gives."""
-    if isinstance(owner, list) and name == "append" and len(args) == 1:
-        owner.append(args[0])
-        return True, None
-    if isinstance(owner, list) and name == "extend" and len(args) == 1 and isinstance(args[0], list):
-        owner.extend(args[0])
-        return True, None
-    if isinstance(owner, dict) and name == "get" and args and isinstance(args[0], str | int):
-        return True, owner.get(args[0], args[1] if len(args) > 1 else None)
-    if isinstance(owner, str) and not isinstance(owner, Unread) and name in ("lower", "upper", "strip"):
-        return True, getattr(owner, name)()
-    return False, None

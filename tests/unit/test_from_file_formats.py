@@ -15,6 +15,7 @@ from planner.runtimes._imports.core_fields import core_flags
 from planner.runtimes._imports.dispatch import read_runner_file
 from planner.runtimes._imports.python_fields import python_fields
 from planner.runtimes.torchtitan.registry import REGISTRY
+from tests.cli.command import planner
 
 NANOTRON: dict[str, Any] = {
     "general": {"project": "debug"},
@@ -104,6 +105,16 @@ def test_what_nanotron_refuses_is_a_fault_at_its_key(
 ) -> None:
     faults = [problem.where for _, problem in nanotron(tmp_path, changed(place, value)).faults]
     assert f"{tmp_path / 'config.yaml'}: {key}" in faults
+
+
+def test_nanotron_without_float32_gradients_trains_its_bf16_weights(tmp_path: Path) -> None:
+    found = nanotron(tmp_path, changed("optimizer.accumulate_grad_in_fp32", False))
+    kinds = {name: found.options[f"{name}_dtype"] for name in ("gradient", "master", "state")}
+    assert (set(kinds.values()), found.faults) == ({"bf16"}, ())
+    told = planner(
+        "estimate", "--from", str(tmp_path / "config.yaml"), "--hardware", "dgx-h100", "--format", "json"
+    )
+    assert told.code == 0, told.err
 
 
 def test_nanotron_started_on_other_ranks_than_its_degrees_is_a_fault(tmp_path: Path) -> None:

@@ -179,6 +179,17 @@ def test_the_launcher_of_accelerate_says_numbers_and_the_file_of_deepspeed(tmp_p
     assert [option for option, _ in gone.faults] == ["zero"]
 
 
+def test_the_file_of_fsdp_is_read(tmp_path: Path) -> None:
+    (tmp_path / "fsdp.json").write_text('{"activation_checkpointing": true, "reshard_after_forward": false}')
+    script = (
+        "torchrun --nproc_per_node 8 sft.py --model_name_or_path Qwen/Qwen2.5-7B --bf16 True "
+        f"{TRAINED} --fsdp full_shard --fsdp_config fsdp.json\n"
+    )
+    found = read(tmp_path, script)
+    assert (found.options["recompute"], found.unknown, found.faults) == ("full", (), ())
+    assert [option for option, _ in read(tmp_path, script.replace("fsdp.json", "x.json")).faults] == ["zero"]
+
+
 def test_a_model_is_known_by_the_beginning_of_its_name_and_that_is_told(tmp_path: Path) -> None:
     script = f"torchrun --nproc_per_node 8 sft.py --model_name_or_path /d/llama_2_7b_ours {TRAINED}"
     found = read(tmp_path, script)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from planner.inputs.build import build
 from planner.inputs.hf_config import read_hf_config
@@ -12,6 +12,11 @@ from planner.inputs.model import ModelSpec
 from planner.runtimes._imports._sheet import Imported
 from planner.runtimes._imports.command_line import Training
 from planner.runtimes._imports.zoo import known_model, other_numerics, other_vocabularies, zoo_name
+
+GPT2: Final = 50_257
+"""Tokens where nothing tells them, which decides no layout: Megatron-LM's pretrain_gpt.py has
+``args_defaults={'tokenizer_type': 'GPT2BPETokenizer'}``. [token]
+"""
 
 
 def with_config(found: Imported, path: Path) -> Imported:
@@ -26,28 +31,26 @@ def with_config(found: Imported, path: Path) -> Imported:
     return replace(found, model_name=name, options={**inner, **found.options})
 
 
-def with_record(
-    found: Imported, record: dict[str, Any] | None, path: Path, key: str, vocab: int | None = None
-) -> Imported:
-    """Return what was found with the model of a record: the zoo's where it has the same parts.
-
-    Of a record without a vocabulary that the zoo does not have it is ``vocab``, what its program takes.
-    """
+def with_record(found: Imported, record: dict[str, Any] | None, path: Path, key: str) -> Imported:
+    """Return what was found with the model of a record: the zoo's where it has the same parts."""
     if record is None:
         return found
     name, model = known_model(record, str(path))
     if name is not None:
         doubts = other_vocabularies(record, str(path))
         return replace(found, model_name=name, notes=(*found.notes, *doubts, *other_numerics(record, name)))
-    notes = found.notes
-    if model is None and vocab is not None:
-        record = {**record, "vocab": vocab}
-        notes = (*notes, f"no tokenizer is named: {vocab:,} tokens, its program's default; or {key}")
-    elif model is None:
+    if model is None and key == "MODEL":
         note = f"no {key}, so no model could be made of its shape; name one as MODEL"
-        return replace(found, notes=(*notes, note))
-    name = f"{path.stem} in {path.parent.name or 'a folder'}"
-    return replace(found, model=build(ModelSpec, {**record, "name": name}, str(path)), notes=notes)
+        return replace(found, notes=(*found.notes, note))
+    title = f"{path.stem} in {path.parent.name or 'a folder'}"
+    vocab = record.get("vocab") if model is not None else GPT2
+    whole = build(ModelSpec, {**record, "vocab": vocab, "name": title}, str(path))
+    if model is not None:
+        return replace(found, model=whole)
+    share = whole.hidden * GPT2 * (1 if whole.tied_embeddings else 2) / whole.params
+    told = f"{GPT2:,} tokens are taken, as GPT-2's has, {share:.0%} of the parameters"
+    note = f"no {key} and no tokenizer that is known: {told}; --vocab-size N"
+    return replace(found, model=whole, notes=(*found.notes, note))
 
 
 def started(found: Imported, starter: Training | None) -> Imported:

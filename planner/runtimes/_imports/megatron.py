@@ -17,7 +17,6 @@ from planner.runtimes._imports.megatron_forks import fork_sums, forked
 from planner.runtimes._imports.megatron_model import model_record
 from planner.runtimes._imports.megatron_names import BY_LENGTH, TE_LOSS, UNDELAYED
 from planner.runtimes._imports.megatron_sums import connection_sums, megatron_sums, overridden_values
-from planner.runtimes._imports.tokenizers import unsaid_vocabulary
 from planner.runtimes.megatron_lm.context import CP_COMM, SIZES_FLAG
 from planner.runtimes.megatron_lm.layout import layout_layers, layout_stages, stands_apart
 from planner.runtimes.megatron_lm.recompute import MODULES
@@ -382,4 +381,4 @@ def read_command(training: Training, path: Path, vocab: int | None) -> Imported:
     found, record = from_script(training, str(path))
     if record is not None and vocab is not None:
         record["vocab"] = vocab
-    return with_record(found, record, path, "--vocab-size", unsaid_vocabulary(training.flags))
+    return with_record(found, record, path, "--vocab-size")

@@ -15,7 +15,6 @@ from planner.runtimes._imports.command_line import Training
 from planner.runtimes._imports.hub import known_name
 from planner.runtimes._imports.megatron import from_script
 from planner.runtimes._imports.megatron_names import QUIET, flags_of, known_model
-from planner.runtimes._imports.tokenizers import unsaid_vocabulary
 
 
 def read_modelzoo(source: Source) -> Imported:
@@ -24,7 +23,7 @@ def read_modelzoo(source: Source) -> Imported:
     found, record = from_script(training, source.where)
     if record is not None and source.vocab is not None:
         record["vocab"] = source.vocab
-    whole = with_record(found, record, source.path, "--vocab-size", unsaid_vocabulary(training.flags))
+    whole = with_record(found, record, source.path, "--vocab-size")
     return replace(whole, notes=(*notes, *whole.notes))
 
 

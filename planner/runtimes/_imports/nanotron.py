@@ -59,6 +59,11 @@ WHOLE: Final = {
 }  # fmt: skip
 """Options that a file must say, and their keys."""
 
+SHORT: Final = ("gradient-dtype-offered", "master-dtype-offered", "state-dtype-offered")
+"""Rules on files of the planner, which accumulate in float32: without that the optimizer steps on the bf16
+weights themselves (src/nanotron/helpers.py, ``init_optimizer_and_grad_accumulator``).
+"""
+
 ENGINES: Final = {"1f1b": "1f1b", "afab": "gpipe"}
 MODES: Final = {"ALL_REDUCE": False, "REDUCE_SCATTER": True}
 DTYPES: Final = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32"}
@@ -104,7 +109,8 @@ def read(source: Source) -> Imported:
     sheet.seen.update(
         key for key, value in sheet.values.items() if value is None or WITHOUT_EFFECT.fullmatch(key)
     )
-    found = with_record(sheet.imported("nanotron"), record, source.path, "model_config")
+    found = replace(sheet.imported("nanotron"), lifted=SHORT)
+    found = with_record(found, record, source.path, "model_config")
     return _own_numerics(found, record, source.where)
 
 
@@ -240,7 +246,8 @@ def _numbers(sheet: Sheet) -> None:
     if not isinstance(full, bool):
         sheet.fault("optimizer.accumulate_grad_in_fp32", repr(full), "true or false")
     elif not full:
-        sheet.say("gradient_dtype", "bf16", "optimizer.accumulate_grad_in_fp32")
+        for kind in ("gradient", "master", "state") if sheet.values.get("model.dtype") == "bfloat16" else ():
+            sheet.say(f"{kind}_dtype", "bf16", "optimizer.accumulate_grad_in_fp32")
     kinds = {"adamW": "adamw", "sgd": "sgd"}
     sheet.say(
         "optimizer",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from typing import Final
 
 from planner.errors import InputError
@@ -38,12 +37,3 @@ def vocabulary(kind: str | None, model: str | None) -> int | None:
             continue
     known = None if model is None else hub.known_name(model) or hub.likely_name(model)
     return None if known is None else load_model(known).vocab
-
-
-def unsaid_vocabulary(flags: Collection[str]) -> int | None:
-    """Return the vocabulary of Megatron-LM's default, None where flags name a tokenizer. [token]
-
-    pretrain_gpt.py has ``args_defaults={'tokenizer_type': 'GPT2BPETokenizer'}``.
-    """
-    named = any(flag.startswith("--tokenizer-") for flag in flags)
-    return None if named else KINDS["gpt2bpetokenizer"]

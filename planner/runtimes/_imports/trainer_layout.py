@@ -84,6 +84,7 @@ def laid_out(
         inner, runtime = _deepspeed(sheet, given, path), "deepspeed"
         inner = None if inner is None else _sized(inner, model)
     elif _fsdp_asked(sheet):
+        _fsdp_file(sheet, path)
         _fsdp(sheet)
     elif launch.config is not None:
         inner = _accelerated(launch.config)
@@ -207,6 +208,21 @@ def _fsdp_asked(sheet: Sheet) -> bool:
     value = sheet.values.get("fsdp")
     asked = value not in (None, "", [], False) and str(value).lower() not in ("false", "none")
     return asked or any(key.startswith("fsdp_config.") for key in sheet.values)
+
+
+def _fsdp_file(sheet: Sheet, path: Path) -> None:
+    """Add what the JSON says that ``fsdp_config`` names; one that is not there is a fault."""
+    named = sheet.take("fsdp_config")
+    if not isinstance(named, str):
+        return
+    file = find_beside(Path(named), path)
+    if file is None:
+        sheet.instead["fsdp_config"] = "zero"
+        expected = f"a JSON found from the folders above {path.name}; or --zero N"
+        sheet.fault("fsdp_config", repr(named[:120]), expected)
+        return
+    sheet.values = {**sheet.values, **{f"fsdp_config.{key}": value for key, value in read_json(file).items()}}
+    sheet.notes.append(f"fsdp_config: read {file}")
 
 
 def _of(sheet: Sheet, name: str) -> tuple[Any, str]:

@@ -48,7 +48,7 @@ def checked(function: Callable[P, T]) -> Callable[P, T]:
 
     @wraps(function)
     def careful(*args: P.args, **kwargs: P.kwargs) -> T:
-        given = signature.bind(*args, **kwargs).arguments
+        given = _bound(signature, getattr(function, "__name__", "call"), args, kwargs).arguments
         named = {
             name: value
             for name, value in given.items()
@@ -59,6 +59,39 @@ def checked(function: Callable[P, T]) -> Callable[P, T]:
         return function(*args, **kwargs)
 
     return careful
+
+
+def made_with_care(kind: type[T]) -> type[T]:
+    """Return a class whose constructor refuses missing and unknown arguments as wrong input.
+
+    Raises
+    ------
+    InputError
+        From the constructor, with the fields that it has.
+    """
+    made: Callable[..., None] = kind.__init__
+    signature = inspect.signature(made)
+
+    @wraps(made)
+    def careful(self: T, *args: Any, **kwargs: Any) -> None:
+        try:
+            made(self, *args, **kwargs)
+        except TypeError:
+            _bound(signature, kind.__name__, (self, *args), kwargs)
+            raise
+
+    setattr(kind, "__init__", careful)  # noqa: B010
+    return kind
+
+
+def _bound(
+    signature: inspect.Signature, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> inspect.BoundArguments:
+    try:
+        return signature.bind(*args, **kwargs)
+    except TypeError as error:
+        names = ", ".join(one for one in signature.parameters if one != "self")
+        raise InputError(Problem(name, str(error), f"arguments of {names}")) from None
 
 
 def refuse(values: Mapping[str, object], kinds: Mapping[str, object], where: str = "") -> None:

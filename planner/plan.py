@@ -13,7 +13,7 @@ from typing import Final
 
 import numpy as np
 
-from planner.arguments import refuse
+from planner.arguments import made_with_care, refuse
 from planner.fields import AXES
 from planner.numeric import Num
 
@@ -27,6 +27,7 @@ _USUAL_NUMBERS: Final = frozenset({int, float, np.float64, np.ndarray})
 """Types of nearly every degree; others are looked at one by one."""
 
 
+@made_with_care
 @dataclass(frozen=True)
 class Plan:
     """One way to lay a job out on a cluster, or a batch of ways with the same techniques.

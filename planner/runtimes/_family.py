@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Protocol
 
-from planner.arguments import refuse
+from planner.arguments import made_with_care, refuse
 from planner.errors import InputError, Problem
 from planner.inputs.hardware import HardwareProfile
 from planner.inputs.model import ModelSpec
@@ -28,6 +28,7 @@ GROWING_SEGMENTS: Final = {
 later ones read it, with a warning, only where the first is unset (``c10/core/AllocatorConfig.cpp``)."""
 
 
+@made_with_care
 @dataclass(frozen=True)
 class Job:
     """Everything that a plan is for: the model, the cluster, how much of it, and the workload.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -123,6 +124,25 @@ def test_wrong_fields_of_a_workload_say_which(field: str, value: object) -> None
         return
     with pytest.raises(planner.InputError, match=f"Workload: {field}"):
         planner.Workload(**{field: value})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "found"),
+    [
+        ("Job", {"gpus": "8"}, "missing a required argument: 'model'"),
+        ("Job", {"model": "llama3-8b"}, "missing a required argument: 'hardware'"),
+        ("Job", {**GOOD["Job"], "gpu": 8}, "got an unexpected keyword argument 'gpu'"),
+        ("Plan", {"tensor": 8}, "got an unexpected keyword argument 'tensor'"),
+        ("Workload", {"seq_length": 1}, "unknown key"),
+        ("load_model", {}, "missing a required argument: 'text'"),
+        ("estimate_plan", {"tp": 8}, "missing a required argument: 'job'"),
+    ],
+)
+def test_missing_and_unknown_arguments_are_wrong_input(
+    name: str, arguments: dict[str, Any], found: str
+) -> None:
+    with pytest.raises(planner.InputError, match=re.escape(found)):
+        getattr(planner, name)(**arguments)
 
 
 def test_messages_say_where_what_and_what_would_do() -> None:

@@ -220,7 +220,8 @@ def read(source: Source) -> Imported:
     custom = source.tree.get("experimental", {})
     module = custom.get("custom_import", "") if isinstance(custom, Mapping) else ""
     record = module_record(literals(beside(source.path, f"{module}.py")).get("MODEL"))
-    found = plain(found)
+    whole = (*found.changes, "loss_chunks=1")  # these releases have the loss in one part
+    found = plain(replace(found, changes=whole))
     if "float8_scales=tensor" in found.changes:  # the newest release has none, and reads no TOML
         found = replace(found, runtime=f"torchtitan@{TOML_RELEASE}")
     if found.model_name is not None:  # what torchtitan registers by itself is in torchtitan

@@ -167,6 +167,8 @@ def test_primus_with_torchtitan(tmp_path: Path) -> None:
 def test_what_primus_alone_has_is_a_fault(tmp_path: Path) -> None:
     found = read(tmp_path, PRIMUS + "      patch_zero_bubble: true\n")
     assert [option for option, _ in found.faults] == ["schedule"]
+    idle = "      enable_zero_bubble: true\n      enable_zb_runtime: true\n"
+    assert not read(tmp_path, PRIMUS + idle).faults, "without the patch they are idle"
     with pytest.raises(InputError, match="megatron or torchtitan"):
         read(tmp_path, PRIMUS.replace("framework: megatron", "framework: maxtext"))
     own = "framework: megatron\n    trainer_class: FluxPretrainTrainer"

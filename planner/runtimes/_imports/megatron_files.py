@@ -14,6 +14,7 @@ from planner.runtimes._imports._sheet import Imported
 from planner.runtimes._imports.command_line import Training
 from planner.runtimes._imports.hub import known_name
 from planner.runtimes._imports.megatron import from_script
+from planner.runtimes._imports.megatron_forks import SCHEDULES
 from planner.runtimes._imports.megatron_names import QUIET, flags_of, known_model
 
 
@@ -43,7 +44,8 @@ def read_primus(source: Source) -> Imported:
     name = known_name(word) if word else None
     if told.framework == "torchtitan":
         found = torchtitan.from_toml(_titan(told.values), gpus, source.where)
-        found = replace(found, model_name=found.model_name or name)
+        lifted = (*found.lifted, "model-in-torchtitan")
+        found = replace(found, model_name=found.model_name or name, lifted=lifted)
     else:
         found = _megatron(told.values, gpus, source, name)
     return replace(
@@ -66,7 +68,7 @@ def _unpriced(told: primus.PrimusSettings, where: str) -> Iterator[tuple[str, Pr
 def _megatron(values: Mapping[str, Any], gpus: int | None, source: Source, name: str | None) -> Imported:
     own = {key: value for key, value in values.items() if not primus.OWN.fullmatch(key) or key in QUIET}
     own = {key: value for key, value in own.items() if key not in primus.UNPRICED}
-    flags = flags_of(own)
+    flags = {key: value for key, value in flags_of(own).items() if key not in SCHEDULES}
     training = Training("megatron-lm", flags, 1 if gpus else None, gpus, None, ())
     described = "--num-layers" in flags
     model = None if described else known_model(name)

@@ -35,7 +35,7 @@ def _routed(job: Job) -> bool:
 KINDS: Final[Mapping[str, Kind]] = {
     "a diffusion transformer": lambda plan, job: job.model.diffusion is not None,
     "an encoder of images": lambda plan, job: job.model.encoder is not None,
-    "activations on the host": lambda plan, job: plan.offload.startswith("activations"),
+    "activations on the host": lambda plan, job: plan.offload.startswith(("activations", "modules")),
     "tensor parallelism beyond the fast links": lambda plan, job: bool(plan.tp > _domain(job)),
     "sequences split below 4,096 tokens": lambda plan, job: bool(
         plan.cp > 1 and job.workload.seq_len / plan.cp <= FEW_TOKENS

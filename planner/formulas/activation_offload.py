@@ -150,3 +150,40 @@ def copy_exposed_seconds(transfer: Num, window: Num, layers: Num, offloaded: Num
     moved = offloaded_layers(layers, offloaded)
     behind = np.maximum(moved * transfer - (layers - 2.0) * window, 0.0)
     return np.where(layers - moved >= 2.0, behind, moved * transfer)
+
+
+def input_copy_exposed_seconds(transfer: Num, window: Num, layers: Num, offloaded: Num) -> Num:
+    r"""Seconds by which copies of modules' inputs, one direction, make the pass of a micro-batch longer.
+
+    .. math:: t = n\,\max(0,\; c - w)
+
+    Parameters
+    ----------
+    transfer : Num
+        Time :math:`c` to copy what goes of one layer. [s]
+    window : Num
+        Time :math:`w` of the pass in one layer. [s]
+    layers, offloaded : Num
+        Layers of the stage, and those to be offloaded, of which :math:`n` are. [-]
+
+    Returns
+    -------
+    Num
+        Exposed time. [s]
+
+    Notes
+    -----
+    Each group comes back while the one after it runs backward, so that copies hide behind a layer each.
+
+    References
+    ----------
+    .. [1] NVIDIA, Megatron-LM d98e8a64, ``megatron/core/pipeline_parallel/``
+       ``fine_grained_activation_offload.py``, ``bulk_reload``: the next group is loaded where backward of one
+       starts; the last of each name stays.
+
+    Examples
+    --------
+    >>> [float(input_copy_exposed_seconds(each, 1.0, 10.0, 9.0)) for each in (1.5, 0.5)]
+    [4.5, 0.0]
+    """
+    return offloaded_layers(layers, offloaded) * np.maximum(transfer - window, 0.0)

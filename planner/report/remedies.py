@@ -13,7 +13,6 @@ from planner.report.explain_neighbours import changed
 from planner.report.page import Page, Table, significant
 from planner.runtimes._family import Job
 from planner.techniques.offload import OFFLOADS
-from planner.techniques.offload._family import read_offload
 from planner.units import GIB, percent
 
 RISK: Final = 0.05
@@ -159,7 +158,7 @@ def _changes(answer: Estimate) -> Iterator[tuple[str, Change]]:
             yield f"--zero {stage}", _axis("zero", stage)
     if plan.micro_batch > 1:
         yield f"--micro-batch {plan.micro_batch / 2:.0f}", _axis("micro_batch", plan.micro_batch / 2)
-    names = (name for name in runtime.offloads if not read_offload(OFFLOADS, name).counted)
+    names = (name for name in runtime.offloads if OFFLOADS[name].bare)
     yield from ((f"--offload {name}", _axis("offload", name)) for name in names if name != plan.offload)
     grown = _grown(answer)
     if grown is not None:

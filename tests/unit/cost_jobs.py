@@ -116,7 +116,10 @@ def any_runtime(**traits: Any) -> Runtime:
         schedules=tuple(SCHEDULES),
         cp_methods=tuple(CONTEXT_METHODS),
         recomputes=("none", "selective", "full", "full:1", "selective:mlp+norm"),
-        offloads=(*(name for name, entry in OFFLOADS.items() if not entry.counted), "activations:1"),
+        offloads=(
+            *(name for name, entry in OFFLOADS.items() if entry.bare),
+            *("activations:1", "modules:core_attn+attn_proj"),
+        ),
         own_rules=lambda *_: [],
         pass_rules=lambda *_: [],
         setting_rules=lambda *_: [],

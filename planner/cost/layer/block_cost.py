@@ -26,6 +26,7 @@ from planner.cost.layer.expert_host import host_floor_and_idle, local_experts
 from planner.cost.layer.graphs import layer_graph_bytes
 from planner.cost.layer.layer_costs import LayerCost, LayerDetail
 from planner.cost.layer.layer_floor import FORWARD_SHARE, floored_passes, layer_floor
+from planner.cost.layer.module_inputs import hosted_inputs
 from planner.cost.layer.operators import Operator, Pricer, largest, total
 from planner.cost.layer.sequence_parts import part_bytes, repeated_in_parts
 from planner.cost.stages import ENCODER
@@ -245,6 +246,7 @@ def layer_cost(layer: PricedLayer, choice: RecomputeChoice, pricer: Pricer) -> L
         return forward_cost(layer, passes[1], pricer)
     if some(layer.floor):
         passes = floored_passes(passes, layer.floor * (1.0 + FORWARD_SHARE * choice.whole_layer))
+    copied, leaves = hosted_inputs(layer.operators, pricer.case.offload.modules, choice.modules)
     return LayerCost(
         *passes,
         held=held,
@@ -256,6 +258,8 @@ def layer_cost(layer: PricedLayer, choice: RecomputeChoice, pricer: Pricer) -> L
         product=largest(layer.operators, "params") if needs_product(pricer) else 0.0,
         scores=_kept_scores(layer, choice, pricer),
         graphed=layer_graph_bytes(pricer, layer.operators, lambda op: again_share(op, choice, pricer)),
+        copied=copied,
+        leaves=leaves,
     )
 
 

@@ -33,6 +33,8 @@ class LayerCost:
     scores, graphed : Num
         Of ``held``, attention's scores, which the input gradient is the last to need, and what lies in the
         memory of a feed-forward's CUDA graph. [byte]
+    copied, leaves : Num
+        Of ``held``, what is copied to the host as inputs of modules, and what leaves the device. [byte]
     """
 
     seconds: Num
@@ -48,6 +50,8 @@ class LayerCost:
     product: Num = 0.0
     scores: Num = 0.0
     graphed: Num = 0.0
+    copied: Num = 0.0
+    leaves: Num = 0.0
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from planner.formulas.activation_offload import (
     copied_bytes,
     copy_exposed_seconds,
     device_bytes,
+    input_copy_exposed_seconds,
     offloaded_layers,
 )
 from planner.numeric import Num, ceil, maximum, where
@@ -34,12 +35,24 @@ class LayerPasses:
         What they keep for backward. [byte]
     forward, backward : Num
         Their passes. [s]
+    copied, leaves : Num
+        Of what they keep, what goes to the host as inputs of modules, and what leaves the device. [byte]
     """
 
     count: Num
     saved: Num
     forward: Num
     backward: Num
+    copied: Num = 0.0
+    leaves: Num = 0.0
+
+    def sent(self, case: Case) -> Num:
+        """What may go to the host: all that is kept, or inputs of modules. [byte]"""
+        return self.copied if case.offload.modules else self.saved
+
+    def freed(self, case: Case) -> Num:
+        """What of it leaves the device. [byte]"""
+        return self.leaves if case.offload.modules else self.saved
 
 
 def layer_passes(costs: Mapping[Piece, LayerCost], stages: Stages) -> LayerPasses:
@@ -48,13 +61,17 @@ def layer_passes(costs: Mapping[Piece, LayerCost], stages: Stages) -> LayerPasse
     saved: Num = 0.0
     forward: Num = 0.0
     seconds: Num = 0.0
+    copied: Num = 0.0
+    leaves: Num = 0.0
     for piece, count in stages.counts.items():
         if piece[0] not in ENDS:
             many = many + count
             saved = saved + count * costs[piece].held
             forward = forward + count * costs[piece].forward
             seconds = seconds + count * costs[piece].seconds
-    return LayerPasses(many, saved, forward, seconds - forward)
+            copied = copied + count * costs[piece].copied
+            leaves = leaves + count * costs[piece].leaves
+    return LayerPasses(many, saved, forward, seconds - forward, copied, leaves)
 
 
 def bytes_beside_host(case: Case, plan: Plan, nbytes: PassBytes, layers: LayerPasses, rank: Num) -> PassBytes:
@@ -63,8 +80,8 @@ def bytes_beside_host(case: Case, plan: Plan, nbytes: PassBytes, layers: LayerPa
     Gradients of as many layers are there before the last of their tensors is back.
     """
     chunks = case.schedule.chunks_alive(plan.pp, plan.vpp, plan.num_microbatches, rank)
-    stays = device_bytes(layers.saved, layers.count, case.offload.layers)
-    gone = (layers.saved - stays) * (chunks / plan.vpp)
+    freed = layers.freed(case)
+    gone = (freed - device_bytes(freed, layers.count, case.offload.layers)) * (chunks / plan.vpp)
     moved = offloaded_layers(layers.count, case.offload.layers)
     grown = moved / np.maximum(layers.count, 1.0)
     return replace(nbytes, activations=maximum(nbytes.activations - gone, 0.0), grown=grown)
@@ -98,9 +115,10 @@ def copied_share(case: Case, plan: Plan, layers: LayerPasses) -> Num:
 def exposed_copies_seconds(case: Case, plan: Plan, layers: LayerPasses) -> Num:
     """Seconds of a step that the copies of each stage are not hidden: down in forward, up in backward. [s]"""
     each = np.maximum(layers.count, 1.0)
-    transfer = layers.saved / each / case.host_link
-    down = copy_exposed_seconds(transfer, layers.forward / each, layers.count, case.offload.layers)
-    up = copy_exposed_seconds(transfer, layers.backward / each, layers.count, case.offload.layers)
+    transfer = layers.sent(case) / each / case.host_link
+    exposed = input_copy_exposed_seconds if case.offload.modules else copy_exposed_seconds
+    down = exposed(transfer, layers.forward / each, layers.count, case.offload.layers)
+    up = exposed(transfer, layers.backward / each, layers.count, case.offload.layers)
     return plan.num_microbatches * (down + up)
 
 
@@ -111,7 +129,7 @@ def host_activation_bytes(case: Case, plan: Plan, layers: LayerPasses | None = N
     """
     held = layers or _largest_stage(case, plan)
     chunks = case.schedule.chunks_alive(plan.pp, plan.vpp, plan.num_microbatches, 0.0 * plan.pp)
-    moved = copied_bytes(held.saved, held.count, case.offload.layers)
+    moved = copied_bytes(held.sent(case), held.count, case.offload.layers)
     most_moved = np.max(moved, axis=0) if layers else moved
     return most_moved * (chunks / plan.vpp)
 
@@ -127,4 +145,5 @@ def _largest_stage(case: Case, plan: Plan) -> LayerPasses:
     every = layer_passes(costs, Stages(counts, np.asarray(0.0)))
     count = ceil(model.num_layers / (plan.pp * plan.vpp)) * plan.vpp
     share = count / model.num_layers
-    return LayerPasses(count, every.saved * share, every.forward * share, every.backward * share)
+    sizes = (every.saved, every.forward, every.backward, every.copied, every.leaves)
+    return LayerPasses(count, *(one * share for one in sizes))

@@ -86,9 +86,6 @@ def _values(fields: Mapping[str, Any]) -> Iterator[Fault]:
     graphs = fields.get("model.cuda_graph_impl")
     if graphs is not None and graphs not in GRAPHS:
         yield "cuda_graph_impl", repr(graphs), f"one of {', '.join(GRAPHS)}"
-    if fields.get("model.fine_grained_activation_offloading") is True:
-        expected = "false: activations of single modules in host memory have no price"
-        yield "fine_grained_activation_offloading", "true", expected
 
 
 def _precision(fields: Mapping[str, Any]) -> Iterator[Fault]:

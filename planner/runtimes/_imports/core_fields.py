@@ -60,6 +60,7 @@ SWITCHES: Final = {
     "account_for_embedding_in_pipeline_split": "--account-for-embedding-in-pipeline-split",
     "account_for_loss_in_pipeline_split": "--account-for-loss-in-pipeline-split",
     "moe_router_enable_expert_bias": "--moe-router-enable-expert-bias",
+    "fine_grained_activation_offloading": "--fine-grained-activation-offloading",
     "moe_grouped_gemm": "--moe-grouped-gemm", "moe_router_pre_softmax": "--moe-router-pre-softmax",
     "moe_pad_expert_input_to_capacity": "--moe-pad-expert-input-to-capacity",
     "rope_scaling": "--use-rope-scaling", "attention_output_gate": "--attention-output-gate",
@@ -129,6 +130,9 @@ def _shape_flags(fields: Mapping[str, Any]) -> dict[str, str]:
     modules = fields.get("recompute_modules")
     if isinstance(modules, list | tuple):
         flags["--recompute-modules"] = " ".join(map(str, modules))
+    hosted = fields.get("offload_modules")
+    if isinstance(hosted, list | tuple) and hosted:
+        flags["--offload-modules"] = " ".join(map(str, hosted))
     window = fields.get("window_size")
     if isinstance(window, list | tuple):
         flags["--window-size"] = ",".join(map(str, window))
@@ -164,7 +168,7 @@ def _precision_flags(fields: Mapping[str, Any]) -> dict[str, str]:
 WITHOUT_EFFECT: Final = re.compile(
     r"lr|min_lr|weight_decay|adam_.*|clip_grad|train_.*|manual_gc.*|should_pad_vocab|make_vocab_size_divisible_by"
     r"|gated_linear_unit|activation_func.*|glu_linear_offset|bias_.*_fusion|apply_rope_fusion|cross_entropy_.*"
-    r"|gradient_accumulation_fusion|num_query_groups|recompute_modules|window_size|cp_comm_type|hierarchical_context_parallel_sizes|mixed_precision"
+    r"|gradient_accumulation_fusion|num_query_groups|(?:recompute|offload)_modules|window_size|cp_comm_type|hierarchical_context_parallel_sizes|mixed_precision"
     r"|grad_reduce_in_fp32|transformer_layer_spec|moe_grouped_gemm|moe_permute_fusion|moe_router_.*|mtp_enabled"
     r"|pipeline_dtype|microbatch_group_size_per_vp_stage|cpu_offloading.*|bf16|fp16|params_dtype|autocast.*"
     r"|muon_.*|use_layer_wise_distributed_optimizer|overlap_cpu_optimizer_d2h_h2d|tp_comm_overlap.*"

@@ -16,6 +16,7 @@ from planner.runtimes._imports.megatron_batches import last_batch
 from planner.runtimes._imports.megatron_forks import fork_sums, forked
 from planner.runtimes._imports.megatron_model import model_record
 from planner.runtimes._imports.megatron_names import BY_LENGTH, TE_LOSS, UNDELAYED
+from planner.runtimes._imports.megatron_offload import offloaded
 from planner.runtimes._imports.megatron_sums import connection_sums, megatron_sums, overridden_values
 from planner.runtimes.megatron_lm.context import CP_COMM, SIZES_FLAG
 from planner.runtimes.megatron_lm.layout import layout_layers, layout_stages, stands_apart
@@ -366,14 +367,7 @@ def _workload(sheet: Sheet, gpus: int | None) -> None:
     master = sheet.take("--main-params-dtype")
     if master not in (None, "fp32"):
         sheet.say("master_dtype", master, "--main-params-dtype")
-    hosted = sheet.whole("--cpu-offloading-num-layers")
-    if hosted:
-        sheet.say("offload", f"activations:{hosted}", "--cpu-offloading-num-layers")
-    share = sheet.take("--optimizer-offload-fraction")
-    if sheet.has("--optimizer-cpu-offload"):
-        sheet.say("offload", "optimizer", "--optimizer-cpu-offload")
-        if share is not None and str(share) not in ("1", "1.0"):
-            sheet.notes.append(f"--optimizer-offload-fraction {share}: priced as 1")
+    offloaded(sheet)
 
 
 def read_command(training: Training, path: Path, vocab: int | None) -> Imported:

@@ -70,6 +70,6 @@ def offload_named(states: str, weights: str) -> str | None:
     found = (
         name
         for name, choice in OFFLOADS.items()
-        if (DEVICES[choice.states], DEVICES[choice.weights]) == (states, weights) and not choice.counted
+        if (DEVICES[choice.states], DEVICES[choice.weights]) == (states, weights) and choice.bare
     )
     return next(found, None)

@@ -22,7 +22,7 @@ from planner.runtimes.megatron_lm.flags import (
     position_embedding,
 )
 from planner.runtimes.megatron_lm.layout import is_even, layout_string
-from planner.runtimes.megatron_lm.offload import activation_layers
+from planner.runtimes.megatron_lm.offload import activation_layers, offloaded_modules
 from planner.runtimes.megatron_lm.recompute import MODULES, granularity
 from planner.runtimes.megatron_lm.sharding_rules import OPTIMIZERS, precision_aware
 from planner.runtimes.megatron_lm.sparse import KERNELS, LOSS_SHARE, VARIANT, indexer_of
@@ -254,7 +254,9 @@ def _recompute(plan: Plan) -> Section:
 
 
 def _offload(plan: Plan) -> Section:
-    layers = activation_layers(plan.offload)
+    layers, modules = activation_layers(plan.offload), offloaded_modules(plan.offload)
+    if modules:
+        return {"fine_grained_activation_offloading": True, "offload_modules": modules}
     if not layers:
         return {}
     return {"cpu_offloading": True, "cpu_offloading_num_layers": layers, "cpu_offloading_weights": False}

@@ -19,6 +19,7 @@ from planner.runtimes._family import Job, Runtime
 from planner.runtimes._settings import Changes, Settings, Value
 from planner.runtimes._traits import Traits
 from planner.runtimes.megatron_lm.environment import BLACKWELL
+from planner.runtimes.megatron_lm.offload import module_graph_rule
 from planner.runtimes.megatron_lm.recompute import granularity
 
 SIXTEEN_BIT_AT_REST: Final = ("bf16", "fp16", "fp8-block")
@@ -110,7 +111,7 @@ def choice_rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
     if job.model.expert_kinds:
         rules += _expert_rules(plan, job, traits)
     if traits.kernels.graphed:
-        rules += _graph_rules(plan, job, traits)
+        rules += [*_graph_rules(plan, job, traits), module_graph_rule(plan, traits.kernels.graphed)]
     return rules
 
 

@@ -24,6 +24,7 @@ from planner.runtimes.megatron_lm.numerics import (
     router_flags,
 )
 from planner.runtimes.megatron_lm.offload import activation_flags as hosted_flags
+from planner.runtimes.megatron_lm.offload import module_flags
 from planner.runtimes.megatron_lm.recompute import MODULES, granularity
 from planner.runtimes.megatron_lm.run_flags import loop_flags
 from planner.runtimes.megatron_lm.sharding_rules import OPTIMIZERS, precision_aware
@@ -57,6 +58,7 @@ def arguments(plan: Plan, job: Job, version: str) -> tuple[str, ...]:
         *sharding_flags(plan, work, version),
         *recompute_flags(plan),
         *hosted_flags(plan),
+        *module_flags(plan),
         *precision_flags(work),
         *optimizer_flags(plan, work, version, run),
         *loop_flags(plan, work, run),

@@ -1,9 +1,11 @@
-"""What Megatron-core keeps in host memory: the optimizer's states, or saved tensors of some layers.
+"""What Megatron-core keeps in host memory: optimizer states, saved tensors of layers, or inputs of modules.
 
 Read in Megatron-LM d98e8a64 (core 0.20), transformer_config.py `TransformerConfig.__post_init__`.
 """
 
 from __future__ import annotations
+
+from typing import Final
 
 import numpy as np
 
@@ -25,14 +27,32 @@ def activation_layers(offload: str) -> int:
     return int(argument) if name == "activations" and is_whole(argument) else 0
 
 
+def offloaded_modules(offload: str) -> list[str]:
+    """Return the modules of ``modules:core_attn+attn_proj``; none where no modules' inputs are offloaded.
+
+    Examples
+    --------
+    >>> offloaded_modules("modules:core_attn+attn_proj"), offloaded_modules("activations:20")
+    (['core_attn', 'attn_proj'], [])
+    """
+    name, _, argument = offload.partition(":")
+    return argument.split("+") if name == "modules" else []
+
+
 def offload_rules(plan: Plan, model: ModelSpec) -> list[Rule]:
     """Return the rules on what goes to the host: saved tensors only of layers that nothing else moves."""
-    layers = activation_layers(plan.offload)
+    layers, modules = activation_layers(plan.offload), offloaded_modules(plan.offload)
     known = Rule(
         "offload-offered",
-        bool(layers) or plan.offload in ("none", "optimizer"),
-        lambda: (f"offload {plan.offload}", "none, optimizer, or activations:N with N layers", "none"),
+        bool(layers or modules) or plan.offload in ("none", "optimizer"),
+        lambda: (
+            f"offload {plan.offload}",
+            "none, optimizer, activations:N with N layers, or modules: and their names",
+            "none",
+        ),
     )
+    if modules:
+        return [known, *_module_rules(plan, model, modules)]
     if not layers:
         return [known]
     return [
@@ -57,6 +77,67 @@ def offload_rules(plan: Plan, model: ModelSpec) -> list[Rule]:
             lambda: (f"offload {plan.offload} with recompute {plan.recompute}", "no recompute", "none"),
         ),
     ]
+
+
+EXPERT_MODULES: Final = {"expert_fc1", "moe_act"}
+
+
+def _module_rules(plan: Plan, model: ModelSpec, modules: list[str]) -> list[Rule]:
+    """Return the rules on modules whose inputs go to the host."""
+    inside = EXPERT_MODULES.intersection(modules)
+    whole = plan.recompute.startswith("full") or (
+        inside and "moe" in plan.recompute.partition(":")[2].split("+")
+    )
+    return [
+        Rule(
+            "offload-attention-result-with-core",
+            "attn_proj" not in modules or "core_attn" in modules,
+            lambda: (
+                f"offload {plan.offload}",
+                "core_attn with attn_proj: its backward needs the result",
+                "modules:core_attn+attn_proj",
+            ),
+        ),
+        Rule(
+            "offload-modules-in-model",
+            not inside or bool(model.expert_kinds),
+            lambda: (
+                f"offload {plan.offload} without experts",
+                "modules of dense layers: attn_norm, qkv_linear, core_attn, attn_proj, mlp_norm",
+                "modules:core_attn+attn_proj",
+            ),
+        ),
+        Rule(
+            "offload-modules-that-are-kept",
+            not whole,
+            lambda: (
+                f"offload {plan.offload} with recompute {plan.recompute}",
+                "recompute of no layer, and of no experts whose inputs go to the host",
+                "none",
+            ),
+        ),
+    ]
+
+
+def module_graph_rule(plan: Plan, graphed: object) -> Rule:
+    """Return the rule that graphs capture whole modules whose inputs go to the host, and no more."""
+    modules = offloaded_modules(plan.offload)
+    norms = {"attn_norm", "mlp_norm"}.intersection(modules)
+    return Rule(
+        "offload-modules-with-graphs",
+        not modules or (graphed == "attention" and not norms),
+        lambda: (
+            f"offload {plan.offload} with graphs of {graphed}",
+            "graphs of attention and the router, and no norms: their inputs cross the border of a graph",
+            "--set cuda_graphs=none",
+        ),
+    )
+
+
+def module_flags(plan: Plan) -> list[str]:
+    """Return the flags of the modules whose inputs go to the host."""
+    modules = offloaded_modules(plan.offload)
+    return ["--fine-grained-activation-offloading", "--offload-modules", *modules] if modules else []
 
 
 def activation_flags(plan: Plan) -> list[str]:

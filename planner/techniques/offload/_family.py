@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from planner.errors import InputError, Problem
+from planner.errors import InputError, Problem, nearest
 from planner.numeric import Num, minimum
 from planner.registry import find
 from planner.units import is_whole
@@ -34,8 +35,12 @@ class Offload:
         Whether a search tries it where the user leaves the offload open.
     counted : bool
         Whether a number of layers follows the name, as in ``activations:20``.
+    named : tuple of str
+        Modules of which some follow the name, as in ``modules:core_attn+attn_proj``.
     layers : float
         Layers of each stage whose saved tensors go to the host in forward and come back in backward. [-]
+    modules : tuple of str
+        Modules of these layers whose inputs go, where not all that is saved.
     """
 
     name: str
@@ -46,7 +51,9 @@ class Offload:
     weights: Place = "device"
     searched: bool = True
     counted: bool = False
+    named: tuple[str, ...] = ()
     layers: Num = 0.0
+    modules: tuple[str, ...] = ()
     aliases: tuple[str, ...] = ()
 
     @property
@@ -64,28 +71,56 @@ class Offload:
         """Whether anything rests on disk."""
         return "disk" in (self.states, self.weights)
 
+    @property
+    def bare(self) -> bool:
+        """Whether neither layers nor modules follow the name."""
+        return not (self.counted or self.named)
+
     def of(self, layers: Num) -> Offload:
         """Return the choice for so many layers of each stage."""
         return replace(self, layers=layers)
 
+    def of_modules(self, text: str) -> Offload:
+        """Return the choice for modules joined by plus signs, in all layers.
+
+        Raises
+        ------
+        ValueError
+            With what is accepted.
+        """
+        asked = text.split("+")
+        unknown = [name for name in asked if name not in self.named]
+        if unknown:
+            near = nearest(unknown[0], self.named)
+            expected = f"{self.name}: and modules joined by +, out of {', '.join(self.named)}"
+            raise ValueError(expected + (f" ({near}?)" if near else ""))
+        return replace(self, layers=math.inf, modules=tuple(one for one in self.named if one in asked))
+
     @property
     def spelled(self) -> str:
-        """The choice as a plan has it, with its number of layers."""
+        """The choice as a plan has it, with its number of layers or its modules."""
+        if self.modules:
+            return f"{self.name}:{'+'.join(self.modules)}"
         return f"{self.name}:{self.layers:.0f}" if self.layers else self.name
 
 
 def read_offload(table: Mapping[str, Offload], text: str, where: str = "--offload") -> Offload:
-    """Read ``none``, ``optimizer`` or ``activations:20``.
+    """Read ``none``, ``optimizer``, ``activations:20`` or ``modules:core_attn+attn_proj``.
 
     Raises
     ------
     InputError
-        If the name is unknown, or its number of layers is missing or no number of layers.
+        If the name or a module is unknown, or its number of layers is missing or no number of layers.
     """
     name, colon, argument = text.partition(":")
     entry = find(table, name, where)
     if entry.counted and is_whole(argument) and int(argument) > 0:
         return entry.of(float(argument))
+    if entry.named:
+        try:
+            return entry.of_modules(argument)
+        except ValueError as error:
+            raise InputError(Problem(where, repr(text), str(error))) from None
     if entry.counted:
         expected, hint = f"{entry.name}:N with N layers of each stage", f"{entry.name}:1"
         raise InputError(Problem(where, repr(text), expected, hint))

@@ -180,3 +180,14 @@ def test_a_scope_of_graphs_alone_makes_none(tmp_path: Path) -> None:
     for more, wanted in (("", ()), ("--enable-cuda-graph ", ("cuda_graphs=attention",))):
         path.write_text(f"{MEGATRON}--bf16 {more}--cuda-graph-scope full\n")
         assert tuple(one for one in read_runner_file(path).changes if "graph" in one) == wanted
+
+
+def test_data_under_conditions_has_one_source(tmp_path: Path) -> None:
+    """Megatron-LM, examples/llama/train_llama3_8b_h100_fp8.sh: made-up data, or files that are named."""
+    text = (
+        "DATA=()\n"
+        'if [[ "$KIND" == "MOCK" ]]; then\n  DATA+=(\n    "--mock-data"\n  )\nelse\n'
+        '  DATA+=(\n    "--data-path a"\n  )\nfi\n'
+    )
+    assert faults(tmp_path / "one.sh", f"{text}{MEGATRON} ${{DATA[@]}}\n") == set()
+    assert faults(tmp_path / "two.sh", f"{MEGATRON} --mock-data --data-path a\n") == {"--mock-data"}

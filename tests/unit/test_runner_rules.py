@@ -87,7 +87,7 @@ ILLEGAL = [
     (TORCHTITAN, jobs.DENSE, {"pp": 32, "micro_batch": 16}, "schedule-micro-batches"),
     (TORCHTITAN, jobs.DENSE, PIPE | {"micro_batch": 32, "num_microbatches": 9.0}, "schedule-micro-batches"),
     (TORCHTITAN, jobs.DENSE, {"pp": 4, "schedule": "zb-h1"}, "schedule-offered"),
-    (TORCHTITAN, jobs.DENSE, {"cp": 2, "cp_method": "ring"}, "cp-method-offered"),
+    (TORCHTITAN, jobs.DENSE, {"cp": 2, "cp_method": "all-to-all"}, "cp-method-offered"),
     (TORCHTITAN, jobs.DENSE, {"zero": 0, "cp": 2, "cp_method": "all-gather"}, "replicas-without-context"),
     (TORCHTITAN, jobs.MOE, {"ep": 8, "zero_shards": 4}, "expert-parallel-in-shards"),
     (TORCHTITAN, jobs.MOE, {"ep": 8, "tp": 2, "etp": 2}, "expert-tensor-degree"),

@@ -24,6 +24,10 @@ ASK = (
     "--runtime", "torchtitan", "--tp", "8", "--sequence-parallel",
 )  # fmt: skip
 BF16 = ("--state-dtype", "bf16", "--master-dtype", "bf16", "--gradient-dtype", "bf16")
+BLOCKS = (
+    "llama3-8b", "--hardware", "gb200-nvl72", "--gpus", "4", "--global-batch", "128", "--seq-len", "2048",
+    "--runtime", "torchtitan", "--micro-batch", "8",
+)  # fmt: skip
 ASYNC = ("--set", f"tp_exposed={ASYNC_EXPOSED}")
 TENSOR = ("--set", "float8_scales=tensor")
 
@@ -70,6 +74,30 @@ def test_what_was_priced_is_written_and_read_back(
     }
 
 
+@pytest.mark.parametrize(
+    ("version", "asked", "word"),
+    [
+        ("main-2026-08-21", ("--precision", "mxfp8"), 'MXFP8LinearConverter.Config(fqns=["layers."]'),
+        ("main-2026-08-21", ("--precision", "nvfp4"), 'NVFP4LinearConverter.Config(fqns=["layers."]'),
+        ("0.2.2", ("--precision", "mxfp8"), 'converters = ["quantize.linear.mx"]'),
+        ("0.2.2", ("--recompute", "full:16"), 'selective_ac_option = "2"'),
+        ("0.2.2", ("--recompute", "full:10"), 'selective_ac_option = "3"'),
+        ("0.2.1", ("--cp", "2", "--cp-method", "ring"), 'context_parallel_rotate_method = "alltoall"'),
+    ],
+)
+def test_blocks_of_low_bits_rings_and_every_nth_layer(
+    tmp_path: Path, version: str, asked: tuple[str, ...], word: str
+) -> None:
+    plan, out, release = str(tmp_path / "plan.yaml"), tmp_path / "out", ("--target-version", version)
+    before = planner("estimate", *BLOCKS, *asked, *release, "--save", plan, "--format", "json")
+    assert (before.code, planner("emit", plan, "--out", str(out)).code) == (0, 0)
+    assert word in "".join(file.read_text() for file in sorted(out.iterdir()))
+    script = str(out / "train.sh")
+    read = planner("estimate", "--from", script, "--hardware", "gb200-nvl72", *release, "--format", "json")
+    kept = ("plan", "workload", "step_time_s", "memory")
+    assert {key: read.json[key] for key in kept} == {key: before.json[key] for key in kept}
+
+
 def test_experts_and_dense_layers_are_converted_and_the_head_is_not(tmp_path: Path) -> None:
     ask = ("qwen3-30b-a3b", "--hardware", "dgx-h100", "--gpus", "16", "--global-batch", "16", "--runtime")
     plan = str(tmp_path / "plan.yaml")
@@ -108,11 +136,13 @@ def test_training_in_one_16_bit_dtype_takes_eight_bytes_a_weight() -> None:
         ("0.2.2", (*ASYNC, "--set", "compiled=false")),
         ("0.2.2", ("--set", "loss_chunks=4")),
         ("main-2026-08-21", ("--set", "loss_chunks=16", "--seq-len", "8184")),
+        ("main-2026-08-21", ("--recompute", "full:16")),
+        ("0.2.2", ("--recompute", "full:20")),
     ],
 )
 def test_what_a_release_cannot_do_is_refused(tmp_path: Path, version: str, asked: tuple[str, ...]) -> None:
     plan = str(tmp_path / "plan.yaml")
-    ask = ASK[:-1] if "--no-sequence-parallel" in asked else ASK
+    ask: tuple[str, ...] = ASK[:-1] if "--no-sequence-parallel" in asked else ASK
     if "--seq-len" in asked:
         ask = tuple(word for word in ask if word not in ("--seq-len", "8192"))
     release = ("--target-version", version)

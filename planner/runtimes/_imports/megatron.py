@@ -94,6 +94,8 @@ def from_script(
         With every fault of the arguments.
     """
     flags, notes = forked(training.flags)
+    if training.doubts and "--data-path" in flags:
+        flags = {flag: value for flag, value in flags.items() if flag != "--mock-data"}
     sheet = Sheet(where, flags)
     sheet.notes += notes
     sheet.changes += ["attention=unfused"] * bool(notes)

@@ -16,6 +16,7 @@ from planner.runtimes._imports.sums import torchtitan_sums
 from planner.runtimes._imports.titan_schema import check_tokens, check_values
 from planner.runtimes._imports.torchtitan_module import module_record
 from planner.runtimes.torchtitan.schedules import ASYNC_EXPOSED, SCHEDULES
+from planner.units import is_whole
 
 OURS: Final = {entry.name.lower(): name for name, entry in SCHEDULES.items()}
 METHODS: Final = {"allgather": "all-gather", "alltoall": "ring"}
@@ -63,8 +64,8 @@ MOVED: Final = {
 """Keys of job configs of 2024 to those of today; a fork that has them: eminorhan/frontier-torchtitan."""
 
 
-def from_toml(tree: Mapping[str, Any], gpus: int | None, where: str) -> Imported:
-    """Return what the job config of a release up to 0.2.2 says.
+def from_toml(tree: Mapping[str, Any], gpus: int | None, where: str, layers: int | None = None) -> Imported:
+    """Return what the job config of a release up to 0.2.2 says, of a model of its own with its layers.
 
     Raises
     ------
@@ -101,10 +102,20 @@ def from_toml(tree: Mapping[str, Any], gpus: int | None, where: str) -> Imported
         sheet.say("sequence_parallel", "true", f"{P}tensor_parallel_degree")
     rest(sheet, sheet.take("activation_checkpoint.mode"))
     option = sheet.take("activation_checkpoint.selective_ac_option")
-    if option not in (None, "op") and sheet.options.get("recompute") == "selective":
-        sheet.notes.append(f"selective_ac_option {option}: priced as selective by operator")
     known = ZOO.get((str(name).lower(), str(flavor).lower()))
+    if option not in (None, "op") and sheet.options.get("recompute") == "selective":
+        layers = load_model(known).num_layers if known else layers
+        _every_nth(sheet, str(option), layers)
     return done(sheet, known)
+
+
+def _every_nth(sheet: Sheet, option: str, layers: int | None) -> None:
+    """Say recompute of every nth layer."""
+    if layers and is_whole(option) and 0 < int(option) <= layers:
+        count = layers // int(option)
+        sheet.say("recompute", f"full:{count}", "activation_checkpoint.selective_ac_option")
+    else:
+        sheet.notes.append(f"selective_ac_option {option}: priced as selective by operator")
 
 
 def mesh(sheet: Sheet, gpus: int | None) -> None:
@@ -216,13 +227,16 @@ def plain(found: Imported) -> Imported:
 
 def read(source: Source) -> Imported:
     """Return what a job config says, with the model that its own module registers."""
-    found = from_toml(source.tree, source.starter.gpus if source.starter else None, source.where)
     custom = source.tree.get("experimental", {})
     module = custom.get("custom_import", "") if isinstance(custom, Mapping) else ""
     record = module_record(literals(beside(source.path, f"{module}.py")).get("MODEL"))
+    order = record.get("layers") if record is not None else None
+    layers = len(order) if isinstance(order, list) else None
+    found = from_toml(source.tree, source.starter.gpus if source.starter else None, source.where, layers)
     whole = (*found.changes, "loss_chunks=1")  # these releases have the loss in one part
     found = plain(replace(found, changes=whole))
-    if "float8_scales=tensor" in found.changes:  # the newest release has none, and reads no TOML
+    old = found.options.get("cp_method") == "ring" or found.options.get("recompute", "").startswith("full:")
+    if old or "float8_scales=tensor" in found.changes:  # the newest release has none, and reads no TOML
         found = replace(found, runtime=f"torchtitan@{TOML_RELEASE}")
     if found.model_name is not None:  # what torchtitan registers by itself is in torchtitan
         found = replace(found, lifted=(*found.lifted, "model-in-torchtitan"))

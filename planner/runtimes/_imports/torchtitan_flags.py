@@ -21,6 +21,7 @@ from planner.runtimes._imports.sums import literal_sums
 from planner.runtimes._imports.titan_schema import KINDS
 from planner.runtimes._imports.torchtitan import P, done, mesh, plain, rest, stages
 from planner.runtimes._imports.torchtitan_module import module_record
+from planner.runtimes.torchtitan.current import LOW_BITS
 from planner.runtimes.torchtitan.registry import REGISTRY, RegistryEntry
 from planner.units import is_whole
 
@@ -50,7 +51,7 @@ def from_flags(
     experts : bool
         Whether the model has experts, which tensor parallelism splits where nothing else does.
     float8 : str, optional
-        ``FLOAT8`` of the module: the recipe of its converters.
+        ``FLOAT8`` of the module, the recipe of its converters, or its ``LOW_BITS``.
     first : RegistryEntry, optional
         What the registry says where the flags do not.
     chunks : int, optional
@@ -84,7 +85,7 @@ def from_flags(
         sheet.say("sequence_parallel", "true", f"{P}enable_sequence_parallel")
     rest(sheet, mode)
     if float8:
-        sheet.say("precision", "fp8")
+        sheet.say("precision", str(float8) if float8 in LOW_BITS else "fp8")
     elif first is not None and first.precision != "bf16":
         sheet.say("precision", first.precision)
     sheet.changes.append(f"loss_chunks={chunks or 8}")
@@ -133,7 +134,8 @@ def _command(training: Training, path: Path, vocab: int | None) -> Imported:
     record = module_record(data.get("MODEL"))
     if record is not None:
         sparse = any(block.get("ffn", {}).get("kind") == "moe" for block in record["blocks"].values())
-        known = (data.get("FLOAT8"), None, data.get("LOSS_CHUNKS"))
+        low = data.get("LOW_BITS") or data.get("FLOAT8")
+        known = (low, None, data.get("LOSS_CHUNKS"))
         found = from_flags(training.flags, data.get("PARTS"), gpus, str(path), sparse, *known)
         return with_record(_with_function(found, own, config, path), record, path, "MODEL")
     entry = REGISTRY.get(module.rpartition(".")[2], {}).get(config)

@@ -9,11 +9,22 @@ from planner.runtimes._family import GROWING_SEGMENTS, Command, Job
 from planner.runtimes._run import SMOKE_STEPS, TrainingRun, run_of
 from planner.runtimes.torchtitan.choice import STEP_LINE, WHERE_SET, TitanChoice
 from planner.runtimes.torchtitan.model_data import family, literal, model_data, part_names
-from planner.runtimes.torchtitan.module_text import BODY, FAMILIES, FLOAT8_EXPERTS, FLOAT8_MODULE, HEAD, TAIL
+from planner.runtimes.torchtitan.module_text import (
+    BODY,
+    FAMILIES,
+    FLOAT8_EXPERTS,
+    FLOAT8_MODULE,
+    HEAD,
+    LOW_BITS_MODULE,
+    TAIL,
+)
 from planner.runtimes.torchtitan.rules import training_dtype
 from planner.runtimes.torchtitan.schedules import SCHEDULES
 
 MODULE = "titan_plan"
+
+LOW_BITS = {"mxfp8": "MXFP8LinearConverter", "nvfp4": "NVFP4LinearConverter"}
+"""Converters of products whose blocks have scales of their own, by precision."""
 
 RECOMPUTES = {"none": "none", "selective": "selective", "full": "full"}
 
@@ -25,10 +36,14 @@ def module_text(plan: Plan, job: Job, choice: TitanChoice) -> str:
     imports, layers = FAMILIES[family(job.model)]
     chunks = f"\nLOSS_CHUNKS = {choice.loss_chunks}\n"
     text = HEAD + imports + "\n" + data + parts + chunks + run_data(run_of(job)) + BODY + layers + TAIL
+    if (kind := LOW_BITS.get(job.workload.precision)) is not None:
+        told = {"precision": job.workload.precision, "kind": kind, "compiled": choice.compiled}
+        return _converted(text, LOW_BITS_MODULE.format(**told), kind)
     if job.workload.precision != "fp8":
         return text
     low = FLOAT8_MODULE + (FLOAT8_EXPERTS if job.model.expert_kinds else "") + "]\n"
-    return _converted(text, low.format(compiled=choice.compiled))
+    names = "Float8GroupedExpertsConverter, Float8LinearConverter"
+    return _converted(text, low.format(compiled=choice.compiled), names)
 
 
 def run_data(run: TrainingRun) -> str:
@@ -45,9 +60,8 @@ def run_data(run: TrainingRun) -> str:
     return literal("RUN", values) + literal("OPTIMIZER", optimizer)
 
 
-def _converted(text: str, converters: str) -> str:
-    """Return a module whose model passes through converters before it is built."""
-    names = "Float8GroupedExpertsConverter, Float8LinearConverter"
+def _converted(text: str, converters: str, names: str) -> str:
+    """Return a module whose model passes through converters of these names before it is built."""
     imported = f"from torchtitan.components.quantization import {names}\nfrom torchtitan.config import Par"
     text = text.replace("from torchtitan.config import Par", imported, 1)
     text = text.replace("\n\ndef model_spec():", f"\n\n{converters}\n\ndef model_spec():", 1)

@@ -14,7 +14,8 @@ from planner.runtimes._offered import trial_note
 from planner.runtimes._settings import NO_CHANGES, Changes, Settings
 from planner.runtimes.torchtitan.choice import DEFAULT_CHUNKS, TitanChoice
 from planner.runtimes.torchtitan.current import current_command
-from planner.runtimes.torchtitan.rules import choice_rules, is_old
+from planner.runtimes.torchtitan.releases import is_old
+from planner.runtimes.torchtitan.rules import choice_rules
 from planner.runtimes.torchtitan.schedules import ASYNC_EXPOSED, compilable
 from planner.runtimes.torchtitan.toml import toml_command
 

@@ -34,7 +34,8 @@ from planner.runtimes._settings import NO_CHANGES, Changes
 from planner.runtimes.torchtitan.choice import STEP_LINE, WHERE_SET, TitanChoice
 from planner.runtimes.torchtitan.current import MODULE, PRODUCTION, VARIABLES, flags, run_data
 from planner.runtimes.torchtitan.model_data import literal
-from planner.runtimes.torchtitan.rules import DTYPES, dtype_rule, is_old
+from planner.runtimes.torchtitan.releases import is_old
+from planner.runtimes.torchtitan.rules import DTYPES, dtype_rule
 
 PATCH = 16
 """Pixels along one side of a token: eight of the autoencoder, two of a patch."""

@@ -351,4 +351,9 @@ CONVERTERS = [
     ),
 """
 
+LOW_BITS_MODULE = """LOW_BITS = "{precision}"
+CONVERTERS = [{kind}.Config(fqns=["layers."], model_compile_enabled={compiled})]
+"""
+"""Products of layers alone: with no names the head would be converted too (``components/quantization``)."""
+
 FLOAT8_EXPERTS = "    Float8GroupedExpertsConverter.Config(model_compile_enabled={compiled}),\n"

@@ -24,6 +24,7 @@ from planner.runtimes._offered import (
 from planner.runtimes.torchtitan.choice import TitanChoice
 from planner.runtimes.torchtitan.model_data import family
 from planner.runtimes.torchtitan.numerics import unsaid
+from planner.runtimes.torchtitan.releases import as_newest, is_old, nth_layer_rules, release_rules
 from planner.runtimes.torchtitan.schedules import ASYNC_EXPOSED, SCHEDULES
 
 BUILDABLE = {"norms on heads", "heads that do not add up to the hidden size", "latent attention"}
@@ -60,7 +61,8 @@ def torchtitan_rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
         np.greater(plan.cp, 1), 2 * plan.cp, 1.0
     )
     return [
-        *technique_rules(plan, job, runtime),
+        *technique_rules(as_newest(plan), job, runtime),
+        *nth_layer_rules(plan, model),
         *optimizer_rules(work, ("adamw",), DTYPES),
         *whole_offload_rules(plan, work),
         dtype_rule(work),
@@ -77,11 +79,6 @@ def torchtitan_rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
         *_pipeline_rules(plan, model),
         *_expert_rules(plan, model),
     ]
-
-
-def is_old(version: str) -> bool:
-    """Whether a release has its configuration in TOML."""
-    return version.startswith("0.2.")
 
 
 def setting_rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
@@ -130,6 +127,7 @@ def choice_rules(plan: Plan, job: Job, choice: TitanChoice, version: str) -> lis
             ),
         ),
     ]
+    rules += release_rules(plan, job, version)
     if not choice.async_tp:
         return rules
     compiles = choice.compiled & (np.less_equal(plan.pp, 1) | (not splits))

@@ -13,6 +13,7 @@ from planner.runtimes.torchtitan.choice import RECIPES, STEP_LINE, WHERE_SET, Ti
 from planner.runtimes.torchtitan.current import MODULE, resharding
 from planner.runtimes.torchtitan.model_data import family, literal, model_data, part_names
 from planner.runtimes.torchtitan.numerics import old_unsaid
+from planner.runtimes.torchtitan.releases import layers_again
 from planner.runtimes.torchtitan.rules import training_dtype
 from planner.runtimes.torchtitan.schedules import SCHEDULES
 
@@ -212,7 +213,7 @@ def job_config(plan: Plan, job: Job, choice: TitanChoice) -> dict[str, dict[str,
         "data_parallel_shard_degree": int(shards / plan.cp),
         "tensor_parallel_degree": int(plan.tp),
         "context_parallel_degree": int(plan.cp),
-        "context_parallel_rotate_method": "allgather",
+        "context_parallel_rotate_method": "alltoall" if plan.cp_method == "ring" else "allgather",
         "pipeline_parallel_degree": int(plan.pp),
         "expert_parallel_degree": int(plan.ep),
         "expert_tensor_parallel_degree": int(plan.etp),
@@ -224,9 +225,6 @@ def job_config(plan: Plan, job: Job, choice: TitanChoice) -> dict[str, dict[str,
     if schedule is not None:
         parallelism["pipeline_parallel_schedule"] = schedule.name
         parallelism["module_fqns_per_model_part"] = part_names(plan, job.model, "output")
-    recompute: dict[str, object] = {"mode": plan.recompute}
-    if plan.recompute == "selective":
-        recompute["selective_ac_option"] = "op"
     return {
         "job": {"description": f"{job.model.name} {plan.slug}"},
         "model": {"name": "titan_plan", "flavor": "plan", **_converters(job)},
@@ -246,12 +244,21 @@ def job_config(plan: Plan, job: Job, choice: TitanChoice) -> dict[str, dict[str,
             **({"enable_cpu_offload": True} if plan.offload == "weights" else {}),
         },
         "parallelism": parallelism,
-        "activation_checkpoint": recompute,
+        "activation_checkpoint": _recompute(plan, job),
         "compile": {"enable": choice.compiled},
         "checkpoint": {"enable": True, "interval": run.save_interval, "last_save_model_only": False},
         "comm": dict.fromkeys(TIMEOUTS, 60 * run.timeout_minutes),
         "metrics": {"log_freq": run.log_interval},
     }
+
+
+def _recompute(plan: Plan, job: Job) -> dict[str, object]:
+    """Return the table of what runs again: operators, every nth layer, or all."""
+    if (count := layers_again(plan.recompute)) is not None:
+        return {"mode": "selective", "selective_ac_option": str(job.model.num_layers // count)}
+    if plan.recompute == "selective":
+        return {"mode": "selective", "selective_ac_option": "op"}
+    return {"mode": plan.recompute}
 
 
 TIMEOUTS = ("init_timeout_seconds", "train_timeout_seconds")
@@ -276,17 +283,22 @@ def production(version: str) -> dict[str, str]:
 
 
 LOW = {"linear": "quantize.linear.float8", "experts": "quantize.grouped_mm.float8"}
+BLOCKS = "quantize.linear.mx"
 """Converters of releases with TOML."""
 
 
 def _converters(job: Job) -> dict[str, object]:
+    if job.workload.precision == "mxfp8":
+        return {"converters": [BLOCKS]}
     if job.workload.precision != "fp8":
         return {}
     return {"converters": [LOW["linear"], *((LOW["experts"],) if job.model.expert_kinds else ())]}
 
 
 def _quantised(job: Job, choice: TitanChoice) -> dict[str, dict[str, object]]:
-    """Return the tables on float8: the output layer and routers stay in 16 bit."""
+    """Return the tables on low bits: the output layer and routers stay in 16 bit."""
+    if job.workload.precision == "mxfp8":
+        return {BLOCKS: {"recipe_name": "mxfp8_cublas", "filter_fqns": ["output"]}}
     if job.workload.precision != "fp8":
         return {}
     recipe = RECIPES[choice.float8_scales]

@@ -109,15 +109,15 @@ def dispatch_seconds(nbytes: Num, copies: Num, ranks: Num, stride: Num, tiers: S
     return _carried_seconds(nbytes, copies, distinct_domains, ranks, stride, tiers)
 
 
-def neighbours_seconds(nbytes: Num, holders: Num, ranks: Num, stride: Num, tiers: Sequence[Tier]) -> Num:
-    """Seconds of the same where a token's experts are neighbours, on ``holders`` ranks in few domains.
+def neighbours_seconds(nbytes: Num, copies: Num, ranks: Num, stride: Num, tiers: Sequence[Tier]) -> Num:
+    """Seconds of the same where a token's experts are neighbours, on as few ranks and domains as can be.
 
     Parameters
     ----------
     nbytes : Num
         Tokens of one rank, one copy. [byte]
-    holders : Num
-        Ranks that hold the experts of a token (`neighbouring_ranks`). [-]
+    copies : Num
+        Ranks that hold the experts of a token (`neighbouring_ranks`), each of which gets one. [-]
     ranks, stride : Num
         Members and the distance between them. [-]
     tiers : sequence of Tier
@@ -137,7 +137,7 @@ def neighbours_seconds(nbytes: Num, holders: Num, ranks: Num, stride: Num, tiers
     0.5
     """
     return _carried_seconds(
-        nbytes, holders, lambda domains, copies: maximum(1.0, copies * domains / ranks), ranks, stride, tiers
+        nbytes, copies, lambda domains, sent: maximum(1.0, sent * domains / ranks), ranks, stride, tiers
     )
 
 

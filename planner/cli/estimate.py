@@ -20,7 +20,7 @@ with deferred():
     from planner.cost import estimate as cost_estimate
     from planner.cost import price
     from planner.question import question as questions
-    from planner.report import estimate_page, flat, moments, plan_file, played, remedies
+    from planner.report import estimate_answer, estimate_page, flat, moments, plan_file, played, remedies
 
 if TYPE_CHECKING:
     from planner.cli.from_file import Origin
@@ -60,7 +60,7 @@ def estimate(
     ):
         to_stderr(f"note: {line}")
     listed = defaults | _taken_split(chosen, answer.plan)
-    emit_estimate(answer, shown.output, {} if shown.quiet else defaults, listed, request.origin)
+    emit_estimate(answer, shown, defaults, listed, request.origin)
     if save is not None and isinstance(answer, cost_estimate.Estimate):
         names = request.saved_names(names, save, force)
         write_whole(save, plan_file.plan_yaml(whole, runtime, answer.plan, names), force, "--save")
@@ -93,12 +93,13 @@ def _taken_split(asked: Plan, priced: Plan) -> dict[str, Any]:
 
 def emit_estimate(
     answer: Estimate | price.Unpriced,
-    output: Format,
+    shown: OutputOptions,
     told: dict[str, Any],
     defaults: dict[str, Any],
     origin: Origin | None = None,
 ) -> None:
     """Write an estimate in the format asked for; ``told`` are the defaults that people are shown."""
+    output, told = shown.output, {} if shown.quiet else told
     short = None if isinstance(answer, price.Unpriced) or not remedies.lacks_memory(answer) else answer
     if output is Format.json:
         source = {"from": origin.as_dict()} if origin is not None else {}
@@ -106,10 +107,14 @@ def emit_estimate(
         emit_document(moments.whole_document(answer, defaults) | source | more)
     elif output is Format.csv:
         emit_rows([flat.flat_row(answer)], output)
+    elif isinstance(answer, price.Unpriced):
+        emit_page(estimate_page.estimate_page(answer, told), output)
     else:
-        far = None if isinstance(answer, price.Unpriced) else played.far_step(answer)
-        remedy = remedies.remedy_page(short) if short else []
-        emit_page(
-            [*estimate_page.estimate_page(answer, told), *played.played_page([far] if far else []), *remedy],
-            output,
-        )
+        far = played.far_step(answer)
+        late = played.played_page([far] if far else [])
+        if shown.verbose or answer.violations:
+            remedy = remedies.remedy_page(short) if short else []
+            page = [*estimate_page.estimate_page(answer, told), *late, *remedy]
+        else:
+            page = [*estimate_answer.estimate_answer(answer, told), *late]
+        emit_page(page, output)

@@ -63,15 +63,19 @@ def vendor_notes(profiles: Iterable[HardwareProfile]) -> Iterator[str]:
 def price_notes(profiles: Iterable[HardwareProfile], objective: str) -> Iterator[str]:
     """Yield that a cluster cannot be ranked by an objective, since a number of it is not known."""
     clusters = tuple(profiles)
+    quotes = {profile.name: money.quote_of(profile.pool) for profile in clusters}
+    lent = {name: quote for name, quote in quotes.items() if quote is not None and quote.lent}
+    if lent and objective == "cost" and len(clusters) > 1:
+        each = [
+            f"{name} {quote.usd_per_hour:g} USD/h ({quote.seller or 'another seller'})"
+            for name, quote in lent.items()
+        ]
+        yield (
+            f"priced at what others ask for the accelerator: {', '.join(each)}; give your own with "
+            f"--price USD_PER_HOUR={next(iter(lent))}"
+        )
     for profile in clusters:
         pool = profile.pool
-        quote = money.quote_of(pool)
-        if quote is not None and quote.lent and objective == "cost" and len(clusters) > 1:
-            seller = quote.seller or "another seller"
-            yield (
-                f"dollars of {profile.name} are not at a price of its own, but at what {seller} asks for the "
-                f"accelerator ({quote.usd_per_hour:g} USD/h); give yours: --price USD_PER_HOUR={profile.name}"
-            )
         told = {"cost": ("price", pool.price_per_hour), "energy": ("rated power", pool.accelerator.power)}
         what, known = told.get(objective, ("", 1.0))
         if known is None:

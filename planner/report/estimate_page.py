@@ -89,9 +89,7 @@ def job_line(job: Job, runtime: Runtime) -> str:
 
 def estimate_page(answer: Estimate | Unpriced, defaults: Mapping[str, Any]) -> Page:
     """Return the page of one estimate."""
-    page: Page = [job_line(answer.job, answer.runtime), f"Plan: {layout(answer.plan)}{_split(answer.plan)}"]
-    not_run = left_out_lines(answer) if isinstance(answer, Estimate) else []
-    page += [*settings_line(answer), *not_run, *verdict(answer)]
+    page: Page = [job_line(answer.job, answer.runtime), *plan_lines(answer), *verdict(answer)]
     if isinstance(answer, Estimate):
         page += [
             _figures(answer),
@@ -107,6 +105,12 @@ def estimate_page(answer: Estimate | Unpriced, defaults: Mapping[str, Any]) -> P
     if defaults:
         page.append(f"Defaults used: {listed(defaults)}.")
     return page
+
+
+def plan_lines(answer: Estimate | Unpriced) -> list[str]:
+    """Return the plan, its settings, and those that it does not run."""
+    not_run = left_out_lines(answer) if isinstance(answer, Estimate) else []
+    return [f"Plan: {layout(answer.plan)}{_split(answer.plan)}", *settings_line(answer), *not_run]
 
 
 def _split(plan: Plan) -> str:
@@ -311,7 +315,7 @@ def short_trust(answer: Estimate) -> list[str]:
     share = answer.extrapolated_share
     far = f" ({percent(share, 0)} beyond measured kernels)" if share >= WORTH_A_WORD else ""
     template = "; the profile is a template of weak sources" if answer.job.hardware.template else ""
-    return [f"Error band (90% of runs): {band}{far}; memory ± {percent(answer.memory_band)}{template}."]
+    return [f"Error band (90%): {band}{far}; memory ± {percent(answer.memory_band)}{template}."]
 
 
 def _lent(answer: Estimate) -> str:

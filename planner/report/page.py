@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from itertools import groupby
-from typing import Final
+from itertools import groupby, zip_longest
+from typing import Any, Final
 
 MOST_SPELLED: Final = 24
 """Stages up to which the layers of each are written out."""
 
 Row = Mapping[str, str]
+
+THEMSELVES: Final = {"precision": "{}", "optimizer": "{}", "method": "{} training"}
+"""Defaults that are known by their values, and how these are said."""
 
 
 @dataclass(frozen=True)
@@ -81,6 +84,25 @@ def _word(value: object) -> str:
     if isinstance(value, bool):
         return "on" if value else "off"
     return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def short_defaults(defaults: Mapping[str, Any], more: str = "") -> list[str]:
+    """Return what was taken because nothing was given, in few words, and ``more``.
+
+    Examples
+    --------
+    >>> short_defaults({"precision": "bf16", "runtime": "fsdp", "release": "1.15.0", "seq_len": 4096})
+    ['Defaults used: bf16, seq len 4,096, fsdp 1.15.0.']
+    """
+    told = dict(defaults)
+    named = [form.format(told.pop(name)) for name, form in THEMSELVES.items() if name in told]
+    if "runtime" in told and "release" in told:
+        names, releases = (str(told.pop(name)).split(", ") for name in ("runtime", "release"))
+        runners = [" ".join(filter(None, pair)) for pair in zip_longest(names, releases, fillvalue="")]
+    else:
+        runners = []
+    rest = [listed(told)] if told else []
+    return [f"Defaults used: {', '.join([*named, *rest, *runners])}{more}."] if defaults else []
 
 
 def split_words(layers: str) -> str:

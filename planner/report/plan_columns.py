@@ -48,11 +48,11 @@ def _amount(digits: int) -> Any:
     return lambda value: significant(value, digits)
 
 
-def banded(row: Record) -> str:
+def banded(row: Record, unit: str = "") -> str:
     """Return the seconds of a step with as many digits as its band bears, and the band where it is known."""
     band, step = row["error_band"], row["step_time_s"]
     digits = 4 if band is not None and band < FINE else 3
-    told = significant(step, digits)
+    told = significant(step, digits) + unit
     if band is None:
         return told
     low, high = (significant(step * (1 + side), digits) for side in (-band, band))

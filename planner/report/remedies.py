@@ -207,7 +207,7 @@ def remedy_page(answer: Estimate) -> Page:
     found = remedies(answer)
     if not found.single:
         return []
-    return [*remedy_table(found), _last(found.enough, answer)]
+    return [*remedy_table(found), remedy_end(found, answer)]
 
 
 def remedy_table(found: Remedies) -> Page:
@@ -229,8 +229,9 @@ def _row(one: Remedy) -> dict[str, str]:
     }
 
 
-def _last(enough: Remedy | None, answer: Estimate) -> str:
+def remedy_end(found: Remedies, answer: Estimate) -> str:
     """Return the fewest changes that are enough."""
+    enough = found.enough
     if enough is None:
         return (
             "All of them together do not fit; a search with other degrees may: leave --tp, --pp and --cp out."

@@ -13,7 +13,7 @@ from planner.cost.money import quote_of
 from planner.report.estimate_page import short_trust, unproven
 from planner.report.layout import layout
 from planner.report.limits import limits
-from planner.report.page import Page, Table, all_of, counted, listed, significant, split_words
+from planner.report.page import Page, Table, all_of, counted, short_defaults, significant, split_words
 from planner.report.plan_columns import MFU, PEAK, RANK, STEP_BANDED, dollars, named_layout, ranked
 from planner.report.search_page import (
     best_measured,
@@ -35,14 +35,17 @@ from planner.units import percent
 LINES: Final = 24
 """Lines of a screen. [-]"""
 
+AIM: Final = 20
+"""Lines of a page that leaves room for notes and the prompt. [-]"""
+
 WIDTH: Final = 80
 """Letters of its lines. [-]"""
 
 FEWEST: Final = 2
 """Plans that are shown at least. [-]"""
 
-HEADED: Final = ("seq_len", "global_batch", "precision", "method", "gpus")
-"""Defaults whose values stand in the first line of the page or in its table."""
+FEW: Final = 3
+"""Plans for which a page may be longer than ``AIM``. [-]"""
 
 GAP: Final = 2
 """Letters between two columns. [-]"""
@@ -51,7 +54,7 @@ GAP: Final = 2
 def search_answer(
     result: SearchResult, request: SearchRequest, defaults: Mapping[str, Any], rows: int | None = None
 ) -> Page:
-    """Return a search as a page of at most 24 lines of 80 columns.
+    """Return a search as a page of about 20 lines of 80 columns, at most 24.
 
     Parameters
     ----------
@@ -66,32 +69,33 @@ def search_answer(
     """
     if not result.plans:
         told = other_runtimes(request) or nothing_fits(result)
-        return [_head(result, request), *told, *_taken(defaults)]
+        return [_head(result, request), *told, *short_defaults(defaults)]
     lead = result.plans[0]
     table, above = _table(result, request), [*idle_lines(result), *within_line(result, request)]
     method = lead.job.workload.method
     frozen = ["MFU counts frozen weights at two thirds."] if method != "full" else []
     lines = [
         _lead(result, request, range(1, len(result.plans) + 1)),
-        *_baselines(result),
+        *_baselines(result, several_runtimes=len(request.runtimes) > 1),
         _proof(result),
         *short_trust(lead),
         _doubts(result),
-        " ".join([*short_prices(result), *frozen]),
-        *_taken(defaults),
+        " ".join([*short_prices(result.plans), *frozen]),
+        *short_defaults(defaults),
     ]
     lines = [line for line in lines if line]
     head, hint = _head(result, request), [_next(True, method)] if defaults else []
     beside = sum(1 + screen_lines(part) for part in (head, *above)) + 2
-    room = LINES - beside - sum(map(screen_lines, [*lines, *hint]))
+    taken = beside + sum(map(screen_lines, [*lines, *hint]))
     first = {
         (choice_of(plan), plan.runtime.name): place for place, plan in reversed([*enumerate(result.plans)])
     }
     order = sorted(range(len(result.plans)), key=lambda place: (place not in first.values(), place))
     table = Table(tuple(table.rows[place] for place in order))
-    beyond = on_one_screen(table, room, fewest := max(FEWEST, len(first))) > on_one_screen(table, room)
+    fewest, most = max(FEWEST, len(first)), on_one_screen(table, LINES - taken)
+    beyond = on_one_screen(table, LINES - taken, fewest) > most
     lines = [line for line in lines if not (beyond and line.startswith("Baselines"))]
-    count = rows or on_one_screen(table, room, fewest)
+    count = rows or max(on_one_screen(table, AIM - taken, fewest), min(FEW, most))
     table = Table(tuple(sorted(table.rows[:count], key=lambda row: int(row["#"]))))
     lines[0] = _lead(result, request, [int(row["#"]) for row in table.rows])
     hint = [_next(len(result.plans) > len(table.rows), method)] if defaults else []
@@ -198,7 +202,7 @@ def _first(result: SearchResult) -> list[str]:
     return [f"Plan 1{layers} is limited by {' and '.join(limits(lead))}."]
 
 
-def _baselines(result: SearchResult) -> list[str]:
+def _baselines(result: SearchResult, several_runtimes: bool) -> list[str]:
     """Return what one would do without a search."""
     best = result.plans[0].step
     reasons = result.left_out or (None,) * len(result.baselines)
@@ -207,8 +211,8 @@ def _baselines(result: SearchResult) -> list[str]:
         + (reason or f"{significant(answer.step, 3)} s ({answer.step / best:.2f}x)")
         for (name, answer), reason in zip(result.baselines, reasons, strict=True)
     ]
-    who = result.baselines[0][1].runtime.name if told else ""
-    return [f"Baselines ({who}): {', '.join(told)}."] if told else []
+    who = f" ({result.baselines[0][1].runtime.name})" if told and several_runtimes else ""
+    return [f"Baselines{who}: {', '.join(told)}."] if told else []
 
 
 def priced_counts(result: SearchResult) -> str:
@@ -220,7 +224,8 @@ def priced_counts(result: SearchResult) -> str:
 
 def _proof(result: SearchResult) -> str:
     """Return of how many plans the best is, and how good it is proved to be."""
-    return f"{result.valid:,} legal plans searched: {result.optimality['proof']}, by this model."
+    proof = str(result.optimality["proof"]).replace("no plan in this space that fits", "none that fits")
+    return f"Of {result.valid:,} legal plans, {proof} by this model."
 
 
 def _doubts(result: SearchResult) -> str:
@@ -228,25 +233,13 @@ def _doubts(result: SearchResult) -> str:
     return " ".join([*unproven(result.plans[0]), *best_measured(result), *held_back(result)])
 
 
-def short_prices(result: SearchResult) -> list[str]:
+def short_prices(answers: Iterable[Estimate]) -> list[str]:
     """Return whose prices dollars are counted by, if they are not the cluster's own."""
-    quotes = {quote_of(answer.job.hardware.pool) for answer in result.plans}
+    quotes = {quote_of(answer.job.hardware.pool) for answer in answers}
     lent = sorted(
-        {
-            f"{one.seller} {one.usd_per_hour:g} USD/h per accelerator, {one.day}"
-            for one in quotes
-            if one is not None and one.lent
-        }
+        {f"{one.seller} {one.usd_per_hour:g} USD ({one.day})" for one in quotes if one and one.lent}
     )
-    return [f"* another seller's rate: {'; '.join(lent)}."] if lent else []
-
-
-def _taken(defaults: Mapping[str, Any]) -> list[str]:
-    """Return what was taken because nothing was given."""
-    shown = {name: value for name, value in defaults.items() if name not in HEADED}
-    told = f"{all_of(name.replace('_', ' ') for name in defaults if name in HEADED)} as above"
-    both = [part for part in (told * (len(shown) < len(defaults)), listed(shown)) if part]
-    return [f"Defaults used: {'; '.join(both)}."] if defaults else []
+    return [f"* another seller's price per accelerator-hour: {', '.join(lent)}."] if lent else []
 
 
 def _next(left: bool, method: str) -> str:

@@ -13,7 +13,7 @@ from planner.formulas.learning_laws import inner_steps_perplexity
 from planner.inputs.sites import Site
 from planner.report.as_json import Document, estimate_document, plain
 from planner.report.layout import layout
-from planner.report.page import Page, Table, counted, listed, significant
+from planner.report.page import Page, Table, counted, short_defaults, significant
 from planner.report.plan_columns import money
 from planner.report.search_page import nothing_fits
 from planner.report.sites_learning import batch_lines, best_batch, costs, twice
@@ -50,7 +50,7 @@ def sites_page(
 ) -> Page:
     """Return a search over sites for people."""
     if not result.ranked:
-        return [_head(request), *_nothing(result), *_others(result, verbose), *_taken(defaults)]
+        return [_head(request), *_nothing(result), *_others(result, verbose), *short_defaults(defaults)]
     page: Page = [_head(request), ways_table(result.ranked, request)]
     if len({one.price.way.sync.name for one in result.ranked}) == 1 and len(result.by_steps) > 1:
         page.append(ways_table(_some(result.by_steps, verbose), request, "by inner steps"))
@@ -69,7 +69,7 @@ def sites_page(
     others = _others(result, verbose)
     words = [one for one in others if isinstance(one, str)]
     page.append("\n".join([*lines, *words]))
-    return [*page, *(one for one in others if not isinstance(one, str)), *_taken(defaults)]
+    return [*page, *(one for one in others if not isinstance(one, str)), *short_defaults(defaults)]
 
 
 def ways_table(ways: tuple[Ranked, ...], request: SitesRequest, title: str = "layout") -> Table:
@@ -233,10 +233,6 @@ def _failures(request: SitesRequest) -> list[str]:
     known = {one.name: failures_per_day(one) for one in request.profile.sites}
     told = [f"{name} {significant(often, 3)}" for name, often in known.items() if often is not None]
     return [f"Failures a day, not counted in days: {', '.join(told)}."] if told else []
-
-
-def _taken(defaults: Mapping[str, Any]) -> Page:
-    return [f"Defaults used: {listed(defaults)}."] if defaults else []
 
 
 def way_document(one: Ranked) -> Document:

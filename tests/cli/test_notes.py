@@ -94,7 +94,7 @@ def test_the_weight_gradients_that_adapters_spare_are_told_beside_mfu(method: st
 def test_a_plan_that_does_not_run_names_the_next_command() -> None:
     bad = planner("estimate", "llama3-70b", "--hardware", "dgx-h100", "--gpus", "8")
     assert bad.code == 1
-    assert "`planner search` with the same options" in bad.out
+    assert "Next: `planner search` with the same options" in bad.out
     assert "`planner search`" not in once("estimate", "llama3-8b", *CLUSTER, *SMALL).out
 
 
@@ -104,7 +104,8 @@ def test_of_many_stages_the_fullest_is_shown_and_the_rest_are_said_to_be_missing
     stages = planner(*ask, "--format", "json").json["memory"]["stages"]
     fullest = max(stages, key=lambda stage: float(stage["total_gib"]))
     assert fullest["stage"] == 10
-    page = planner(*ask).out
+    page = planner(*ask, "-v").out
+    assert f"(stage 10, {fullest['peak_moment']})" in planner(*ask).out
     assert re.search(rf"^ +10 .* {fullest['total_gib']:.2f}$", page, re.MULTILINE)
     assert "Of 16 stages" in page
     assert "stages the first" not in once("estimate", "llama3-8b", *CLUSTER, *SMALL).out
@@ -174,9 +175,12 @@ def test_an_objective_without_its_number_is_told() -> None:
     both = (*ask, "--hardware", "gb200-nvl72", "--hardware", "dgx-h100")
     assert "no price of gb200-nvl72 is known" in planner(*both, "--objective", "cost").err
     assert "dgx-h100 is known" not in planner(*both, "--objective", "cost").err
-    assert "dollars of dgx-h100 are not at a price of its own" in planner(*both, "--objective", "cost").err
+    assert (
+        "priced at what others ask for the accelerator: dgx-h100 3.29 USD/h (RunPod)"
+        in planner(*both, "--objective", "cost").err
+    )
     own = planner(*both, "--objective", "cost", "--price", "3", "--format", "json")
-    assert "not at a price of its own" not in own.err
+    assert "others ask" not in own.err
     assert {plan["price"]["basis"] for plan in own.json["plans"]} == {"user"}
     assert planner(*both).err == ""
     assert (

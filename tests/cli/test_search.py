@@ -146,7 +146,7 @@ def test_the_table_fits_eighty_columns_and_says_what_the_contract_asks() -> None
             "layout",
             "s/step",
         ]
-        for words in ("limited by", "Baselines", "Error band (90% of runs)", "Defaults used", "Next:"):
+        for words in ("limited by", "Baselines", "Error band (90%)", "Defaults used", "Next:"):
             assert words in done.out
         whole = planner("search", *JOB, *more, "--verbose")
         assert max(map(len, whole.out.splitlines())) <= 80

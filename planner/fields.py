@@ -112,7 +112,7 @@ JOB: Final = (
         table="planner.inputs.load_hardware:cluster_names",
         help="A cluster from `planner hardware list`, a profile YAML, or an accelerator (h100, 8xH100); "
         "several are compared.",
-        elsewhere="hw cluster machine device gpu gpu-type accelerator profile",
+        elsewhere="hw cluster machine device gpu-type accelerator profile",
     ),
     Field(
         "gpus", "counts", "N|A..B|A,B", configured=True,

@@ -66,7 +66,7 @@ def prices_command(
                       day_of(catalogue), force)  # fmt: skip
         to_stderr(f"wrote {out}; use it with: --hardware {out}")
         return
-    rows = [row for row in map(row_of, offers) if matches(row, words or ())]
+    rows = [row for row in map(row_of, offers) if matches(row, words or [])]
     if not rows:
         raise Infeasible(f"no {kind} price of an accelerator that ships passes all filters")
     emit_rows(rows, output, HEADINGS, LEGEND)
@@ -84,7 +84,7 @@ def row_of(offer: price_catalogue.Offer) -> dict[str, Any]:
     }
 
 
-def matches(row: dict[str, Any], words: list[str] | tuple[()]) -> bool:
+def matches(row: dict[str, Any], words: list[str]) -> bool:
     """Whether a row has all words."""
     text = f"{row['instance']} {row['accelerator']} {row['cluster']}".lower()
     return all(word.lower() in text for word in words)
@@ -98,11 +98,11 @@ def chosen(offers: list[price_catalogue.Offer], instance: str, catalogue: Path) 
     InputError
         If there is none.
     """
-    known = {offer.instance.lower(): offer for offer in offers}
-    if instance.lower() not in known:
-        near = nearest(instance.lower(), known)
-        raise InputError(Problem("--instance", repr(instance), f"an instance of {catalogue}", near))
-    return known[instance.lower()]
+    for offer in offers:
+        if offer.instance.lower() == instance.lower():
+            return offer
+    near = nearest(instance, (offer.instance for offer in offers))
+    raise InputError(Problem("--instance", repr(instance), f"an instance of {catalogue}", near))
 
 
 def day_of(path: Path) -> str:

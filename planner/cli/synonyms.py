@@ -8,6 +8,7 @@ from typing import Any, Final
 from planner.fields import FIELDS
 
 OTHERS: Final[Mapping[str, str]] = {
+    "--gpus or --hardware": "gpu",
     "--global-batch or --micro-batch": "batch batch-size bs",
     "--emit": "out output-dir",
     "--save": "save-plan output o",
@@ -28,7 +29,9 @@ def hint_of(option: str, command: Any) -> str:
     """Return what to write for an option that a command lacks; empty where it has nothing of that meaning."""
     word = option.lstrip("-").lower().replace("_", "-")
     meant = next((name for name, others in SAID.items() if word in others.split()), "")
+    plain = word.replace("-", "")
     known = {name for one in getattr(command, "params", ()) for name in (*one.opts, one.metavar or "")}
     if meant == "MODEL":
         return "the model without an option, as the first word" if known & {"MODEL", "[MODEL]"} else ""
+    meant = meant or next((name for name in known if name.replace("-", "") == plain), "")
     return " or ".join(name for name in meant.split(" or ") if name in known)

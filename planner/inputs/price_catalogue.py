@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from math import inf
+from math import inf, isfinite
 from pathlib import Path
 from typing import Final
 
@@ -112,7 +112,7 @@ def read_catalogue(path: Path, region: str = "") -> PriceCatalogue:
         raise InputError(Problem(str(path), found, "a catalogue of SkyPilot: catalogs/v8/CLOUD/vms.csv"))
     faults: list[Problem] = []
     rows, regions, apart = [], set(), set()
-    for line, row in enumerate(reader, 2):
+    for line, row in enumerate(_rows(reader, path), 2):
         name, instance = row["AcceleratorName"] or "", row["InstanceType"] or ""
         regions.add(row["Region"] or "")
         if not name or (region and row["Region"] != region):
@@ -134,10 +134,20 @@ def read_catalogue(path: Path, region: str = "") -> PriceCatalogue:
     return PriceCatalogue(tuple(_cheapest(known)), tuple(sorted(unknown)), tuple(sorted(apart)))
 
 
+def _rows(reader: csv.DictReader[str], path: Path) -> Iterator[dict[str, str]]:
+    """Yield the rows of a table; a field that csv cannot read is a fault of the file."""
+    try:
+        yield from reader
+    except csv.Error as fault:
+        raise InputError(Problem(str(path), str(fault), "a table of comma-separated values")) from fault
+
+
 def _offers(row: dict[str, str]) -> list[Offer]:
     """Return the offers of a row: on demand, spot or both."""
-    gpus = float(row["AcceleratorCount"])
-    if gpus < 1 or gpus != int(gpus):
+    gpus = float(row["AcceleratorCount"] or "nothing")
+    if not isfinite(gpus):
+        raise ValueError(gpus)
+    if gpus < 1 or not gpus.is_integer():
         return []
     told = _MEMORY.search(row.get("GpuInfo") or row.get("GPUInfo") or "")
     size = float(told[1]) if told else 0.0
@@ -146,7 +156,7 @@ def _offers(row: dict[str, str]) -> list[Offer]:
     words = (*([f"{name} {memory:.0f}gb"] if memory else []), name)
     prices = {ON_DEMAND: row["Price"], SPOT: row["SpotPrice"]}
     return [
-        Offer(row["InstanceType"], words, int(gpus), price / gpus, kind, row["Region"])
+        Offer(row["InstanceType"], words, int(gpus), price / gpus, kind, row["Region"] or "")
         for kind, text in prices.items()
         if text and 0 < (price := float(text)) < inf
     ]
@@ -154,8 +164,6 @@ def _offers(row: dict[str, str]) -> list[Offer]:
 
 def _cheapest(offers: Iterable[Offer]) -> list[Offer]:
     best: dict[tuple[str, str], Offer] = {}
-    for offer in offers:
-        key = (offer.instance, offer.kind)
-        if key not in best or offer.usd_per_h < best[key].usd_per_h:
-            best[key] = offer
-    return sorted(best.values(), key=lambda offer: (offer.usd_per_h, offer.instance))
+    for offer in sorted(offers, key=lambda one: (one.usd_per_h, one.instance)):
+        best.setdefault((offer.instance, offer.kind), offer)
+    return list(best.values())

@@ -52,8 +52,9 @@ def find_file(text: str, folder: Path, kind: str) -> Path:
     """
     index = names_and_aliases(folder)
     word = text.strip().lower()
-    if word in index:
-        return index[word]
+    for name in (word, "-".join(word.split())):
+        if name in index:
+            return index[name]
     try:
         path = Path(text).expanduser()
         if word and path.exists():

@@ -18,7 +18,7 @@ from planner.inputs.shipped import data_folder, names_and_aliases
 SILENT: Final = frozenset({"nvidia", "amd", "intel", "google", "aws", "geforce", "tesla", "gpu", "gpus", ""})
 """Words of a product's name that tell no accelerators apart."""
 
-_COUNTED = re.compile(r"(?P<n>\d{1,6})\s*[x×*]\s*(?P<what>.+)|(?P<what2>.+?)\s*[x×*]\s*(?P<n2>\d{1,6})")
+_COUNTED = re.compile(r"(?P<n>\d{1,6})\s*[x×*]\s*(?P<what>.+)|(?P<what2>.+?)\s*[x×*:]\s*(?P<n2>\d{1,6})")
 _SIZE = re.compile(r"(\d)[\s_-]*gi?b?\b")
 
 Words = frozenset[str]
@@ -56,6 +56,8 @@ def spoken_cluster(text: str) -> Spoken | None:
     --------
     >>> spoken_cluster("8x H100 SXM"), spoken_cluster("RTX4090")
     (Spoken(accelerator='h100-80gb-sxm', gpus=8), Spoken(accelerator='rtx-4090', gpus=None))
+    >>> spoken_cluster("H100:8")
+    Spoken(accelerator='h100-80gb-sxm', gpus=8)
     """
     if _is_cluster(text):
         return None

@@ -53,7 +53,7 @@ MOST_REMEDIES: Final = 4
 
 NEXT: Final = "Next: -v for stages, traffic and energy; --save FILE.yaml to emit or explain it."
 
-SEARCH: Final = "Next: `planner search` with the same options, and no axes, ranks plans that fit; -v for all."
+SEARCH: Final = "Next: `planner search` without the axes ranks plans that fit; -v for all of it."
 
 
 def estimate_answer(answer: Estimate, defaults: Mapping[str, Any]) -> Page:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import product
-from math import log2
+from math import inf, log2, prod
 from typing import Final
 
 from planner.cost.estimate import Estimate
@@ -32,13 +32,10 @@ def values_of(request: SearchRequest) -> dict[str, list[int]]:
     most = {"gpus": request.clusters[0].pool.max_gpus}
     if model.learned_positions and model.max_positions:
         most["seq_len"] = float(model.max_positions)
+    stops = {name: [value * factor for factor in FACTORS[name]] for name, value in own.items()}
     return {
-        name: [
-            int(value * factor)
-            for factor in FACTORS[name]
-            if value * factor == int(value * factor) and value * factor <= most.get(name, float("inf"))
-        ]
-        for name, value in own.items()
+        name: [int(stop) for stop in each if stop == int(stop) and stop <= most.get(name, inf)]
+        for name, each in stops.items()
     }
 
 
@@ -81,7 +78,7 @@ def sliders(request: SearchRequest, found: Mapping[Point, Estimate | None]) -> H
         ],
         "plans": {",".join(map(str, point)): _shown(best) for point, best in found.items()},
     }
-    stops = len(nearest_first(request))
+    stops = prod(map(len, values.values()))
     short = f" of {stops}, as far as the time went (--time-limit)" if len(found) < stops else ""
     note = f"The fastest plan that fits, searched beforehand for {len(found)} combinations{short}."
     return HtmlBlock("sliders", "What if", note, controls=controls, id="sliders")

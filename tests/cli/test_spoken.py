@@ -138,6 +138,7 @@ def test_a_cache_without_the_file_or_unreadable_is_no_cache(
         ("A100 40GB", "dgx-a100-40gb", 8),
         ("NVIDIA H100 80GB HBM3", "dgx-h100", 8),
         ("H100x16", "dgx-h100", 16),
+        ("H100:8", "dgx-h100", 8),
     ],
 )
 def test_an_accelerator_stands_for_its_usual_cluster(said: str, cluster: str, gpus: int) -> None:
@@ -147,6 +148,11 @@ def test_an_accelerator_stands_for_its_usual_cluster(said: str, cluster: str, gp
     assert (done.json["hardware"]["name"], done.json["hardware"]["gpus"]) == (cluster, gpus)
     assert f"note: {said} is taken as {cluster}, the usual cluster of" in done.err
     assert "note" not in planner("estimate", "gpt2", "--hardware", said, *ask, "--quiet").err
+
+
+def test_a_cluster_may_have_spaces_for_hyphens() -> None:
+    assert load_hardware("DGX H100").name == "dgx-h100"
+    assert load_hardware("gb200 nvl72").name == "gb200-nvl72"
 
 
 def test_every_accelerator_leads_to_a_cluster_that_holds_it() -> None:
@@ -211,6 +217,9 @@ def test_training_tokens_are_decimal() -> None:
         ("--model", "the model without an option, as the first word"),
         ("--tensor-model-parallel-size", "--tp"),
         ("--hardwar", "--hardware"),
+        ("--seqlen", "--seq-len"),
+        ("--seq_len", "--seq-len"),
+        ("--gpu", "--gpus or --hardware"),
     ],
 )
 def test_an_option_by_its_name_elsewhere_gets_the_name_here(option: str, near: str) -> None:

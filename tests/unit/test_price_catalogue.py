@@ -72,6 +72,9 @@ def test_a_profile_has_the_machine_and_its_price(catalogue: Path, tmp_path: Path
     [
         ("a,b\n1,2\n", (), "no column InstanceType"),
         (HEAD + row("i", "H100", "8", "dear"), (), "line 2: found '?8 at dear"),
+        (HEAD + "i,8,64,H100\n", (), "line 2: found '?None at None"),
+        (HEAD + row("i", "H100", "inf", "3"), (), "line 2: found '?inf at 3"),
+        (HEAD + f'i,8,64,"{"x" * 200_000}",8,,3,,x\n', (), "expected a table of comma-separated values"),
         (TABLE, ("--region", "us-east-2"), "nearest: us-east-1"),
         (TABLE, ("--instance", "p5.4xlarge", "--out", "p.yaml"), "nearest: p5.48xlarge"),
         (TABLE, ("--instance", "p5.48xlarge"), "no --out"),

@@ -76,6 +76,7 @@ def encoder_rules(plan: Plan, case: Case) -> list[Rule]:
     encoder = case.model.encoder
     if encoder is None:
         return []
+    split = case.runtime.splits_encoder(case.model)
     heads = math.gcd(*(block.attention.heads for block in encoder.blocks.values() if block.attention), 0)
     return [
         Rule(
@@ -85,7 +86,7 @@ def encoder_rules(plan: Plan, case: Case) -> list[Rule]:
         ),
         Rule(
             "encoder-heads-divide",
-            divides(plan.tp, float(heads)) | case.runtime.builds_encoder(case.model),
+            divides(plan.tp, float(heads)) | (case.runtime.builds_encoder(case.model) and not split),
             lambda: (
                 f"tp {plan.tp:.0f}",
                 f"a divisor of the {heads} heads of the encoder",

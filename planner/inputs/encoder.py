@@ -42,7 +42,7 @@ class Encoder(Record):
 
     ``stem`` is the product that makes a patch a row of ``hidden``; ``patches`` are those of an image as
     training sees it, of which ``merge`` become one token. ``norms`` stand beside the layers; ``projectors``
-    are several where results of inner layers are handed over too.
+    are several where results of inner layers are handed over too, those of ``handed``, in this order.
     """
 
     name: str = Field(default="vision", min_length=1, max_length=200)
@@ -57,6 +57,7 @@ class Encoder(Record):
     positions: Count = 0
     patches: Positive
     merge: Positive = 1
+    handed: tuple[Count, ...] = ()
     projectors: tuple[Projector, ...] = Field(min_length=1, max_length=16)
 
     @field_validator("layers", mode="before")
@@ -68,6 +69,10 @@ class Encoder(Record):
     def _check(self) -> Encoder:
         if faults := layer_faults(self.layers, "", self.blocks):
             raise ValueError("; ".join(faults))
+        if self.handed and (max(self.handed) >= len(self.layers) or len(self.handed) >= len(self.projectors)):
+            raise ValueError(
+                f"layers before {len(self.layers)} in handed, and a projector for each and the last"
+            )
         return self
 
     @property

@@ -139,6 +139,7 @@ def _qwen3(vision: Vision, text: Raw) -> Fields:
         "positions": vision.whole("num_position_embeddings", 2304),
         "patches": USUAL_PATCHES,
         "merge": merge,
+        "handed": inner,
         "projectors": [
             _merging(hidden * merge, 2 * hidden, outputs),
             *(_merging(hidden * merge, 2 * hidden * merge, outputs) for _ in inner),

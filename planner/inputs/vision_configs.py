@@ -44,7 +44,23 @@ def _qwen25(encoder: Encoder) -> Said:
     }
 
 
-SAID: Final[Mapping[str, Callable[[Encoder], Said]]] = {"qwen2_5_vl": _qwen25}
+def _qwen3(encoder: Encoder) -> Said:
+    first = encoder.blocks[encoder.layers[0]]
+    return {
+        "depth": len(encoder.layers),
+        "hidden_size": encoder.hidden,
+        "num_heads": first.attention.heads if first.attention else 0,
+        "intermediate_size": first.ffn.inner if first.ffn else 0,
+        "patch_size": patch_side(encoder),
+        "temporal_patch_size": FRAMES,
+        "spatial_merge_size": isqrt(encoder.merge),
+        "num_position_embeddings": encoder.positions,
+        "out_hidden_size": encoder.projectors[0].linears[-1].outputs,
+        "deepstack_visual_indexes": [*encoder.handed],
+    }
+
+
+SAID: Final[Mapping[str, Callable[[Encoder], Said]]] = {"qwen2_5_vl": _qwen25, "qwen3_vl": _qwen3}
 """How the encoder of a model type is said."""
 
 
@@ -52,7 +68,10 @@ SAID: Final[Mapping[str, Callable[[Encoder], Said]]] = {"qwen2_5_vl": _qwen25}
 def vision_family(encoder: Encoder, hidden: int) -> str:
     """Return the model type whose encoder this is exactly, beside a language model; empty where none is."""
     for family in SAID:
-        record = encoder_record(family, vision_config(encoder, family), hidden, encoder.patches)
+        said = vision_config(encoder, family)
+        if not all(said.get(key) for key in ("num_heads", "patch_size", "intermediate_size")):
+            continue
+        record = encoder_record(family, said, hidden, encoder.patches)
         same = build(Encoder, record, family).model_copy(
             update={"name": encoder.name, "source": encoder.source}
         )

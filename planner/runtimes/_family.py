@@ -253,6 +253,9 @@ class Runtime:
         The release whose traits it has; empty for the newest.
     encoders : tuple of str
         Model types whose encoder its files build, as the library does: whole on every tensor-parallel rank.
+    split_encoders : tuple of str
+        Those of them whose encoder is split by tensor parallelism, its projectors too, without sequence
+        parallelism.
     era : str
         The era of runs whose traits it has; empty where it is priced as its own files run.
     diffusion_methods : tuple of str
@@ -298,6 +301,7 @@ class Runtime:
     one_dtype: bool = False
     release: str = ""
     encoders: tuple[str, ...] = ()
+    split_encoders: tuple[str, ...] = ()
     era: str = ""
     diffusion_methods: tuple[str, ...] = ()
     diffusion_rules: RuleMaker = _no_diffusion
@@ -327,6 +331,12 @@ class Runtime:
     def builds_encoder(self, model: ModelSpec) -> bool:
         """Whether its files build a model's encoder."""
         return model.encoder is not None and vision_family(model.encoder, model.hidden) in self.encoders
+
+    def splits_encoder(self, model: ModelSpec) -> bool:
+        """Whether they split it over tensor-parallel ranks."""
+        return self.builds_encoder(model) and (
+            model.encoder is not None and vision_family(model.encoder, model.hidden) in self.split_encoders
+        )
 
     def for_model(self, model: ModelSpec) -> Runtime:
         """Return it as it trains a model: a diffusion transformer by rules and methods of their own."""

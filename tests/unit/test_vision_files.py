@@ -18,6 +18,7 @@ from planner.errors import UnsupportedPlan
 from planner.inputs.hf_config import model_from_config
 from planner.inputs.load import load_model
 from planner.inputs.load_hardware import load_hardware
+from planner.inputs.model import ModelSpec
 from planner.inputs.vision_configs import vision_config, vision_family
 from planner.inputs.workload import Workload
 from planner.launchers import Card, Target, launch_files, launchers
@@ -33,9 +34,32 @@ PLAN = Plan(
 )
 
 
-def job(name: str = "qwen2.5-vl-7b", **work: Any) -> Job:
+TEXT = {
+    "hidden_size": 4096, "intermediate_size": 12288, "num_hidden_layers": 36, "num_attention_heads": 32,
+    "num_key_value_heads": 8, "head_dim": 128, "vocab_size": 151936, "hidden_act": "silu",
+    "rms_norm_eps": 1e-6, "rope_theta": 5000000, "max_position_embeddings": 262144, "initializer_range": 0.02,
+}  # fmt: skip
+EXPERTS = {
+    "hidden_size": 2048, "num_hidden_layers": 48, "num_key_value_heads": 4, "num_experts": 128,
+    "num_experts_per_tok": 8, "moe_intermediate_size": 768, "router_aux_loss_coef": 0.001,
+}  # fmt: skip
+
+
+def qwen3_vl(sparse: bool = False) -> ModelSpec:
+    """Qwen3-VL-8B, or -30B-A3B, by its config."""
+    kind, more = ("qwen3_vl_moe", EXPERTS) if sparse else ("qwen3_vl", {})
+    text = TEXT | more
+    raw = {
+        "model_type": kind,
+        "text_config": text | {"model_type": f"{kind}_text"},
+        "vision_config": {"out_hidden_size": text["hidden_size"]},
+    }
+    return model_from_config(raw, "config.json", kind.replace("_", "-")).model
+
+
+def job(name: str = "qwen2.5-vl-7b", model: ModelSpec | None = None, **work: Any) -> Job:
     fields = {"seq_len": 4096, "global_batch": 64, "images": 4} | work
-    return Job(load_model(name), load_hardware("dgx-h100"), 16, Workload(**fields))
+    return Job(model or load_model(name), load_hardware("dgx-h100"), 16, Workload(**fields))
 
 
 def encoder(plan: Plan, asked: Job, runtime: Runtime) -> tuple[float, float, float]:
@@ -57,6 +81,39 @@ def test_the_library_s_encoder_is_whole_on_every_tensor_rank() -> None:
     assert weights < known.params
     assert seconds < encoder(PLAN, asked, BRIDGE)[0]
     assert sent > 0
+
+
+def test_megatron_s_own_encoder_is_split_with_its_projectors() -> None:
+    """Qwen3-VL: layers and mergers over tensor-parallel ranks, patches, positions and norms whole."""
+    asked = job(model=qwen3_vl())
+    known = asked.model.encoder
+    assert known is not None
+    assert known.params == 576_388_336
+    assert known.handed == (8, 16, 24)
+    hidden, layers, out = known.hidden, len(known.layers), asked.model.hidden
+    products = layers * (4 * hidden**2 + 2 * hidden * 4304) + 4 * (4 * hidden * (4 * hidden + out))
+    biases = layers * (3 * hidden + 4304) + 4 * 4 * hidden
+    assert encoder(PLAN, asked, BRIDGE)[1] == known.params - (products + biases) / 2
+    alone = replace(PLAN, tp=1.0, dp=16.0, zero_shards=16.0, num_microbatches=4.0, sequence_parallel=False)
+    assert encoder(PLAN, asked, BRIDGE)[0] < encoder(alone, asked, BRIDGE)[0]
+    rows = 4 * 1024
+    layered, merged = 2 * layers * rows * hidden, 4 * (rows / 4) * out
+    assert encoder(PLAN, asked, BRIDGE)[2] == 2 * 2 * (layered + merged) / 2
+
+
+@pytest.mark.parametrize(
+    ("plan", "work", "rule"),
+    [
+        (replace(PLAN, recompute="full"), {}, "vision-not-recomputed"),
+        (replace(PLAN, recompute="full"), {"freeze_encoder": True}, ""),
+        (replace(PLAN, pp=2.0, vpp=2.0, dp=4.0, schedule="interleaved-1f1b"), {}, "vision-without-virtual"),
+    ],
+)
+def test_rules_of_megatron_s_own_encoder(plan: Plan, work: dict[str, Any], rule: str) -> None:
+    asked = job(model=qwen3_vl(), **work)
+    found = " ".join(one.rule for one in violations(all_rules(plan, case_of(plan, asked, BRIDGE))))
+    assert ("vision" in found) == bool(rule)
+    assert rule in found
 
 
 def test_an_encoder_is_known_by_what_it_is_built_of() -> None:
@@ -86,31 +143,34 @@ def test_what_the_files_cannot_say_is_refused(plan: Plan, work: dict[str, Any], 
 
 
 @pytest.mark.parametrize("frozen", [False, True])
-def test_files_are_read_back_as_priced(tmp_path: Path, frozen: bool) -> None:
-    asked = job(freeze_encoder=frozen, images=3)
+@pytest.mark.parametrize("kind", ["qwen2.5-vl-7b", "qwen3-vl", "qwen3-vl-moe"])
+def test_files_are_read_back_as_priced(tmp_path: Path, kind: str, frozen: bool) -> None:
+    model = None if kind == "qwen2.5-vl-7b" else qwen3_vl(sparse=kind.endswith("moe"))
+    # A vocabulary that needs no padding: what a file pads is read as it stands.
+    model = model and model.model_copy(update={"vocab": 152064})
+    plan = replace(PLAN, ep=8.0) if kind.endswith("moe") else PLAN
+    asked = job(model=model, freeze_encoder=frozen, images=3)
     target = Target(BRIDGE, launchers()["torchrun"], BRIDGE.versions[0])
-    files = launch_files(PLAN, asked, target, Card())
+    files = launch_files(plan, asked, target, Card())
     for name, text in files.items():
         (tmp_path / name).write_text(text, "utf-8")
-    assert "vlm_step import forward_step" in files["train.py"]
+    step = "qwen3_vl_step" if model else "vlm_step"
+    assert f"{step} import forward_step" in files["train.py"]
     assert "num_images=3" in files["train.py"]
     assert f"freeze_vision_model={frozen}" in files["train.py"]
     assert "DATA_PATH TOKENIZER_PATH" not in files["train.sh"]
     said = ("--from", str(tmp_path / "train.sh"), "--hardware", "dgx-h100", "--format", "json")
     told = planner("estimate", *said)
     assert told.code == 0, told.err
-    assert told.json["step_time_s"] == pytest.approx(float(estimate(PLAN, asked, BRIDGE).step), rel=1e-6)
-    assert told.json["model"]["name"] == "qwen2.5-vl-7b"
+    assert told.json["step_time_s"] == pytest.approx(float(estimate(plan, asked, BRIDGE).step), rel=1e-6)
+    assert model or told.json["model"]["name"] == kind
 
 
 def test_other_encoders_have_no_files() -> None:
-    text = {
-        "model_type": "qwen3_vl_text", "hidden_size": 4096, "intermediate_size": 22016,
-        "num_hidden_layers": 32, "num_attention_heads": 32, "num_key_value_heads": 32, "head_dim": 128,
-        "vocab_size": 151936, "hidden_act": "silu",
-    }  # fmt: skip
-    raw = {"model_type": "qwen3_vl", "text_config": text, "vision_config": {"out_hidden_size": 4096}}
-    asked = replace(job(), model=model_from_config(raw, "config.json", "qwen3-vl").model)
+    text = TEXT | {"model_type": "llama"}
+    raw = {"model_type": "llava", "text_config": text, "vision_config": {"model_type": "clip_vision_model"}}
+    asked = job(model=model_from_config(raw, "config.json", "llava").model)
+    assert asked.model.encoder is not None
     target = Target(BRIDGE, launchers()["torchrun"], BRIDGE.versions[0])
     with pytest.raises(UnsupportedPlan, match="without the encoder"):
         launch_files(PLAN, asked, target, Card())

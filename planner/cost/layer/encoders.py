@@ -11,6 +11,7 @@ from planner.cost.layer.communication import BlockExchanges, block_exchanges
 from planner.cost.layer.exchange import ACTIVATION_BYTES, Exchange
 from planner.cost.layer.operators import Operator, Pricer
 from planner.cost.stages import ENCODER
+from planner.formulas.collectives import ring_seconds, ring_sent_bytes
 from planner.inputs.encoder import Encoder, Linear, Projector
 from planner.inputs.model import ModelSpec
 from planner.numeric import Num
@@ -60,13 +61,17 @@ def encoder_job(job: Job) -> Job:
 
 
 def encoder_case(case: Case) -> Case:
-    """Return the case of a model's encoder."""
-    return replace(case, job=encoder_job(case.job))
+    """Return the case of a model's encoder: without sequence parallelism where a runtime splits it itself."""
+    along = case.sequence_parallel and not case.runtime.splits_encoder(case.model)
+    return replace(case, job=encoder_job(case.job), sequence_parallel=along)
 
 
 def encoder_plan(pricer: Pricer) -> Plan:
     """Return the plan of an encoder: without tensor parallelism where every such rank holds all of it."""
-    if not pricer.case.runtime.builds_encoder(pricer.case.model):
+    runtime, model = pricer.case.runtime, pricer.case.model
+    if runtime.splits_encoder(model):
+        return replace(pricer.plan, sequence_parallel=False)
+    if not runtime.builds_encoder(model):
         return pricer.plan
     return replace(pricer.plan, tp=0.0 * pricer.plan.tp + 1.0)
 
@@ -75,8 +80,8 @@ def encoder_piece(pricer: Pricer, encoder: Encoder) -> tuple[tuple[Operator, ...
     """Price an encoder whole: stem, layers and projectors, with the messages of its tensor parallelism.
 
     Stem and projectors rest whole on each tensor-parallel rank, and so does an encoder that is built as the
-    library has it. Nothing is recomputed. A frozen encoder, and
-    one beside adapters, runs forward alone and keeps nothing for a backward pass.
+    library has it; a runtime that splits it splits projectors too. Nothing is recomputed. A frozen encoder,
+    and one beside adapters, runs forward alone and keeps nothing for a backward pass.
     """
     own = Pricer(encoder_case(pricer.case), encoder_plan(pricer))
     operators = [_stem(own, encoder)]
@@ -88,8 +93,10 @@ def encoder_piece(pricer: Pricer, encoder: Encoder) -> tuple[tuple[Operator, ...
         sent = {
             kind: total + _repeated(getattr(messages, kind), float(count)) for kind, total in sent.items()
         }
+    split = own.plan.tp if pricer.case.runtime.splits_encoder(pricer.case.model) else 1.0
     for projector in encoder.projectors:
-        operators += _projected(own, encoder, projector)
+        operators += _projected(own, encoder, projector, split)
+        sent["tp"] = sent["tp"] + _reduced(own, encoder, projector, split)
     exchanges = BlockExchanges(sent["tp"], sent["cp"], Exchange())
     if pricer.case.workload.freeze_encoder or not pricer.case.method.trains_base:
         operators = [_frozen(one) for one in operators]
@@ -108,16 +115,24 @@ def _stem(own: Pricer, encoder: Encoder) -> Operator:
     )
 
 
-def _product(own: Pricer, name: str, rows: Num, linear: Linear) -> Operator:
-    """Price a product that keeps its input for the gradient of its weights."""
-    inputs, outputs = float(linear.inputs), float(linear.outputs)
+def _product(
+    own: Pricer, name: str, rows: Num, linear: Linear, columns: Num = 1.0, lines: Num = 1.0
+) -> Operator:
+    """Price a product that keeps its input; ranks share outputs by ``columns`` and inputs by ``lines``."""
+    inputs, outputs = linear.inputs / lines, linear.outputs / columns
     return own.linear(name, ENCODER, rows, inputs, outputs, ACTIVATION_BYTES * rows * inputs, linear.bias)
 
 
-def _projected(own: Pricer, encoder: Encoder, projector: Projector) -> list[Operator]:
-    """Price what makes tokens of an encoder's rows, as many of which are one as are merged."""
-    rows = own.tokens / encoder.merge
-    products = [_product(own, f"project_{place}", rows, one) for place, one in enumerate(projector.linears)]
+def _projected(own: Pricer, encoder: Encoder, projector: Projector, split: Num) -> list[Operator]:
+    """Price what makes tokens of an encoder's rows, as many of which are one as are merged.
+
+    Ranks that ``split`` it have some outputs of the first product, and as many inputs of the last.
+    """
+    rows, last = own.tokens / encoder.merge, len(projector.linears) - 1
+    products = [
+        _product(own, f"project_{place}", rows, one, 1.0 if place else split, split if place == last else 1.0)
+        for place, one in enumerate(projector.linears)
+    ]
     first, *others = products
     norm = float(projector.norm_params)
     first = first.with_values(
@@ -126,6 +141,25 @@ def _projected(own: Pricer, encoder: Encoder, projector: Projector) -> list[Oper
         trained=first.trained + norm * own.case.method.trains_base,
     )
     return [first, *others]
+
+
+def _reduced(own: Pricer, encoder: Encoder, projector: Projector, split: Num) -> Exchange:
+    """Price the all-reduces of a projector whose products ranks share: of its tokens, of its rows' gradients.
+
+    References
+    ----------
+    .. [1] Megatron-Bridge 067f987d, ``modelling_qwen3_vl/utils.py``, ``Qwen3VLVisionPatchMerger``: a
+       column-parallel and a row-parallel layer.
+    """
+    rows, tiers = ACTIVATION_BYTES * own.tokens / encoder.merge, own.case.tensor_tiers
+    made, entered = rows * projector.linears[-1].outputs, rows * projector.linears[0].inputs
+    exposed = 2.0 * own.case.traits.tensor.exposed
+    return Exchange(
+        exposed * ring_seconds(made, split, 1.0, tiers),
+        exposed * ring_seconds(entered, split, 1.0, tiers),
+        2.0 * ring_sent_bytes(made, split),
+        2.0 * ring_sent_bytes(entered, split),
+    )
 
 
 def _times(operator: Operator, count: float) -> Operator:

@@ -11,11 +11,17 @@ from planner.inputs.vision_configs import encoder_record
 from planner.runtimes._imports._sheet import Imported
 from planner.runtimes._imports.python_fields import Fields
 
-CONFIGS: Final = {"Qwen2_5_VLVisionConfig": "qwen2_5_vl"}
+CONFIGS: Final = {"Qwen2_5_VLVisionConfig": "qwen2_5_vl", "Qwen3VLVisionConfig": "qwen3_vl"}
 """Classes of an encoder's config, and the model types that have it."""
 
 MODEL: Final = "ConfigContainer.model."
-ABOUT_IMAGES: Final = ("vision_config", "mrope_section", "scatter_embedding", "freeze_vision_")
+ABOUT_IMAGES: Final = (
+    "vision_config",
+    "mrope_section",
+    "scatter_embedding",
+    "freeze_vision_",
+    "freeze_language_",
+)
 """Starts of the fields of a model that are about images."""
 
 

@@ -20,7 +20,7 @@ from planner.runtimes.megatron_bridge.adapters import adapter_notes, adapter_rul
 from planner.runtimes.megatron_bridge.saving import saves
 from planner.runtimes.megatron_bridge.script import Say, needs, real_needs, script_text
 from planner.runtimes.megatron_bridge.settings import loss_rules
-from planner.runtimes.megatron_bridge.vision import FAMILIES, UNFUSED, sees, vision_rules
+from planner.runtimes.megatron_bridge.vision import FAMILIES, SPLIT, UNFUSED, sees, vision_rules
 from planner.runtimes.megatron_bridge.vision import NOTES as SEEN
 from planner.runtimes.megatron_lm import ENTRY as MEGATRON_LM
 from planner.runtimes.megatron_lm.choices import choice_rules, choice_variables
@@ -122,7 +122,8 @@ ENTRY = Runtime(
     zero_stages=MEGATRON_LM.zero_stages,
     schedules=MEGATRON_LM.schedules,
     cp_methods=MEGATRON_LM.cp_methods,
-    encoders=FAMILIES,
+    encoders=tuple(FAMILIES),
+    split_encoders=SPLIT,
     recomputes=MEGATRON_LM.recomputes,
     offloads=MEGATRON_LM.offloads,
     precisions=MEGATRON_LM.precisions,

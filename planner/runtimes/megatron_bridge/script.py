@@ -34,7 +34,7 @@ from planner.runtimes.megatron_bridge.sections import (
     precision_fields,
 )
 from planner.runtimes.megatron_bridge.settings import set_fields, set_precision
-from planner.runtimes.megatron_bridge.vision import IMPORTS, MODULE, sees
+from planner.runtimes.megatron_bridge.vision import imports_of, provider_of, seen_as, sees
 from planner.runtimes.megatron_lm.run_flags import NEEDS, defaults
 
 HEAD = '''\
@@ -91,7 +91,7 @@ def main():
     missing = [name for name in needed if not os.environ.get(name)]
     if missing:
         sys.exit(f"Set the variable {{missing[0]}} before starting this file.")
-    from megatron.bridge.training.{step} import forward_step
+    from megatron.bridge.{step} import forward_step
     from megatron.bridge.training.pretrain import pretrain
 
     pretrain(config=smoke_config() if SMOKE else build_config(), forward_step_func=forward_step)
@@ -142,7 +142,7 @@ def script_text(plan: Plan, job: Job, say: Say) -> str:
     if model.get("multi_latent_attention", False):
         module, provider = ("mla_provider", "MLAModelProvider")
     if sees(job.model):
-        module, provider = MODULE
+        module, provider = provider_of(job.model)
     mixed, always = model.get("transformer_layer_spec") == MIXED_LAYERS, needs(job)
     delta = model.get("transformer_layer_spec") == DELTA_LAYERS
     known = defaults(run_of(job)) | {"DATA_CACHE": "cache"}
@@ -153,8 +153,7 @@ def script_text(plan: Plan, job: Job, say: Say) -> str:
         environment="".join(f"    {name}={value!r},\n" for name, value in say.environment.items()),
         module=module,
         provider=provider,
-        adapters=("from megatron.bridge.peft.lora import LoRA\n" if adapters else "")
-        + IMPORTS * sees(job.model),
+        adapters=("from megatron.bridge.peft.lora import LoRA\n" if adapters else "") + imports_of(job.model),
         last=(LAYERS if mixed else DELTA if delta else "")
         + (BACKEND if "attention" in say.changes else "")
         + "".join(text for name, text in FUNCTIONS.items() if model["activation_func"] == name),
@@ -164,7 +163,7 @@ def script_text(plan: Plan, job: Job, say: Say) -> str:
         names=", ".join((*always, *real_needs(job))),
         defaults="".join(f"    {name!r}: {value!r},\n" for name, value in known.items()),
     )
-    tail = TAIL.format(step="vlm_step" if sees(job.model) else "gpt_step")
+    tail = TAIL.format(step=seen_as(job.model).step if sees(job.model) else "training.gpt_step")
     return head + _body(plan, job, provider, say.changes) + smoke_code(job) + tail
 
 

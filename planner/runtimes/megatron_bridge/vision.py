@@ -2,13 +2,17 @@
 
 Read in Megatron-Bridge 067f987d: ``models/qwen_vl/qwen25_vl_provider.py`` and ``modeling_qwen25_vl.py`` (the
 encoder is that of transformers, whole on every tensor-parallel rank of the first stage, in the precision of
-the weights), ``recipes/qwen_vl``, ``data/builders/direct_hf_sft.py`` and ``mock_vlm_sft.py``.
+the weights), ``qwen3_vl_provider.py`` and ``modelling_qwen3_vl`` (an encoder of Megatron-core's layers),
+``recipes/qwen_vl``, ``data/builders/direct_hf_sft.py`` and ``mock_vlm_sft.py``.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import isqrt
-from typing import Final
+from typing import Final, NamedTuple
+
+import numpy as np
 
 from planner.inputs.encoder import Encoder
 from planner.inputs.model import ModelSpec
@@ -19,25 +23,86 @@ from planner.runtimes._family import Job
 from planner.runtimes._idle import Idle, TrainingTask
 from planner.runtimes.megatron_bridge.code import Code, Section, setting
 
-FAMILIES: Final = ("qwen2_5_vl",)
+
+class Seen(NamedTuple):
+    """How the library builds a model that sees: its providers, its encoder's config, its step.
+
+    Parameters
+    ----------
+    module, provider, sparse : str
+        Module of the model's class, and the class, of a dense model and of one with experts.
+    config : str
+        Class of the encoder's config in transformers' module of the family.
+    sections : tuple of int
+        Pairs of a head's channels that turn by time, height and width. [-]
+    step : str
+        Module of the forward step.
+    split : bool
+        Whether the encoder is Megatron-core's own, split over tensor-parallel ranks as the layers are.
+    """
+
+    module: str
+    provider: str
+    sparse: str
+    config: str
+    sections: tuple[int, int, int]
+    step: str
+    split: bool
+
+
+FAMILIES: Final[Mapping[str, Seen]] = {
+    "qwen2_5_vl": Seen(
+        "qwen_vl.qwen25_vl_provider", "Qwen25VLModelProvider", "", "Qwen2_5_VLVisionConfig", (16, 24, 24),
+        "training.vlm_step", split=False,
+    ),
+    "qwen3_vl": Seen(
+        "qwen_vl.qwen3_vl_provider", "Qwen3VLModelProvider", "Qwen3VLMoEModelProvider",
+        "Qwen3VLVisionConfig", (24, 20, 20), "models.qwen_vl.qwen3_vl_step", split=True,
+    ),
+}  # fmt: skip
 """Model types whose encoder the files can build."""
 
-MODULE: Final = ("qwen_vl.qwen25_vl_provider", "Qwen25VLModelProvider")
+SPLIT: Final = tuple(name for name, seen in FAMILIES.items() if seen.split)
 
 IMPORTS: Final = """\
 from megatron.bridge.data.builders.direct_hf_sft import DirectHFSFTDatasetConfig
 from megatron.bridge.data.builders.mock_vlm_sft import MockVLMSFTDatasetConfig
 from megatron.bridge.data.sources.hf import HFDatasetSourceConfig
-from transformers.models.qwen2_5_vl.configuration_qwen2_5_vl import Qwen2_5_VLVisionConfig
 """
 
-SECTIONS: Final = (16, 24, 24)
-"""Pairs of a head's channels that turn by time, height and width. [-]"""
+
+def family_of(model: ModelSpec) -> str:
+    """Return the type of a model with an encoder that the files can build; empty of any other."""
+    if model.encoder is None:
+        return ""
+    found = vision_family(model.encoder, model.hidden)
+    sparse = bool(model.expert_kinds)
+    return found if found in FAMILIES and (FAMILIES[found].sparse or not sparse) else ""
 
 
 def sees(model: ModelSpec) -> bool:
     """Whether a model has an encoder that the files can build."""
-    return model.encoder is not None and vision_family(model.encoder, model.hidden) in FAMILIES
+    return bool(family_of(model))
+
+
+def seen_as(model: ModelSpec) -> Seen:
+    """Return how the library builds a model that `sees`."""
+    return FAMILIES[family_of(model)]
+
+
+def provider_of(model: ModelSpec) -> tuple[str, str]:
+    """Return module and class of the model's provider."""
+    seen = seen_as(model)
+    return seen.module, seen.sparse if model.expert_kinds else seen.provider
+
+
+def imports_of(model: ModelSpec) -> str:
+    """Return what the file imports for images; nothing without an encoder."""
+    if not sees(model):
+        return ""
+    name = family_of(model)
+    config = f"from transformers.models.{name}.configuration_{name} import {FAMILIES[name].config}\n"
+    return IMPORTS + config
 
 
 def _turned_in_parts(plan: Plan, job: TrainingTask) -> bool:
@@ -58,14 +123,16 @@ def vision_fields(job: Job) -> Section:
     """Return the fields of the model provider that are about images; nothing without an encoder."""
     if not sees(job.model):
         return {}
-    said = vision_config(_encoder(job), FAMILIES[0])
+    name, seen = family_of(job.model), seen_as(job.model)
+    said = vision_config(_encoder(job), name)
     fields = ", ".join(f"{name}={value!r}" for name, value in said.items())
     return {
         "position_embedding_type": "mrope",
-        "mrope_section": [*SECTIONS],
+        "mrope_section": [*seen.sections],
         "scatter_embedding_sequence_parallel": False,
         "apply_rope_fusion": False,
-        "vision_config": Code(f"Qwen2_5_VLVisionConfig({fields})"),
+        "vision_config": Code(f"{seen.config}({fields})"),
+        **({"freeze_language_model": False} if seen.split else {}),
         "freeze_vision_model": job.workload.freeze_encoder,
         "freeze_vision_projection": job.workload.freeze_encoder,
     }
@@ -99,7 +166,8 @@ def made_up_images(job: Job) -> Section:
 def vision_rules(plan: Plan, job: Job) -> list[Rule]:
     """Return the rules of a model whose encoder is the library's own."""
     if not sees(job.model):
-        return []
+        return _sparse_rules(job.model)
+    turned = 2 * sum(seen_as(job.model).sections)
     patches, widths = _encoder(job).patches, {mixer.qk_head_dim for mixer in job.model.attentions}
     work = job.workload
     return [
@@ -128,13 +196,14 @@ def vision_rules(plan: Plan, job: Job) -> list[Rule]:
         ),
         Rule(
             "vision-turns-heads",
-            widths == {2 * sum(SECTIONS)},
+            widths == {turned},
             lambda: (
                 f"heads of {sorted(widths)}",
-                f"heads of {2 * sum(SECTIONS)}, as Qwen2.5-VL has",
+                f"heads of {turned}, as the library turns them",
                 "another",
             ),
         ),
+        *(_split_rules(plan, job) if seen_as(job.model).split else ()),
         Rule(
             "vision-images-square",
             isqrt(patches) ** 2 == patches,
@@ -142,6 +211,56 @@ def vision_rules(plan: Plan, job: Job) -> list[Rule]:
                 f"images of {patches} patches",
                 "as many as a square image has",
                 f"{isqrt(patches) ** 2}",
+            ),
+        ),
+    ]
+
+
+def _sparse_rules(model: ModelSpec) -> list[Rule]:
+    """Return the rule that no encoder that the files build stands before experts that they do not."""
+    known = model.encoder is not None and vision_family(model.encoder, model.hidden) in FAMILIES
+    return [
+        Rule(
+            "vision-before-dense-layers",
+            not known,
+            lambda: ("an encoder before experts", "dense layers, or the encoder of Qwen3-VL", "another"),
+        )
+    ]
+
+
+def _split_rules(plan: Plan, job: Job) -> list[Rule]:
+    """Return the rules of an encoder of Megatron-core's own.
+
+    References
+    ----------
+    .. [1] Megatron-Bridge 067f987d, ``modelling_qwen3_vl``: ``get_vision_model_config`` takes recompute from
+       the language model; ``Qwen3VLModel`` knows no virtual stage, and adds what inner layers hand over in
+       the first layers of the first stage.
+    """
+    handed = len(_encoder(job).handed)
+    first = plan.stage_layers[0] if plan.stage_layers else np.floor(job.model.num_layers / plan.pp)
+    return [
+        Rule(
+            "vision-not-recomputed",
+            plan.recompute == "none" or job.workload.freeze_encoder,
+            lambda: (
+                f"recompute {plan.recompute}",
+                "none: it would hold for the encoder too, or a frozen encoder",
+                "none",
+            ),
+        ),
+        Rule(
+            "vision-without-virtual-stages",
+            np.equal(plan.vpp, 1),
+            lambda: (f"vpp {plan.vpp:g}", "vpp 1: the library's class knows no virtual stage", "vpp 1"),
+        ),
+        Rule(
+            "vision-in-first-layers",
+            np.greater_equal(first, handed),
+            lambda: (
+                f"{first:g} layers on the first stage",
+                f"{handed} or more: it takes as many results",
+                "pp 1",
             ),
         ),
     ]

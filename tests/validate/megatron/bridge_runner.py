@@ -136,7 +136,26 @@ class Bridge:
             return block(config, spec, use_transformer_engine=False, **named)
 
         self.specs.get_gpt_mtp_block_spec = local_block
+        self._import_encoders()
         prepare_local_layers(self.state)
+
+    def _import_encoders(self) -> None:
+        """Have models with an encoder of Megatron-core's layers built of its own, too."""
+        core, own = "megatron.core.", "megatron.bridge.models.qwen_vl."
+        model = importlib.import_module(own + "modelling_qwen3_vl.model")
+        provider = importlib.import_module(own + "qwen3_vl_provider")
+        layers = importlib.import_module(core + "models.vision.vit_layer_specs")
+        products = importlib.import_module(core + "tensor_parallel")
+        model.TENorm = importlib.import_module(core + "transformer.torch_norm").WrappedTorchNorm
+        model.TEColumnParallelLinear = products.ColumnParallelLinear
+        model.TERowParallelLinear = products.RowParallelLinear
+        model.get_vit_layer_with_transformer_engine_spec = layers.get_vit_layer_with_local_spec
+        local = self.specs.get_gpt_layer_local_spec
+
+        def layer(num_experts: Any, qk_layernorm: bool, **_: Any) -> Any:
+            return local(num_experts=num_experts, qk_layernorm=qk_layernorm, normalization="RMSNorm")
+
+        provider.get_gpt_layer_with_transformer_engine_spec = layer
 
     def judge(self, file: Path, gpus: int, capability: float, smoke: bool = False) -> Verdict:
         """Return what Megatron-Bridge makes of an emitted file, or of its smoke run."""

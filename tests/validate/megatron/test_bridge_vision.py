@@ -6,13 +6,17 @@ Needs what `test_bridge_plans` needs.
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from planner.cost.case import case_of
+from planner.cost.layer.block_cost import priced_layer
+from planner.cost.layer.operators import Pricer, total
 from planner.cost.legal import all_rules
+from planner.cost.stages import ENCODER
 from planner.inputs.load import load_model
 from planner.inputs.load_hardware import load_hardware
 from planner.inputs.workload import Workload
@@ -20,6 +24,7 @@ from planner.plan import Plan
 from planner.rules import violations
 from planner.runtimes._family import Job
 from planner.runtimes.megatron_bridge import ENTRY
+from tests.unit.test_vision_files import qwen3_vl
 from tests.validate.megatron.bridge_runner import Bridge
 from tests.validate.megatron.runner import Verdict
 
@@ -27,6 +32,7 @@ BRIDGE, MEGATRON = os.environ.get("MEGATRON_BRIDGE", ""), os.environ.get("MEGATR
 
 pytestmark = [
     pytest.mark.torch,
+    pytest.mark.filterwarnings("ignore"),
     pytest.mark.skipif(not (BRIDGE and MEGATRON), reason="MEGATRON_BRIDGE or MEGATRON_LM names no checkout"),
 ]
 
@@ -55,6 +61,38 @@ def judged(bridge: Any, folder: Path, plan: Plan, job: Job, smoke: bool = False)
     file.write_text((command.files or {})["train.py"], encoding="utf-8")
     verdict: Verdict = bridge.judge(file, job.gpus, 9.0, smoke)
     return verdict
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_the_first_stage_builds_its_share_of_megatron_s_own_encoder(
+    bridge: Any, tmp_path: Path, sparse: bool
+) -> None:
+    """Qwen3-VL-8B and -30B-A3B: a rank's weights are those priced, the language model's as without images."""
+    model = qwen3_vl(sparse)
+    hardware, length = load_hardware("dgx-h100"), {"seq_len": 4096, "global_batch": 64}
+    blind = Job(model.model_copy(update={"encoder": None}), hardware, 16, Workload(**length))
+    half, ep = model.num_layers // 2, 8.0 if sparse else 1.0
+    cut = {"vpp": 1.0, "schedule": "1f1b", "stage_layers": (half - 2, half + 2)}
+    plans = (
+        replace(PLANS[0], ep=ep),
+        replace(PLANS[1], ep=min(ep, 4.0)),
+        replace(PLANS[2], ep=ep, **cut),
+    )
+    for plan, frozen in zip(plans, (False, True, True), strict=True):
+        job = Job(model, hardware, 16, Workload(**length, images=4, freeze_encoder=frozen))
+        case = case_of(plan, job, ENTRY)
+        assert not violations(all_rules(plan, case))
+        seen, plain = judged(bridge, tmp_path, plan, job), judged(bridge, tmp_path, plan, blind)
+        assert (seen.error, plain.error) == ("", "")
+        for name in ("tp", "pp", "vpp", "dp", "zero_shards", "micro_batch", "num_microbatches", "layers"):
+            assert seen.derived[name] == plain.derived[name], name
+        more = [
+            one - other for one, other in zip(seen.derived["params"], plain.derived["params"], strict=True)
+        ]
+        priced = float(total(priced_layer(Pricer(case, plan), ENCODER).operators, "params"))
+        assert more == [priced] + [0] * (int(plan.pp) - 1)
+        assert not seen.derived["fused_rope"]
+        assert judged(bridge, tmp_path, plan, job, smoke=True).error == ""
 
 
 def test_the_first_stage_builds_the_encoder_whole(bridge: Any, tmp_path: Path) -> None:

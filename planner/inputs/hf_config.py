@@ -141,7 +141,8 @@ def _model_type(raw: Mapping[str, Any], text: Mapping[str, Any], where: str) -> 
     remote = " and remote code, which is never run" if _remote(raw, text) else ""
     known = [*FAMILIES, *WRAPPERS]
     near = nearest(word[:80], known)
-    expected = f"one of {', '.join(known)}, or a model YAML of your own (docs/how-to/add-a-model.md)"
+    told = f"one of the {len(known)} types that are read"
+    expected = f"{told}, or a model YAML of your own (docs/how-to/add-a-model.md)"
     raise InputError(Problem(f"{where}: model_type", word[:80] + remote, expected, near))
 
 

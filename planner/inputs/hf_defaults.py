@@ -115,7 +115,6 @@ DEFAULTS: Final[Mapping[str, Mapping[str, Any]]] = {
     "hunyuan_v1_moe": _RMS_5,
     "hy_v3": _RMS_5 | {"rope_theta": 11158840.0, "routed_scaling_factor": 1.0},
     "jais2": {"layer_norm_eps": 1e-5, "hidden_act": "relu2"},
-    "kolibri1": {"norm_topk_prob": False},
     "mellum": {"router_aux_loss_coef": 0.001, "norm_topk_prob": True},
     "minicpm3": _RMS_5,
     "ministral3": _RMS_5,
@@ -196,7 +195,6 @@ ROUTERS: Final[Mapping[str, Mapping[str, Any]]] = {
     "granitemoeshared": _SOFTMAX | {"normalize": True},
     "hunyuan_v1_moe": _SOFTMAX | {"normalize": True},
     "hy_v3": _SIGMOID | {"normalize": True},
-    "kolibri1": _SIGMOID,
     "mellum": _SOFTMAX,
 }
 """What the code of a type does with the scores of its router, where no key says it."""

@@ -316,10 +316,6 @@ FAMILIES: Final[Mapping[str, Family]] = {
         names={"routed_scaling_factor": "router_scaling_factor"},
     ),
     "hyperclovax": _LLAMA,
-    "kolibri1": Family(
-        defaults=_UNTIED, qk_norm="head", norms=4, moe=True, shared=("shared_expert_intermediate_size",),
-        reach="listed", bare_full=True,
-    ),
     "mamba2": Family(
         defaults=_UNTIED | {"n_groups": 8, "state_size": 128, "conv_kernel": 4, "chunk_size": 256,
                             "num_heads": 128, "head_dim": 64, "use_bias": False},

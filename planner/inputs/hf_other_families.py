@@ -15,7 +15,10 @@ _UNTIED = {"tie_word_embeddings": False}
 _TIED = {"tie_word_embeddings": True}
 
 _PLAIN = Family(norm="layernorm", gated=False, qkv_bias=True, output_bias=True, ffn_bias=True)
-_GPT2 = replace(_PLAIN, defaults=_TIED, learned_positions=True, dense_inner="n_inner")
+_GPT2 = replace(
+    _PLAIN, defaults=_TIED, learned_positions=True, dense_inner="n_inner",
+    fixed={"scale_attn_weights": True, "scale_attn_by_inverse_layer_idx": False},
+)  # fmt: skip
 _GPTJ = replace(
     _PLAIN, defaults=_UNTIED, qkv_bias=False, output_bias=False, dense_inner="n_inner", norms=1,
     variants=("parallel-blocks", "head-bias"),
@@ -41,7 +44,8 @@ FAMILIES: Final[Mapping[str, Family]] = {
     "cohere2": _COHERE2,
     "cohere2_moe": replace(
         _COHERE2, moe=True,
-        fixed={"num_shared_experts": 0, "rms_norm_eps": None, "prefix_dense_intermediate_size": None},
+        fixed={"num_shared_experts": 0, "rms_norm_eps": None, "prefix_dense_intermediate_size": None,
+               "norm_topk_prob": True},
     ),
     "dbrx": Family(
         defaults=_UNTIED | {"attn_config.kv_n_heads": 1}, norm="layernorm", norm_bias=False, moe=True,
@@ -61,7 +65,7 @@ FAMILIES: Final[Mapping[str, Family]] = {
     "gpt-sw3": _GPT2,
     "gpt_bigcode": replace(
         _GPT2, defaults=_TIED | {"num_key_value_heads": 1},
-        fixed={"multi_query": True, "scale_attn_weights": True, "add_cross_attention": False},
+        fixed={"multi_query": True, "scale_attn_weights": True},
     ),
     "gpt_neo": replace(
         _GPT2, qkv_bias=False, reach="listed", dense_inner="n_inner",

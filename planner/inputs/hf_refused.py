@@ -32,6 +32,8 @@ REFUSED: Final[Mapping[str, str]] = {
     "zero_expert_num": "experts that compute nothing",
     "use_head_wise_attn_gate": "an output gate in its attention",
     "is_encoder_decoder": "an encoder",
+    "add_cross_attention": "cross attention",
+    "use_bidirectional_attention": "attention both ways",
     "speech_lora": "adapters of its own for sound",
     "vision_lora": "adapters of its own for images",
 }
@@ -74,6 +76,7 @@ _BY_REASON: Final[Mapping[str, str]] = {
     "a gate for each head of attention": "laguna step3p5 step3p7",
     "a base of rotary positions for each layer": "granite_swa granitemoe_swa muse_glimmer",
     "a norm on the result of its experts": "axk1",
+    "biases of experts that are added before the sigmoid": "kolibri1",
     "heads of several widths": "gemma4_unified gemma4_unified_text",
     "experts in a latent space, gates on residuals": "muse_spark",
     "layers that run more than once": "dory hrm_text inkling2_loop inkling2_loop_text",

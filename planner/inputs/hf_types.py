@@ -62,10 +62,18 @@ def _hyperclovax(family: Family, text: Text) -> Family:
     return replace(family, norms=4 if text.get("use_post_norm") else 2)
 
 
+def _llama4(family: Family, text: Text) -> Family:
+    """Return it with its norms of queries and keys, and queries that grow in layers without positions."""
+    normed: tuple[Variant, ...] = ("bare-head-norms", "head-norms-after-rotary")
+    scaled = _where(text.get("attn_temperature_tuning", True), "scaled-queries")
+    return replace(family, variants=(*(normed if text.get("use_qk_norm", True) else ()), *scaled))
+
+
 CHOICES: Final[Mapping[str, Callable[[Family, Text], Family]]] = {
     "falcon": _falcon,
     "gpt_neox": _gpt_neox,
     "hyperclovax": _hyperclovax,
+    "llama4_text": _llama4,
     "phimoe": _phimoe,
     "stablelm": _stablelm,
 }
@@ -91,9 +99,11 @@ WRAPPERS: Final[Mapping[str, str]] = {
     "glm4v_moe": "glm4v_moe_text",
     "glm_ocr": "glm_ocr_text",
     "glmga": "glm4v_text",
+    "glmasr": "llama",
     "got_ocr2": "qwen2",
     "granite4_vision": "granite4_vision_text",
     "granite_docling": "granite_docling_text",
+    "granite_speech": "granite",
     "hunyuan_vl": "hunyuan_vl_text",
     "hyperclovax_vision_v2": "hyperclovax",
     "idefics2": "mistral",
@@ -115,12 +125,14 @@ WRAPPERS: Final[Mapping[str, str]] = {
     "phi4_multimodal": "phi3",
     "pp_chart2table": "qwen2",
     "qianfan_ocr": "qwen3",
+    "qwen2_audio": "qwen2",
     "qwen2_5_omni_thinker": "qwen2_5_omni_text",
     "qwen3_omni_moe_thinker": "qwen3_omni_moe_text",
     "smolvlm": "llama",
     "video_llama_3": "qwen2",
     "video_llava": "llama",
     "vipllava": "llama",
+    "voxtral": "llama",
     "llava_next": "llama",
     "llava_onevision": "qwen2",
     "qwen2_vl": "qwen2_vl_text",

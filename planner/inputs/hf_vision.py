@@ -225,7 +225,9 @@ def encoder_of(raw: Raw, text: Raw, config: Config | None = None) -> Fields:
 
 def vision_notes(raw: Raw, text: Raw) -> list[str]:
     """Return what is told of a config's encoders: that they are left out, or the size of images."""
-    if not any(isinstance(raw.get(key), Mapping) for key in ("vision_config", "audio_config")):
+    if not any(
+        isinstance(raw.get(key), Mapping) for key in ("vision_config", "audio_config", "encoder_config")
+    ):
         return []
     if not encoder_of(raw, text):
         return [LEFT_OUT]

@@ -299,6 +299,8 @@ def test_an_infinity_in_a_field_that_is_not_read_is_no_fault(tmp_path: Path) -> 
         ("opt", "_remove_final_layer_norm", True),
         ("phi", "qk_layernorm", True),
         ("gpt_bigcode", "multi_query", False),
+        ("gpt2", "scale_attn_by_inverse_layer_idx", True),
+        ("gemma3_text", "use_bidirectional_attention", True),
         ("smollm3", "use_sliding_window", True),
     ],
 )
@@ -320,6 +322,7 @@ def test_a_key_that_makes_another_architecture_is_refused(kind: str, key: str, v
         ("cohere", {"hidden_act": "silu"}, 1, ("parallel-blocks",)),
         ("phimoe", {"num_local_experts": 4, "num_experts_per_tok": 2}, 2, ("sparse-mixer",)),
         ("exaone4", {}, 2, ("norms-after",)),
+        ("hunyuan_v1_dense", {}, 2, ("head-norms-after-rotary",)),
         ("hyperclovax", {"use_post_norm": True}, 4, ()),
     ],
 )

@@ -270,7 +270,7 @@ def _attention(config: Config, family: Family, hidden: int, reach: str) -> dict[
     unturned = (
         family.single
         or "alibi" in family.variants
-        or config.raw.get("position_embedding_type", "rope") != "rope"
+        or not str(config.raw.get("position_embedding_type") or "rope").startswith("rope")
     )
     if (
         family.learned_positions

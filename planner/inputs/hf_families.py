@@ -84,6 +84,7 @@ _APERTUS = Family(
     qk_norm="head",
     gated=False,
     activation_weights=2,
+    fixed={"post_norm": False, "qk_norm": True},
     words={"hidden_act": "xielu"},
 )
 _MISTRAL = Family(defaults=_UNTIED, reach="all")
@@ -270,7 +271,7 @@ FAMILIES: Final[Mapping[str, Family]] = {
                "routed_scaling_factor": "route_scale"},
     ),
     "apertus": _APERTUS,
-    "apertus1p5_text": replace(_APERTUS, fixed={"output_vocab_size": None}),
+    "apertus1p5_text": replace(_APERTUS, fixed=dict(_APERTUS.fixed) | {"output_vocab_size": None}),
     "aria_text": replace(
         _LLAMA, moe=True, shared=("num_shared_experts",), ffn_bias=False, fixed={"mlp_bias": False},
         names={"num_local_experts": "moe_num_experts", "num_shared_experts": "moe_num_shared_experts"},

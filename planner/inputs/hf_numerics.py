@@ -140,6 +140,9 @@ def _positions(own: _Keys) -> dict[str, Any]:
     old = raw.get("rope_scaling")
     scaling = old if isinstance(old, dict) else each
     theta = own.checked("rope_theta", each.get("rope_theta", own.value("rope_theta")))
+    alpha = own.checked("rope_scaling.alpha", scaling.get("alpha"))
+    if theta and alpha:
+        theta, scaling = _stretched(own, theta, alpha), {}
     share = own.checked(
         "partial_rotary_factor", each.get("partial_rotary_factor", own.value("partial_rotary_factor"))
     )
@@ -155,6 +158,12 @@ def _positions(own: _Keys) -> dict[str, Any]:
         "rope_fraction": None if share == 1 else share,
         "rope_scaling": _scaling(own, scaling),
     }
+
+
+def _stretched(own: _Keys, theta: float, alpha: float) -> float:
+    """Return the base that Hunyuan's ``alpha`` makes of another (``modeling_hunyuan_v1_dense.py``)."""
+    width = _head_width(own)
+    return float(theta * alpha ** (width / (width - 2)))
 
 
 def _head_width(own: _Keys) -> float:

@@ -31,6 +31,7 @@ _COHERE = Family(
 _COHERE2 = replace(
     _COHERE, defaults=dict(_COHERE.defaults) | {"sliding_window_pattern": 4, "sliding_window": 4096},
     qk_norm="none", reach="every", bare_full=True,
+    fixed={"use_parallel_block": True, "use_gated_activation": True, "use_qk_norm": False, "rotary_pct": 1.0},
 )  # fmt: skip
 
 FAMILIES: Final[Mapping[str, Family]] = {
@@ -44,7 +45,8 @@ FAMILIES: Final[Mapping[str, Family]] = {
     "cohere2": _COHERE2,
     "cohere2_moe": replace(
         _COHERE2, moe=True,
-        fixed={"num_shared_experts": 0, "rms_norm_eps": None, "prefix_dense_intermediate_size": None,
+        fixed=dict(_COHERE2.fixed)
+        | {"num_shared_experts": 0, "rms_norm_eps": None, "prefix_dense_intermediate_size": None,
                "norm_topk_prob": True},
     ),
     "dbrx": Family(

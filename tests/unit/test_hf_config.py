@@ -299,6 +299,7 @@ def test_an_infinity_in_a_field_that_is_not_read_is_no_fault(tmp_path: Path) -> 
         ("opt", "_remove_final_layer_norm", True),
         ("phi", "qk_layernorm", True),
         ("gpt_bigcode", "multi_query", False),
+        ("cohere2", "use_parallel_block", False),
         ("gpt2", "scale_attn_by_inverse_layer_idx", True),
         ("gemma3_text", "use_bidirectional_attention", True),
         ("smollm3", "use_sliding_window", True),
@@ -343,7 +344,11 @@ def test_scales_and_bounds_of_new_types_are_read() -> None:
     assert (found.numerics.logit_scale, found.numerics.embedding_scale) == (256 / 128, 12)
     dbrx = next(raw for raw in said if raw["model_type"] == "dbrx")
     assert model_from_config(dbrx, "c", "m").model.numerics.qkv_clip == 8.0
-    window = read(model_type="cohere2", sliding_window=8, num_hidden_layers=4, hidden_act="silu").model
+    scaling = {"type": "dynamic", "alpha": 1000.0, "factor": 1.0}
+    hunyuan = read(model_type="hunyuan_v1_dense", head_dim=128, rope_scaling=scaling).model.numerics
+    assert (hunyuan.rope_theta, hunyuan.rope_scaling) == (pytest.approx(1e4 * 1000 ** (128 / 126)), None)
+    seven = {"model_type": "cohere2", "position_embedding_type": "rope_gptj", "num_hidden_layers": 4}
+    window = read(**seven, sliding_window=8, hidden_act="silu").model
     seen = [(window.blocks[name].mixer.window, window.blocks[name].mixer.rotary) for name in window.layers]
     assert seen == [(8, True)] * 3 + [(None, False)]
 

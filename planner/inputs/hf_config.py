@@ -269,6 +269,7 @@ def _attention(config: Config, family: Family, hidden: int, reach: str) -> dict[
     record |= {key: value for key, value in optional.items() if value}
     unturned = (
         family.single
+        or family.bare
         or "alibi" in family.variants
         or not str(config.raw.get("position_embedding_type") or "rope").startswith("rope")
     )

@@ -224,6 +224,10 @@ FAMILIES: Final[Mapping[str, Family]] = {
     "mixtral": Family(defaults=_UNTIED, moe=True, reach="all"),
     "olmo2": _OLMO2,
     "olmo3": replace(_OLMO2, defaults=dict(_OLMO2.defaults) | {"sliding_window_pattern": 4}, reach="every"),
+    "olmo_hybrid": replace(
+        _OLMO2, linear="gated-delta", variants=("norms-after-attention",),
+        defaults=dict(_OLMO2.defaults) | {"full_attention_interval": 4, "linear_conv_kernel_dim": 4},
+    ),
     "olmoe": replace(_OLMO2, moe=True, variants=()),
     "flex_olmo": replace(_OLMO2, moe=True),
     "phi3": Family(defaults=_UNTIED, reach="all"),

@@ -72,6 +72,8 @@ class Family:
         What of its blocks is other than usual.
     bare_full : bool
         Whether, beside layers with a window, those without have no rotary positions.
+    bare : bool
+        Whether no layer has rotary positions.
     activation_weights : int
         Weights of the feed-forward's activation.
     recurrent_alone : bool
@@ -110,5 +112,6 @@ class Family:
     names: Mapping[str, str] = field(default_factory=dict)
     variants: tuple[Variant, ...] = ()
     bare_full: bool = False
+    bare: bool = False
     activation_weights: int = 0
     recurrent_alone: bool = False

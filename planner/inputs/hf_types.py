@@ -69,11 +69,20 @@ def _llama4(family: Family, text: Text) -> Family:
     return replace(family, variants=(*(normed if text.get("use_qk_norm", True) else ()), *scaled))
 
 
+def _olmo_hybrid(family: Family, text: Text) -> Family:
+    """Return it without rotary positions where their base is null, and with states that may turn."""
+    told = text.get("rope_parameters")
+    turned = not isinstance(told, Mapping) or told.get("rope_theta", "the default") is not None
+    signs = _where(text.get("linear_allow_neg_eigval", True), "negative-eigenvalues")
+    return replace(family, bare=not turned, variants=(*family.variants, *signs))
+
+
 CHOICES: Final[Mapping[str, Callable[[Family, Text], Family]]] = {
     "falcon": _falcon,
     "gpt_neox": _gpt_neox,
     "hyperclovax": _hyperclovax,
     "llama4_text": _llama4,
+    "olmo_hybrid": _olmo_hybrid,
     "phimoe": _phimoe,
     "stablelm": _stablelm,
 }

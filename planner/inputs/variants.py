@@ -8,6 +8,8 @@ from typing import Final, Literal
 Variant = Literal[
     "parallel-blocks",
     "norms-after",
+    "norms-after-attention",
+    "negative-eigenvalues",
     "bare-norms",
     "bare-head-norms",
     "head-norms-after-rotary",
@@ -21,6 +23,8 @@ Variant = Literal[
 MEANINGS: Final[Mapping[Variant, str]] = {
     "parallel-blocks": "attention and feed-forward side by side on one stream",
     "norms-after": "norms on the results of attention and feed-forward, none before them",
+    "norms-after-attention": "norms on results in layers with attention, before their parts in the others",
+    "negative-eigenvalues": "a delta rule that may turn a state's sign",
     "bare-norms": "norms without weights",
     "bare-head-norms": "norms without weights on queries and keys",
     "head-norms-after-rotary": "norms on queries and keys after they are turned by position",

@@ -196,7 +196,6 @@ def test_the_wrapper_says_whether_embeddings_are_tied_where_its_text_does_not() 
         ({"model_type": "jamba"}, "Mamba-1 state spaces"),
         ({"model_type": "mllama"}, "cross attention to images in some layers"),
         ({"model_type": "bert"}, "an encoder alone"),
-        ({"model_type": "olmo_hybrid", "linear_num_key_heads": 4}, "whose state may change sign"),
         ({"model_type": "nemotron_h", "moe_latent_size": 1024}, "experts in a latent space"),
         ({"model_type": "nemotron-nas", "block_configs": [{"attention": {}}]}, "architecture search"),
         ({"model_type": "llama", "full_attention_interval": 4}, "linear attention"),
@@ -344,6 +343,10 @@ def test_scales_and_bounds_of_new_types_are_read() -> None:
     assert (found.numerics.logit_scale, found.numerics.embedding_scale) == (256 / 128, 12)
     dbrx = next(raw for raw in said if raw["model_type"] == "dbrx")
     assert model_from_config(dbrx, "c", "m").model.numerics.qkv_clip == 8.0
+    olmo = next(raw for raw in said if raw["model_type"] == "olmo_hybrid")
+    hybrid = model_from_config(olmo | {"rope_parameters": {"rope_theta": None}}, "c", "m").model
+    assert not hybrid.attentions[0].model_dump()["rotary"]
+    assert hybrid.variants == ("norms-after-attention", "negative-eigenvalues")
     scaling = {"type": "dynamic", "alpha": 1000.0, "factor": 1.0}
     hunyuan = read(model_type="hunyuan_v1_dense", head_dim=128, rope_scaling=scaling).model.numerics
     assert (hunyuan.rope_theta, hunyuan.rope_scaling) == (pytest.approx(1e4 * 1000 ** (128 / 126)), None)

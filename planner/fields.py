@@ -142,7 +142,8 @@ JOB: Final = (
     ),
     Field(
         "global_batch", "length",
-        help="Sequences per optimizer step.", default=512, otherwise="512; 32 with lora or qlora",
+        help="Sequences per optimizer step.", default=512,
+        otherwise="512; 32 with lora or qlora; fewer where that is above 16Mi tokens",
         elsewhere="global-batch-size gbs train-batch-size total-batch-size",
     ),
     Field(

@@ -46,7 +46,7 @@ with deferred():
     from planner.report import as_json, flat, made_order, search_answer, search_page
     from planner.report import front as report_front
     from planner.report import played as report_played
-    from planner.search import optimise
+    from planner.search import beyond, optimise
 
 if TYPE_CHECKING:
     from planner.cli.near import NearAnswer
@@ -136,6 +136,7 @@ def search(
     with Progress(shown.quiet, shown.verbose) as progress:
         beside = recipe.search(request, progress) if recipe is not None else None
         result = beside.found.result if beside is not None else optimise.search(request, progress)
+        asked, request, result = _with_tiles(asked, request, result)
         progress(1.0, f"{result.priced:,} plans priced in {result.scan:.3f} s")
         request = in_use(beside.found.request if beside is not None else request, result)
         known = result.plans
@@ -151,6 +152,23 @@ def search(
     if not result.plans:
         raise typer.Exit(1)
     write_best(result.plans[0], asked, save, launch, force, order)
+
+
+def _with_tiles(
+    asked: Question, request: SearchRequest, result: SearchResult
+) -> tuple[Question, SearchRequest, SearchResult]:
+    """Return the search of runtimes that hold longer sequences, where none was named and nothing fits."""
+    silent = "runtime" in asked.defaults and not asked.pinned
+    other = beyond.with_tiles(request) if silent and result.valid and not result.plans else None
+    found = None if other is None else optimise.search_counts(other, advise=False)
+    if other is None or found is None or not found.plans:
+        return asked, request, result
+    runtime, taken = found.plans[0].runtime, asked.defaults["runtime"]
+    parts = f"these are of {runtime.name}, whose layers run in parts of a sequence"
+    to_stderr(f"note: no plan of {taken} fits; {parts}")
+    own = {"runtime": runtime.name, "release": runtime.release}
+    defaults = {name: own.get(name, value) for name, value in asked.defaults.items()}
+    return replace(asked, defaults=defaults), other, found
 
 
 def tell_notes(requests: Iterable[SearchRequest], objective: str) -> None:

@@ -38,6 +38,14 @@ Said = Mapping[str, Any]
 """Fields by name, each as a text or in its own type; None, or left out, where nobody says."""
 
 MOST_SEQUENCES: Final = 10**6
+PLAIN_TOKENS: Final = 2**24
+"""Tokens of a step up to which the usual number of sequences is taken where nobody says: Llama 3's largest.
+
+References
+----------
+.. [1] A. Dubey et al., "The Llama 3 Herd of Models," arXiv:2407.21783, 2024, sec. 3.4.1.
+"""
+
 MOST_TOKENS: Final = 5 * 10**8
 """Tokens of a step beyond which a batch is taken for a slip: four times the largest published (128 M tokens,
 MiniMax-01, arXiv:2501.08313)."""
@@ -138,12 +146,18 @@ def _at_own_prices(
     return tuple((given, one if price is None else one.with_price(price)) for given, one, price in found)
 
 
-def _plain_workload(model: ModelSpec | None, method: str | None) -> Workload:
-    """Return what is taken where nothing is given: no more tokens than a model has positions."""
+def _plain_workload(model: ModelSpec | None, method: str | None, given: int | None) -> Workload:
+    """Return what is taken where nothing is given: no more tokens than a model has positions.
+
+    Of sequences longer than usual a step has half as many, and half again, until it has no more tokens than
+    the largest of steps (`PLAIN_TOKENS`).
+    """
     plain = Workload()
     positions = model.max_positions if model is not None else None
     batch = METHODS[method or plain.method].global_batch
     seq_len = min(plain.seq_len, positions or plain.seq_len)
+    while batch > 1 and batch * (given or seq_len) > PLAIN_TOKENS:
+        batch //= 2
     return plain.model_copy(update={"seq_len": seq_len, "global_batch": batch})
 
 
@@ -159,19 +173,15 @@ def _workload(
     for name in () if seeing or model is None else ("images", "freeze_encoder"):
         if given[name]:
             reading.fault(name, "a model without an encoder", "a model with one, such as qwen2.5-vl-7b")
-    plain = _plain_workload(model, given["method"])
     if given["seq_lens"] is not None and given["seq_len"] is None and not reading.problems:
         defaults["seq_len"] = given["seq_len"] = longest(given["seq_lens"])
+    plain = _plain_workload(model, given["method"], given["seq_len"])
     seq_len = given["seq_len"] or plain.seq_len
     _check_lengths(given, seq_len, reading)
     if (given["document_tokens"] or 0) > seq_len:
         found, most = f"{given['document_tokens']} tokens", f"at most the {seq_len} of a sequence"
         reading.fault("document_tokens", found, most, str(seq_len))
     given["global_batch"] = _global_batch(said, seq_len, reading)
-    if given["global_batch"] is None and plain.global_batch * seq_len > MOST_TOKENS:
-        most = f"at most {MOST_TOKENS:,} tokens in a step"
-        taken = f"nothing, which is {plain.global_batch} sequences of {seq_len} tokens"
-        reading.fault("global_batch", taken, most, str(max(1, MOST_TOKENS // seq_len)))
     if reading.problems:
         return None
     silent = (

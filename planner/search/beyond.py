@@ -1,10 +1,12 @@
-"""Where nothing fits: the same search with weights off the device, which no search tries otherwise."""
+"""Where nothing fits: the same search with weights off the device, or with a runtime of longer sequences."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Final
 
+from planner.runtimes import runtimes
 from planner.search.request import SearchRequest
 from planner.techniques.offload import OFFLOADS
 
@@ -21,3 +23,19 @@ def requests_beyond(request: SearchRequest) -> Iterator[SearchRequest]:
         having = tuple(runtime for runtime in request.runtimes if name in runtime.offloads)
         if having:
             yield replace(request, runtimes=having, fixed={**request.fixed, "offload": name})
+
+
+TILES: Final = "mlp_tiles"
+"""Setting of the runtimes whose feed-forwards run in parts of a sequence."""
+
+
+def with_tiles(request: SearchRequest) -> SearchRequest | None:
+    """Return the request with the runtimes that hold longer sequences (`TILES`); None where it has them.
+
+    Sequences are long where the model has fewer positions.
+    """
+    if request.workload.seq_len <= (request.model.max_positions or float("inf")):
+        return None
+    asked = {one.name for one in request.runtimes}
+    others = [one for name, one in runtimes().items() if TILES in one.searched and name not in asked]
+    return replace(request, runtimes=tuple(others)) if others else None

@@ -266,6 +266,21 @@ def test_a_method_that_the_runtime_lacks_names_the_runtimes_that_have_it() -> No
     assert "; nearest:" not in planner(*ask, "--runtime", "fsdp", "--method", "lora").out
 
 
+def test_a_million_tokens_on_one_node_get_a_plan() -> None:
+    """ALST trains 3.7 M tokens of an 8B on eight H100 (arXiv:2506.13996): tiles, and inputs on the host."""
+    ask = ("search", "llama3-8b", "--hardware", "h100-sxm", "--gpus", "8", "--seq-len", "1Mi")
+    done = planner(*ask, "--format", "json")
+    assert done.code == 0
+    assert "no plan of megatron-lm fits; these are of deepspeed" in done.err
+    best = done.json["plans"][0]
+    assert best["runtime"] == "deepspeed"
+    assert best["settings"]["host_checkpoints"] == "true"
+    assert int(best["settings"]["mlp_tiles"]) > 1
+    named = planner(*ask, "--runtime", "megatron-lm")
+    assert (named.code, "No plan fits." in named.out) == (1, True)
+    assert "16 sequences of" in named.out, "as many as have 16 Mi tokens"
+
+
 def test_an_axis_that_is_given_finds_nothing_faster_than_the_whole_search() -> None:
     """Where memory is short, what a plan recomputes decides, and every layout has to be asked for it."""
     ask = ("search", "llama3-8b", "--hardware", "dgx-h100", "--gpus", "64", "--seq-len", "1Mi")

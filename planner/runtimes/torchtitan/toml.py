@@ -213,7 +213,9 @@ def job_config(plan: Plan, job: Job, choice: TitanChoice) -> dict[str, dict[str,
         "data_parallel_shard_degree": int(shards / plan.cp),
         "tensor_parallel_degree": int(plan.tp),
         "context_parallel_degree": int(plan.cp),
-        "context_parallel_rotate_method": "alltoall" if plan.cp > 1 and plan.cp_method == "ring" else "allgather",
+        "context_parallel_rotate_method": (
+            "alltoall" if plan.cp > 1 and plan.cp_method == "ring" else "allgather"
+        ),
         "pipeline_parallel_degree": int(plan.pp),
         "expert_parallel_degree": int(plan.ep),
         "expert_tensor_parallel_degree": int(plan.etp),

@@ -14,11 +14,12 @@ from planner.cost.layer.block_cost import priced_layer
 from planner.cost.layer.operators import Pricer, total
 from planner.cost.legal import all_rules
 from planner.cost.stages import ENCODER
-from planner.errors import UnsupportedPlan
+from planner.errors import InputError, UnsupportedPlan
 from planner.inputs.hf_config import model_from_config
 from planner.inputs.load import load_model
 from planner.inputs.load_hardware import load_hardware
 from planner.inputs.model import ModelSpec
+from planner.inputs.model_yaml import model_yaml
 from planner.inputs.vision_configs import vision_config, vision_family
 from planner.inputs.workload import Workload
 from planner.launchers import Card, Target, launch_files, launchers
@@ -174,3 +175,14 @@ def test_other_encoders_have_no_files() -> None:
     target = Target(BRIDGE, launchers()["torchrun"], BRIDGE.versions[0])
     with pytest.raises(UnsupportedPlan, match="without the encoder"):
         launch_files(PLAN, asked, target, Card())
+
+
+def test_layers_whose_results_are_handed_over_are_in_the_yaml(tmp_path: Path) -> None:
+    model = qwen3_vl()
+    path = tmp_path / "qwen3-vl.yaml"
+    path.write_text(model_yaml(model), "utf-8")
+    assert load_model(str(path)) == model
+    broken = path.read_text("utf-8").replace("handed: [8, 16, 24]", "handed: [8, 16, 27]")
+    path.write_text(broken, "utf-8")
+    with pytest.raises(InputError, match="layers before 27 in handed"):
+        load_model(str(path))

@@ -169,8 +169,9 @@ def obstacles(model: ModelSpec, arch: Architecture) -> tuple[str, ...]:
         bare = ["no norm before the head"] * (not model.final_norm)
         return (*own, *bare, *hybrid_obstacles(model), *_ffn_obstacles(model, arch))
     norms = {model.blocks[name].norms for name in model.layers}
+    most = max(norms)
     found = {
-        f"{max(norms)} norms in a layer, where Megatron-core has 2": norms != {2},
+        f"{most} norm{'s' * (most != 1)} in a layer, where Megatron-core has 2": norms != {2},
         "layer norms without a bias": model.norm == "layernorm" and not model.norm_bias,
         "RMS norms with a bias": model.norm == "rmsnorm" and model.norm_bias,
         "no norm before the head": not model.final_norm,

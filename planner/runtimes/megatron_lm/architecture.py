@@ -118,12 +118,13 @@ def _mixer_obstacles(model: ModelSpec, arch: Architecture) -> list[str]:
     shapes = {mixer.model_copy(update={"window": None, "rotary": True}).model_dump_json() for mixer in mixers}
     windows = {mixer.window for mixer in mixers} - {None}
     latent = isinstance(arch.mixer, LatentAttention)
+    kind = arch.mixer.qk_norm if isinstance(arch.mixer, Attention) else "none"
     found = {
         "layers whose attention differs in shape": len(shapes) > 1,
         "windows of several sizes": len(windows) > 1,
         "a window on latent attention": bool(windows) and latent,
-        "query/key norms other than of one head's width": isinstance(arch.mixer, Attention)
-        and arch.mixer.qk_norm not in ("none", "head"),
+        "query/key norms over all heads at once": kind == "full",
+        "query/key norms with weights of each head or biases": kind in ("each", "head-bias"),
         **_linear_obstacles(model, arch),
         "rotary and learned positions together": model.learned_positions and any(arch.rotary) and not latent,
     }

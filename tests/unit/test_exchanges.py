@@ -436,7 +436,7 @@ def test_hidden_messages_are_no_longer_than_the_passes_that_hide_them(links: flo
     }
     priced = Pricer(case_of(plan, work, runtime(**beside, **QUIET)), plan)
     layer = priced_layer(priced, "a")
-    alone = 4 * float(routed_seconds(priced.case, plan, 2.0 * priced.local_tokens * HIDDEN, 2))
+    alone = 4 * float(routed_seconds(priced.case, plan, 2.0 * priced.local_tokens * HIDDEN, 2, 8))
     passes = sum(float(op.forward + op.backward) for op in layer.operators)
     hidden = alone - 2 * float(layer.exchanges.ep.forward)
     assert hidden == pytest.approx(passes if waits else 0.8 * alone)

@@ -125,7 +125,8 @@ def test_messages_run_beside_the_dense_path_alone() -> None:
         made = list(priced_layer(pricer, "moe").operators)
         left.append(float(block_exchanges(pricer, one.model.blocks["moe"], made).ep.forward))
     token = 2.0 * float(pricer.local_tokens) * 6144
-    messages = 2 * float(routed_seconds(one, plan, token, peak_picks(12, 8.0, float(pricer.local_tokens))))
+    picks = peak_picks(12, 8.0, float(pricer.local_tokens))
+    messages = 2 * float(routed_seconds(one, plan, token, picks, 512))
     parts = operators(model)
     fed = sum(float(one.forward) for one in parts.values() if one.module == "shared_experts")
     path = float(dense_path_seconds(list(parts.values())))

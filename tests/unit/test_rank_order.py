@@ -103,6 +103,21 @@ def test_the_flag_is_written_and_read_back_at_the_same_price(tmp_path: Path) -> 
     assert plain.json["step_time_s"] != done.json["step_time_s"]
 
 
+def test_bridge_has_a_field_for_it_that_is_read_back(tmp_path: Path) -> None:
+    saved, out = tmp_path / "plan.yaml", tmp_path / "out"
+    job = ("llama3-8b", "--hardware", "dgx-h100", "--gpus", "64", "--tp", "2", "--pp", "4", "--zero", "1")
+    bridge = (*job, "--runtime", "megatron-bridge", "--format", "json")
+    done = planner("estimate", *bridge, "--set", "rank_order=stages-inside", "--save", str(saved))
+    assert done.code == 0, done.err
+    assert planner("emit", str(saved), "--out", str(out)).code == 0
+    (script,) = (path for path in out.glob("*.py") if "use_tp_pp_dp_mapping=True" in path.read_text())
+    again = planner(
+        "estimate", "--from", str(script), "--hardware", "dgx-h100", "--gpus", "64", "--format", "json"
+    )
+    assert again.json["step_time_s"] == done.json["step_time_s"]
+    assert again.json["step_time_s"] != planner("estimate", *bridge).json["step_time_s"]
+
+
 ISLANDS = "name: two\nbase: dgx-h100\nislands: {gpus: 32, bandwidth: 10 Gbit/s, latency: 30 ms}\n"
 
 

@@ -25,6 +25,9 @@ ROOT: Final = "ConfigContainer."
 SECTIONS: Final = ("comm_overlap", "optimizer", "model", "train", "ddp")
 """Sections whose fields decide a price; of a field that two have, the later counts."""
 
+RANKS: Final = "use_tp_pp_dp_mapping"
+"""Field that lays the stages of a pipeline side by side."""
+
 TARGETS: Final = {
     "linear_qkv": "qkv", "linear_q_proj": "qkv", "linear_q_down_proj": "qkv", "linear_q_up_proj": "qkv",
     "linear_kv_down_proj": "qkv", "linear_kv_up_proj": "qkv", "linear_proj": "proj", "linear_fc1": "fc1",
@@ -84,6 +87,8 @@ def section_fields(said: Fields) -> Fields:
     )
     for name in ("fp8_param_gather", "fp4_param_gather", "fp8_dot_product_attention"):
         fields[name] = said.get(f"{ROOT}mixed_precision.{name}", fields.get(name))
+    if said.get(f"{ROOT}dist.{RANKS}") is True:
+        fields[RANKS] = True
     if f"{ROOT}peft.dropout" in said:
         fields["peft_dropout"] = said[f"{ROOT}peft.dropout"]
     names = ("ddp.use_distributed_optimizer", "optimizer.use_distributed_optimizer")

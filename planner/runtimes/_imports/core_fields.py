@@ -52,6 +52,7 @@ OTHER: Final = {
 SWITCHES: Final = {
     "multi_latent_attention": "--multi-latent-attention", "qk_layernorm": "--qk-layernorm",
     "add_qkv_bias": "--add-qkv-bias", "sequence_parallel": "--sequence-parallel",
+    "use_tp_pp_dp_mapping": "--use-tp-pp-dp-mapping",
     "moe_shared_expert_gate": "--moe-shared-expert-gate", "optimizer_cpu_offload": "--optimizer-cpu-offload",
     "use_precision_aware_optimizer": "--use-precision-aware-optimizer",
     "use_distributed_optimizer": "--use-distributed-optimizer",

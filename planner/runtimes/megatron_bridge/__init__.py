@@ -147,6 +147,7 @@ ENTRY = Runtime(
         "fp8_attention": (True,),
         "cached_transposes": (False,),
         "adapter_dropout": (True,),
+        "stages_inside": (True,),
     },
     searched=(
         "cuda_graphs",

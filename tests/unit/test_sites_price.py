@@ -109,6 +109,24 @@ def test_des_loc_sends_170_times_less_than_data_parallelism_and_half_of_local_ad
     assert SYNCS["des-loc"].timing(256, 32, 0).models_per_step == pytest.approx(apart)
 
 
+def test_three_states_every_32_steps_are_exchanged_ten_times_less() -> None:
+    # arXiv:2510.05361 (MT-DAO): parameters, one momentum and second moments each at 32 steps, 10.7x.
+    assert 1 / float(separate_exchanges(32.0, 32.0, 32.0)) == pytest.approx(10.7, abs=0.05)
+
+
+def test_coefficients_gathered_by_all_meet_a_ring_at_128_nodes() -> None:
+    # arXiv:2502.06728 and its code: 32 of 64 x 64 coefficients, each of 4 bytes with a place of 4: 0.0625
+    # bytes a parameter, 64 times less than fp32. All nodes receive those of all others; a ring of fp32 sums takes
+    # 2 x 4 (R - 1) / R bytes, however many there are.
+    sent = read_compression("dct").sent_bytes
+    assert sent == 0.0625 == 4.0 / 64.0
+    profile = sites("a", "b")
+    price = price_way(way("flexdemo"), trained(profile))
+    assert price.mean["a", "b"] * price.step == pytest.approx(sent * load_model("llama3-8b").params)
+    for nodes, cheaper in ((127.0, True), (129.0, False)):
+        assert (float(gathered_bytes(sent, nodes)) < 8.0 * (nodes - 1) / nodes) == cheaper
+
+
 def test_qsr_takes_more_steps_as_the_rate_falls() -> None:
     # arXiv:2310.14423, eq. 2 and its code: max(H_min, int((alpha / lr)^2)).
     rates = (0.008, 0.004, 0.002, 0.001, 1e-6)

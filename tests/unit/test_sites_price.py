@@ -116,8 +116,8 @@ def test_three_states_every_32_steps_are_exchanged_ten_times_less() -> None:
 
 def test_coefficients_gathered_by_all_meet_a_ring_at_128_nodes() -> None:
     # arXiv:2502.06728 and its code: 32 of 64 x 64 coefficients, each of 4 bytes with a place of 4: 0.0625
-    # bytes a parameter, 64 times less than fp32. All nodes receive those of all others; a ring of fp32 sums takes
-    # 2 x 4 (R - 1) / R bytes, however many there are.
+    # bytes a parameter, 64 times less than fp32. All nodes receive those of all others; a ring of fp32 sums
+    # takes 2 x 4 (R - 1) / R bytes, however many there are.
     sent = read_compression("dct").sent_bytes
     assert sent == 0.0625 == 4.0 / 64.0
     profile = sites("a", "b")

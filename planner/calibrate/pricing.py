@@ -7,12 +7,13 @@ from dataclasses import dataclass, fields, replace
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from planner.calibrate.eras import unmeasured
 from planner.calibrate.runs.conventions import peak_rate
 from planner.calibrate.runs.defaults import PricedRun, Skip, in_row
 from planner.cost.case import Case, case_of
-from planner.cost.flops import step_flops
+from planner.cost.flops import method_flops, step_flops
 from planner.cost.kinds import StepShares, band_of
 from planner.cost.layer.block_cost import PricedLayer, outside_seconds
 from planner.cost.layer.operators import Pricer
@@ -68,6 +69,8 @@ class Prediction:
         Share of the time outside the fitted range of kernel curves. [-]
     host_share : float
         Share of the time in which the device waits for its host. [-]
+    mfu : float
+        Share of its peak that the device reaches, in model FLOPs. [-]
     first_rank_gib : float
         Live tensors and allocator reserve of the first pipeline rank at its peak. [GiB]
     last_rank_gib : float
@@ -86,6 +89,7 @@ class Prediction:
     extrapolated: float = 0.0
     first_step_gib: float = 0.0
     host_share: float = 0.0
+    mfu: float = 1.0
     free_gib: float = 0.0
     first_rank_gib: float = 0.0
     last_rank_gib: float = 0.0
@@ -179,7 +183,8 @@ def batch_predictions(runs: Sequence[PricedRun]) -> list[Prediction]:
     own = np.broadcast_to(np.atleast_2d(held)[0], shape)
     last = np.broadcast_to(np.atleast_2d(result.memory.allocated)[-1], shape)
     waits = np.broadcast_to(result.host / result.step, shape)
-    figures = (result.step, allocated, opening, total, chance, far, shown, own, last, waits)
+    busy = np.broadcast_to(_at_peak(runs, case) / result.step, shape)
+    figures = (result.step, allocated, opening, total, chance, far, shown, own, last, waits, busy)
     table = zip(*(_row_by_row(column, shape) for column in figures), strict=True)
     return [
         Prediction(
@@ -189,16 +194,22 @@ def batch_predictions(runs: Sequence[PricedRun]) -> list[Prediction]:
             framework_gib=traits.allocator.framework_bytes / GIB,
             capacity_gib=capacity / GIB,
             oom_probability=float(share),
-            error_band=_band_of(first, StepShares(float(outside), float(wait), float(whole) / capacity)),
+            error_band=_band_of(first, StepShares(float(outside), wait, float(whole) / capacity, float(mfu))),
             host_share=float(wait),
+            mfu=float(mfu),
             extrapolated=float(outside),
             first_step_gib=float(early) / GIB,
             free_gib=float(used - whole) / GIB,
             first_rank_gib=float(own) / GIB,
             last_rank_gib=float(end) / GIB,
         )
-        for step, live, early, whole, share, outside, used, own, end, wait in table
+        for step, live, early, whole, share, outside, used, own, end, wait, mfu in table
     ]
+
+
+def _at_peak(runs: Sequence[PricedRun], case: Case) -> NDArray[np.float64]:
+    """Seconds that the model FLOPs of each run's step take at its accelerators' peak. [s]"""
+    return np.array([method_flops(run.job, case.method) / run.job.gpus / case.peak_rate for run in runs])
 
 
 def _column(values: list[float]) -> Num:

@@ -187,7 +187,10 @@ def estimate(plan: Plan, job: Job, runtime: Runtime, memory_limit: float | None 
     extrapolated = parts.microbatches * parts.on_stage("extrapolated") / step
     device = float(job.hardware.pool.accelerator.memory_visible)
     capacity, peak = min(device, memory_limit or float("inf")), float(result.total_bytes)
-    band = band_of(plan, job, runtime, StepShares(extrapolated, float(result.host) / step, peak / device))
+    flops = method_flops(job, case.method)
+    mfu = flops / step / job.gpus / case.peak_rate
+    shares = StepShares(extrapolated, float(result.host) / step, peak / device, mfu)
+    band = band_of(plan, job, runtime, shares)
     fits = peak <= capacity
     time = time_terms(parts, result)
     answer = Estimate(
@@ -199,7 +202,7 @@ def estimate(plan: Plan, job: Job, runtime: Runtime, memory_limit: float | None 
         step=step,
         bound=float(result.bound),
         floor=floor_seconds(parts, result),
-        model_flops=method_flops(job, case.method),
+        model_flops=flops,
         recompute_flops=_recompute_flops(parts),
         peak_rate=case.peak_rate,
         error_band=None if band is None else band.share,

@@ -120,17 +120,20 @@ class StepShares:
         Of the time, waiting for the host.
     used : float
         Of the device's memory, in use.
+    mfu : float
+        Of its peak, that it reaches in model FLOPs.
     """
 
     extrapolated: float
     host: float
     used: float
+    mfu: float = 1.0
 
 
 def band_of(plan: Plan, job: Job, runtime: Runtime, shares: StepShares) -> Band | None:
     """Return the error band of a plan's step, by release, settings, accelerator and kind of plan."""
     pool = job.hardware.pool
-    regime = regime_of(pool, job.gpus, shares.host)
+    regime = regime_of(pool, job.gpus, shares.host, shares.mfu)
     asked = Asked(runtime.era, unseen_settings(plan, job, runtime))
     band = error_band(runtime.name, pool, shares.extrapolated, shares.used, regime, asked)
     return band_of_kinds(band, plan, job, runtime)

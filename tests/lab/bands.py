@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Final, TypeVar
 
@@ -20,7 +20,15 @@ from planner.calibrate.sites.solve import pinned
 from planner.formulas.attention import attention_forward_seconds, visible_keys
 from planner.formulas.gemm import gemm_seconds
 from planner.formulas.kernels import Kernels
-from planner.inputs.bands import RELEASE_RUNS, RELEASE_SITES, UNSEEN_WIDER, MeasuredBand, core_of, regime_of
+from planner.inputs.bands import (
+    RELEASE_RUNS,
+    RELEASE_SITES,
+    UNSEEN_WIDER,
+    MeasuredBand,
+    core_of,
+    regime_of,
+    release_share,
+)
 from planner.inputs.bands import Key as Cell
 from planner.inputs.kernels import GENERIC, RELATIVES, curve_names, load_kernels
 from planner.inputs.load_hardware import load_accelerator
@@ -85,21 +93,23 @@ def band_of(
     known = calibrated.size > 0
     few = elsewhere.size < ENOUGH_RUNS
 
-    def covering(own: Column, name: str) -> float:
-        pooled = [own, *(getattr(errors, name) for errors in others if few)]
-        kin = [own, *(getattr(errors, name) for errors in alike if few)]
-        return _rounded(max(_covering(np.concatenate(columns)) for columns in ([own], pooled, kin)))
+    def covering(name: str) -> float:
+        own, more, kin = (
+            [getattr(errors, name) for errors in some] for some in (sites.values(), others, alike)
+        )
+        pools = (own, [*own, *more], kin or own) if few else (own,)
+        return _rounded(max(map(_covering, pools)))
 
     return MeasuredBand(
         *cell,
         runs=elsewhere.size,
         mean_error=_rounded(mean_error(elsewhere)),
-        band=covering(elsewhere, "elsewhere"),
+        band=covering("elsewhere"),
         sites=len(sites),
         extrapolated=_rounded(float(np.mean(extrapolated))),
         calibrated_runs=calibrated.size,
         calibrated_mean_error=_rounded(mean_error(calibrated)) if known else None,
-        calibrated_band=covering(calibrated, "calibrated") if known else None,
+        calibrated_band=covering("calibrated") if known else None,
     )
 
 
@@ -120,12 +130,21 @@ def coverage(cell: Cell, sites: Sites, name: str) -> dict[str, float]:
         others = [getattr(other, name) for key, other in sites.items() if key != site]
         own = np.abs(np.expm1(getattr(errors, name)))
         if own.size and sum(other.size for other in others) >= FEWEST_RUNS:
-            shares[site] = float(np.mean(own <= _covering(np.concatenate(others))))
+            shares[site] = float(np.mean(own <= _covering(others)))
     return shares
 
 
-def _covering(errors: Column) -> float:
-    return float(np.quantile(np.abs(np.expm1(errors)), COVERED))
+def _covering(sites: Sequence[Column]) -> float:
+    """Return what nine of ten runs of some sites stay below, and nine of ten of the mean site. [-]"""
+    known = [np.abs(np.expm1(site)) for site in sites if site.size]
+    errors, weights = (
+        np.concatenate(known),
+        np.concatenate([np.full(one.size, 1 / one.size) for one in known]),
+    )
+    order = np.argsort(errors)
+    reached = np.cumsum(weights[order]) / len(known)
+    alike = errors[order][min(int(np.searchsorted(reached, COVERED)), errors.size - 1)]
+    return float(max(np.quantile(errors, COVERED), alike))
 
 
 def _rounded(value: float) -> float:
@@ -135,7 +154,7 @@ def _rounded(value: float) -> float:
 def cell_of(run: PricedRun, found: Prediction) -> Cell:
     """Return the runtime and the accelerator of a run, and its regime by what ships."""
     pool = run.job.hardware.pool
-    return run.runtime.name, pool.accelerator.name, regime_of(pool, run.job.gpus, found.host_share)
+    return run.runtime.name, pool.accelerator.name, regime_of(pool, run.job.gpus, found.host_share, found.mfu)
 
 
 def site_errors(
@@ -252,33 +271,54 @@ def release_coverage(found: Mapping[Cell, Sites], by_release: bool) -> dict[tupl
     ``by_release`` takes its own runs there where they are enough, and what is wider where no run is its own
     (`planner.inputs.bands`); else all runs of the cell are one.
     """
-    held: dict[tuple[Cell, str], list[NDArray[np.bool_]]] = {}
+    return _shares(((cell, era), inside) for cell, _, era, inside in _held(found, by_release))
+
+
+def source_coverage(found: Mapping[Cell, Sites]) -> dict[str, float]:
+    """Return the share of each source's runs inside the band by release that the other sites would give."""
+    return _shares((site, inside) for _, site, _, inside in _held(found, by_release=True))
+
+
+def _shares(held: Iterable[tuple[K, NDArray[np.bool_]]]) -> dict[K, float]:
+    """Return the share of what is held under each key. [-]"""
+    parts = _grouped(held, lambda pair: pair[0])
+    return {key: float(np.mean(np.concatenate([one for _, one in pairs]))) for key, pairs in parts.items()}
+
+
+def _held(
+    found: Mapping[Cell, Sites], by_release: bool
+) -> Iterator[tuple[Cell, str, str, NDArray[np.bool_]]]:
+    """Yield for each cell, source and era which runs are inside the band that the other sites would give."""
     for cell, sites in found.items():
         for site, errors in sites.items():
             others = [other for key, other in sites.items() if key != site]
             if sum(other.elsewhere.size for other in others) < FEWEST_RUNS:
                 continue
-            whole = _covering(np.concatenate([other.elsewhere for other in others]))
+            whole = _covering([other.elsewhere for other in others])
             for era in sorted(set(errors.eras)):
                 share = _release_band(whole, [other.of(era).elsewhere for other in others])
-                share = share if by_release else whole
-                inside = np.abs(np.expm1(errors.of(era).elsewhere)) <= share
-                held.setdefault((cell, era), []).append(inside)
-    return {key: float(np.mean(np.concatenate(parts))) for key, parts in held.items()}
+                yield (
+                    cell,
+                    site,
+                    era,
+                    np.abs(np.expm1(errors.of(era).elsewhere)) <= (share if by_release else whole),
+                )
 
 
 def _release_band(whole: float, sites: Sequence[Column]) -> float:
-    own = np.concatenate(sites)
-    if not own.size:
+    runs = sum(site.size for site in sites)
+    if not runs:
         return whole * UNSEEN_WIDER
-    enough = own.size >= RELEASE_RUNS and sum(site.size > 0 for site in sites) >= RELEASE_SITES
-    return _covering(own) if enough else max(whole, _covering(own))
+    enough = runs >= RELEASE_RUNS and sum(site.size > 0 for site in sites) >= RELEASE_SITES
+    return release_share(_covering(sites), whole) if enough else max(whole, _covering(sites))
 
 
 def inside_of(found: Mapping[Cell, Sites]) -> dict[str, object]:
-    """Return the mean over eras of what `release_coverage` says, with one band for all and by release."""
+    """Return the mean of `release_coverage`, one band for all and by release, and the shares by source."""
     shares = [list(release_coverage(found, by_release).values()) for by_release in (False, True)]
-    return {"eras": len(shares[0]), "one_band": _mean(shares[0]), "by_release": _mean(shares[1])}
+    by_source = {site: _rounded(share) for site, share in sorted(source_coverage(found).items())}
+    told = {"eras": len(shares[0]), "one_band": _mean(shares[0]), "by_release": _mean(shares[1])}
+    return told | {"by_source": by_source}
 
 
 def _of(errors: SiteErrors, era: str) -> NDArray[np.bool_]:
@@ -305,7 +345,7 @@ def coverage_of(found: Mapping[Cell, Sites]) -> dict[str, object]:
             "inside": _mean(inside),
             "all_sites": len(columns),
             "mean_error": _mean([mean_error(column) for column in columns]),
-            "p90_error": _mean([_covering(column) for column in columns]),
+            "p90_error": _mean([_covering([column]) for column in columns]),
         }
     return told
 

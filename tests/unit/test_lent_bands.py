@@ -41,7 +41,7 @@ def test_lent_bands_are_as_much_wider_as_nine_of_ten_pairs_of_accelerators_need(
         if not band.regime and band.mean_error < 0.5:
             bands.setdefault(band.runtime, []).append(band.band)
     ratios = [one / other for mine in bands.values() for one, other in permutations(mine, 2)]
-    assert len(ratios) == 50
+    assert len(ratios) == 56
     assert np.percentile(ratios, 90) == pytest.approx(ELSEWHERE_WIDER, abs=0.05)
 
 
@@ -59,7 +59,7 @@ def test_a_step_that_waits_for_its_host_has_the_band_of_such_steps() -> None:
 
 
 def test_six_waiting_runs_of_one_model_make_no_band_narrower_than_their_core_has() -> None:
-    """Moonlight under Megatron-Bridge on H100 is 14% off, and 34 tests of Megatron-LM there 16%, some 40%."""
+    """Moonlight under Megatron-Bridge on H100 is 16% off, and 36 tests of Megatron-LM there 19%, some 55%."""
     few = measured_bands()["megatron-bridge", "h100-80gb-sxm", HOST]
     many = measured_bands()["megatron-lm", "h100-80gb-sxm", HOST]
     assert few.runs < ENOUGH_RUNS <= many.runs
@@ -78,6 +78,13 @@ def test_a_step_that_waits_for_its_host_is_no_better_known_by_steps_that_do_not(
     assert found.share >= ELSEWHERE_WIDER * waiting
     assert "its host waited for" in found.basis
     assert error_band("deepspeed", load_hardware("dgx-b200").pool, 0.0, regime=HOST) is None
+
+
+def test_a_device_that_hardly_computes_waits_for_its_host() -> None:
+    """Whatever its layers' floors are said to be; but a network over many nodes may be what it waits for."""
+    pool = load_hardware("dgx-h100").pool
+    assert [regime_of(pool, 8, 0.0, mfu) for mfu in (0.01, 0.02)] == [HOST, ""]
+    assert regime_of(load_hardware("p5.48xlarge").pool, 512, 0.0, 0.01) == CROWDED
 
 
 def test_many_nodes_of_a_network_that_crowds_are_a_regime() -> None:

@@ -10,6 +10,7 @@ from typing import Any, Final
 from planner.calibrate.constants import Key
 from planner.calibrate.runs.defaults import without_row
 from planner.calibrate.scores import GROUP_KEYS
+from planner.calibrate.sites.fit import COVERED
 from planner.calibrate.validate import Outcome
 from planner.inputs.bands import (
     RELEASE_RUNS,
@@ -205,12 +206,22 @@ def releases_told() -> str:
     held = read_yaml(fitted_file("release_bands"))["inside"]
     inside, one = percent(held["by_release"]), percent(held["one_band"])
     return (
-        f"An era with {RELEASE_RUNS} runs at {RELEASE_SITES} sites has a band of its own: {own}. One with "
+        f"What an era with {RELEASE_RUNS} runs at {RELEASE_SITES} sites is off by counts beside its table's: "
+        f"{own}. Its band is the root of the product of both where its own is narrower. One with "
         "fewer has the wider one of its own and that of the table. Where no run is of the release that is "
         f"asked for, the table's is {UNSEEN_WIDER:g} times as wide, and once more where none of the core and "
         f"chip has one of its settings. So {inside} of the runs of an era are inside what the other sites "
-        f"alone give it, the mean of {held['eras']} eras; with one band for all {one}."
+        f"alone give it, the mean of {held['eras']} eras; with one band for all {one}. {sources_told(held)}"
     )
+
+
+def sources_told(held: Mapping[str, Any]) -> str:
+    """Return in words of which sources fewer than nine of ten runs are inside what the others give them."""
+    shares: Mapping[str, float] = held["by_source"]
+    short = ", ".join(f"{name} {share:.0%}" for name, share in sorted(shares.items(), key=lambda one: one[1])
+                      if share < COVERED)  # fmt: skip
+    rest = sum(share >= COVERED for share in shares.values())
+    return f"By source, of {len(shares)} with others: nine of ten and more in {rest}; fewer of {short}."
 
 
 COVERAGE: Final = {"elsewhere": "never calibrated", "calibrated": "calibrated with one run"}

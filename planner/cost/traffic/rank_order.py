@@ -7,8 +7,8 @@ References
 ----------
 .. [1] NVIDIA, Megatron-LM d98e8a64, ``megatron/training/initialize.py``: ``--use-tp-pp-dp-mapping`` makes the
    order ``tp-cp-ep-pp-dp`` of ``tp-cp-ep-dp-pp``.
-.. [2] NVIDIA, Megatron-Bridge, ``training/config.py``, ``DistributedInitConfig.use_tp_pp_dp_mapping``: "Make
-   sure EP and CP aren't used with this option enabled".
+.. [2] NVIDIA, Megatron-Bridge 067f987d, ``src/megatron/bridge/training/initialize.py``: the same of
+   ``dist.use_tp_pp_dp_mapping``.
 """
 
 from __future__ import annotations

@@ -26,6 +26,8 @@ within = $(if $(shell command -v timeout),timeout --kill-after=30 $(1))
 
 export OMP_NUM_THREADS = 1
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
+# Each worker of the tests, and each process that they start, would compile all sources again.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help setup demo test test-torch measure-gpu test-ray test-browser check format lint types spelling docs bench fix golden docs-update coverage wheel install-test changelog clean
 .PHONY: fuzz validate validate-full validate-setup
@@ -39,6 +41,7 @@ demo: setup  ## the main job: plans for a 70B model on 64 GPUs, and the files th
 	$(RUN) planner search llama3-70b --hardware dgx-h100 --gpus 64 --seq-len 8192 --global-batch 1024 --runtime megatron-lm --emit out/ --force
 
 test: setup  ## all light tests, on all cores: no network, no GPU, no torch; `make docs` runs the documents' examples
+	$(RUN) compileall -q planner
 	$(PYTEST) -n auto --dist worksteal --deselect tests/cli/test_docs.py --ignore tests/speed
 	$(PYTEST) tests/speed
 

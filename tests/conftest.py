@@ -10,6 +10,7 @@ import pytest
 from hypothesis import settings
 
 from tests.helpers import assert_golden
+from tests.searched_once import changes_planner, searched_once
 
 settings.register_profile("repeatable", deadline=None, derandomize=True, database=None)
 settings.load_profile("repeatable")
@@ -31,6 +32,12 @@ def golden(request: pytest.FixtureRequest) -> Callable[[Path, str], None]:
     """Compare a text with a golden file; ``--update-golden`` writes the file first."""
     update = bool(request.config.getoption("--update-golden"))
     return lambda path, text: assert_golden(path, text, update)
+
+
+@pytest.fixture(autouse=True)
+def _searched_once(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not changes_planner(request, own={"_searched_once", "_plain_terminal", "_no_network"}):
+        monkeypatch.setattr("planner.search.optimise._searched", searched_once)
 
 
 @pytest.fixture(autouse=True)

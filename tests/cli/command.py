@@ -8,6 +8,7 @@ import json
 import sys
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import Any
 from unittest import mock
 
@@ -26,6 +27,12 @@ class Done:
     def json(self) -> Any:
         """The document on standard output; anything beside it is an error."""
         return json.loads(self.out, parse_constant=_refuse)
+
+
+def planner_in(folder: Path, *arguments: str) -> Done:
+    """Run a command in a folder."""
+    with contextlib.chdir(folder):
+        return planner(*arguments)
 
 
 def _refuse(word: str) -> None:

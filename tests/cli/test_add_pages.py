@@ -39,7 +39,7 @@ def checkout(tmp_path: Path) -> Path:
     for name in COPIED:
         linked = UNTOUCHED.get(name, set())
         if (ROOT / name).is_dir():
-            skipped = shutil.ignore_patterns("__pycache__", ".pytest_cache", *linked)
+            skipped = shutil.ignore_patterns(".pytest_cache", *linked)
             shutil.copytree(ROOT / name, folder / name, ignore=skipped)
         else:
             shutil.copy(ROOT / name, folder / name)

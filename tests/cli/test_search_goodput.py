@@ -80,6 +80,8 @@ def test_checkfree_is_priced_where_it_is_named_with_what_it_costs_in_learning() 
         "dgx-h100",
         "--gpus",
         "64",
+        "--cp",
+        "1",
         "--uniform",
         "-q",
         "--objective",

@@ -162,7 +162,7 @@ def test_a_sweep_goes_on_after_a_kill_and_leaves_no_process(folder: Path) -> Non
     done = resumed(folder, kept)
     keys = [line["key"] for line in lines(folder / "slow.jsonl")]
     assert len(keys) == len(set(keys)) == 8
-    afresh = planner("sweep", "slow.yaml", "--jobs", "2", "--no-resume", "--force", "--json")
+    afresh = planner("sweep", "slow.yaml", "--jobs", "1", "--no-resume", "--force", "--json")
     assert without_times(afresh.json) == without_times(done.json)
     assert afresh.json["counts"]["skipped"] == 0
 
@@ -196,7 +196,7 @@ def test_the_table_of_results_is_written_beside_its_lines(folder: Path) -> None:
 def test_questions_are_answered(folder: Path) -> None:
     (folder / "big.yaml").write_text(BIG, encoding="utf-8")
     asked = ("--smallest-cluster", "--finish-in", "1000d", "--longest-sequence")
-    done = planner("sweep", "big.yaml", "--jobs", "2", *asked, "--json")
+    done = planner("sweep", "big.yaml", "--jobs", "1", *asked, "--json")
     assert done.code == 0
     cases = {(case["case"]["gpus"], case["case"]["method"]): case for case in done.json["cases"]}
     assert cases["8", "full"]["status"] == "nothing-fits"

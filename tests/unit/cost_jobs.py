@@ -99,6 +99,7 @@ def job(
     return Job(model, cluster(hardware), gpus, Workload(**({"seq_len": 2048, "global_batch": 32} | workload)))
 
 
+@cache
 def runtime(name: str = "megatron-lm", **traits: Any) -> Runtime:
     """Return a runtime, with some of its traits replaced.
 
@@ -108,6 +109,7 @@ def runtime(name: str = "megatron-lm", **traits: Any) -> Runtime:
     return known.with_traits(**{"host_layer_seconds": 0.0, "product_workspaces": 0.0, **traits})
 
 
+@cache
 def any_runtime(**traits: Any) -> Runtime:
     """Return a runtime without rules of its own that offers every technique there is."""
     return replace(

@@ -20,7 +20,7 @@ from planner.inputs.import_logs.smi import Smi, read_smi
 from planner.inputs.import_logs.topology import Topology, read_topology
 from planner.inputs.load_hardware import load_hardware
 from planner.units import MIB
-from tests.helpers import run_planner
+from tests.cli.command import planner_in
 
 LOGS = Path(__file__).parent / "data" / "logs"
 
@@ -368,23 +368,21 @@ def test_a_gather_says_more_of_a_link_than_a_reduction() -> None:
 def test_the_command_writes_a_profile_that_loads(tmp_path: Path) -> None:
     for name in ("mi300x.txt", "topo_h100.txt", "ibstat_h100.txt"):
         shutil.copy(LOGS / name, tmp_path)
-    done = run_planner(
-        "hardware", "import", "mi300x.txt", "ibstat_h100.txt", "--out", "mine.yaml", cwd=tmp_path
-    )
-    assert done.returncode == 0, done.stderr
+    done = planner_in(tmp_path, "hardware", "import", "mi300x.txt", "ibstat_h100.txt", "--out", "mine.yaml")
+    assert done.code == 0, done.err
     profile = load_hardware(str(tmp_path / "mine.yaml"))
     assert profile.pool.accelerator.name == "mi300x-192gb"
     assert profile.pool.nic_bandwidth == 50e9
     assert float(profile.pool.node.scaleup.efficiency) == pytest.approx(0.7047)
-    assert "note: ports that are down" in done.stderr
+    assert "note: ports that are down" in done.err
 
 
 def test_the_command_tells_every_fault_and_writes_nothing(tmp_path: Path) -> None:
     for name in ("without_mpi.txt", "topo_cut_off.txt"):
         shutil.copy(LOGS / name, tmp_path)
     names = ("without_mpi.txt", "topo_cut_off.txt", "absent.txt")
-    done = run_planner("hardware", "import", *names, "--out", "mine.yaml", cwd=tmp_path)
-    assert done.returncode == 2
-    assert all(name in done.stderr for name in names)
-    assert "Traceback" not in done.stderr
+    done = planner_in(tmp_path, "hardware", "import", *names, "--out", "mine.yaml")
+    assert done.code == 2
+    assert all(name in done.err for name in names)
+    assert "Traceback" not in done.err
     assert not (tmp_path / "mine.yaml").exists()

@@ -9,7 +9,7 @@ import pytest
 
 from planner.techniques.offload import OFFLOADS
 from planner.techniques.offload._family import host_optimizer_seconds, offload_seconds
-from tests.helpers import run_planner
+from tests.cli.command import planner_in
 
 
 def test_four_bytes_of_each_parameter_cross_the_host_link() -> None:
@@ -39,8 +39,8 @@ def test_nothing_moves_without_offload() -> None:
 def test_a_host_holds_no_more_than_its_memory(gpus: int, holds: bool, tmp_path: Path) -> None:
     """405 billion parameters, 14 bytes of each, nodes of 2 TB: 2.8 TB on each of two, 1.4 on each of four."""
     words = f"estimate llama3.1-405b --hardware dgx-h100 --gpus {gpus} --tp 8 --pp {gpus // 8}"
-    answer = run_planner(
-        *words.split(), "--offload", "optimizer", "--global-batch", "64", "--format", "json", cwd=tmp_path
+    answer = planner_in(
+        tmp_path, *words.split(), "--offload", "optimizer", "--global-batch", "64", "--format", "json"
     )
-    broken = [entry["rule"] for entry in json.loads(answer.stdout)["violations"]]
+    broken = [entry["rule"] for entry in json.loads(answer.out)["violations"]]
     assert ("host-holds-states" not in broken) == holds

@@ -22,7 +22,7 @@ from planner.inputs.hardware import HardwareProfile
 from planner.inputs.load_hardware import hardware_folder, load_accelerator, load_hardware
 from planner.inputs.yaml_file import read_yaml
 from planner.units import GIB
-from tests.helpers import run_planner
+from tests.cli.command import planner_in
 
 H100 = load_accelerator("h100-80gb-sxm")
 PEAK, BANDWIDTH = 989e12, 3.35e12
@@ -249,9 +249,9 @@ def test_diff_shows_curves_and_versions(tmp_path: Path) -> None:
             tmp_path / f"{name}.yaml", machine, product_rows() + slower
         ).texts.items():
             path.write_text(text, encoding="utf-8")
-    done = run_planner("hardware", "diff", "one.yaml", "two.yaml", "--format", "csv", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    lines = {line.split(",")[0]: line.split(",")[1:] for line in done.stdout.splitlines()}
+    done = planner_in(tmp_path, "hardware", "diff", "one.yaml", "two.yaml", "--format", "csv")
+    assert done.code == 0, done.err
+    lines = {line.split(",")[0]: line.split(",")[1:] for line in done.out.splitlines()}
     assert lines["curves.provenance.torch"] == ["2.13.0", "2.14.0", ""]
     assert float(lines["curves.memory_bound.launch"][2]) == pytest.approx(2.0, rel=0.05)
     assert "curves.gemm.bf16.efficiency" not in lines
@@ -264,9 +264,9 @@ def test_diff_shows_measured_curves_beside_those_that_ship(tmp_path: Path) -> No
     for path, text in made.texts.items():
         path.write_text(text, encoding="utf-8")
     shipped = read_yaml(hardware_folder("curves") / "h100-80gb-sxm.yaml")
-    done = run_planner("hardware", "diff", "mine.yaml", "dgx-h100", "--format", "csv", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    lines = {line.split(",")[0]: line.split(",")[1:] for line in done.stdout.splitlines()}
+    done = planner_in(tmp_path, "hardware", "diff", "mine.yaml", "dgx-h100", "--format", "csv")
+    assert done.code == 0, done.err
+    lines = {line.split(",")[0]: line.split(",")[1:] for line in done.out.splitlines()}
     assert lines["curves.gemm.bf16.efficiency"][1] == shipped["gemm"]["bf16"]["efficiency"]
     assert not any(name.startswith("curves.gemm.fp8_block") for name in lines)
 

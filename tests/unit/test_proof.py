@@ -121,7 +121,18 @@ def test_the_least_memory_is_not_bought_with_any_time() -> None:
 
 
 def test_how_slow_it_may_be_is_told_and_can_be_changed() -> None:
-    job = ("search", "llama3-8b", "--hardware", "dgx-h100", "--gpus", "8", "--global-batch", "64")
+    job = (
+        "search",
+        "llama3-8b",
+        "--hardware",
+        "dgx-h100",
+        "--gpus",
+        "8",
+        "--global-batch",
+        "64",
+        "--cp",
+        "1",
+    )
     steps = []
     for more in ((), ("--slowdown", "1.05"), ("--slowdown", "inf")):
         done = planner(*job, "--objective", "memory", *more, "--format", "json")

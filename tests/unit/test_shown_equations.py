@@ -32,16 +32,23 @@ def trees() -> dict[str, ast.Module]:
     return {module: tree for module, tree in found.items() if not module.startswith(PRINTS)}
 
 
-def uses(tree: ast.AST, names: set[str]) -> bool:
-    """Whether code uses one of the names other than to import or define it."""
-    return any(isinstance(node, ast.Name) and node.id in names for node in ast.walk(tree))
+@cache
+def used(tree: ast.AST) -> frozenset[str]:
+    """Return the names that code uses other than to import or define them."""
+    return frozenset(node.id for node in ast.walk(tree) if isinstance(node, ast.Name))
+
+
+@cache
+def imported(module: str) -> tuple[tuple[str | None, ast.alias], ...]:
+    """Return what a module imports by name, each with where it is from."""
+    imports = (node for node in ast.walk(trees()[module]) if isinstance(node, ast.ImportFrom))
+    return tuple((node.module, alias) for node in imports for alias in node.names)
 
 
 def names_in(module: str, equation: str) -> set[str]:
     """Return the names that a function has in a module: those it is imported as, or its own."""
     home, _, name = equation.rpartition(".")
-    imports = (node for node in ast.walk(trees()[module]) if isinstance(node, ast.ImportFrom))
-    aliases = (alias for node in imports if node.module == home for alias in node.names)
+    aliases = (alias for origin, alias in imported(module) if origin == home)
     return {one.asname or one.name for one in aliases if one.name == name} | (
         {name} if module == home else set()
     )
@@ -54,11 +61,11 @@ def is_priced(equation: str, seen: frozenset[str] = frozenset()) -> bool:
         if not names:
             continue
         if not module.startswith(FORMULAS):
-            if uses(tree, names):
+            if names & used(tree):
                 return True
             continue
         kinds = (ast.FunctionDef, ast.ClassDef)
-        others = (node for node in tree.body if isinstance(node, kinds) and uses(node, names))
+        others = (node for node in tree.body if isinstance(node, kinds) and names & used(node))
         callers = {f"{module}.{node.name}" for node in others} - seen - {equation}
         if any(is_priced(caller, seen | {equation}) for caller in callers):
             return True

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
 from typing import Any, Final
 
 from planner.inputs.build import build
@@ -89,16 +91,23 @@ def zoo_name(model: ModelSpec, any_vocab: bool = False) -> str | None:
 def zoo_names(model: ModelSpec, any_vocab: bool = False) -> list[str]:
     """Return the names of all models of the zoo that are built alike, the likeliest first."""
     folder = data_folder("models_zoo")
-    hidden = re.compile(rf"^hidden: *{model.hidden}$", re.MULTILINE)
     found = []
     for name in model_names():
-        if not hidden.search((folder / f"{name}.yaml").read_text(encoding="utf-8")):
+        path = folder / f"{name}.yaml"
+        if _hidden(path, path.stat().st_mtime_ns) != str(model.hidden):
             continue
         known = load_model(name)
         alike = model.model_copy(update={"vocab": known.vocab}) if any_vocab else model
         if same_parts(alike, known):
             found.append((len(_differing(model.numerics, known.numerics)), not name.startswith(USUAL), name))
     return [name for *_, name in sorted(found)]
+
+
+@lru_cache(maxsize=1024)
+def _hidden(path: Path, changed: int) -> str:
+    """Return what a file of the zoo, last ``changed`` at a time, says of the hidden size."""
+    line = re.search(r"^hidden: *(\d+)$", path.read_text(encoding="utf-8"), re.MULTILINE)
+    return line[1] if line else ""
 
 
 def other_numerics(record: Mapping[str, Any], name: str) -> tuple[str, ...]:

@@ -1,0 +1,50 @@
+"""A search that was run in this process is not run again for a test that asks the same."""
+
+from __future__ import annotations
+
+import pytest
+
+from planner.search import optimise
+from planner.search.candidates import ScanReport
+from planner.search.optimise import Progress, SearchResult
+from planner.search.request import SearchRequest
+
+MOST = 256
+"""Searches that are kept; then all are forgotten."""
+
+Answer = tuple[SearchResult, list[ScanReport]]
+
+run = optimise._searched
+_known: dict[tuple[object, ...], list[tuple[SearchRequest, Answer]]] = {}
+
+
+def searched_once(request: SearchRequest, progress: Progress | None, beside: bool) -> Answer:
+    """Return what the search found before, or run it; a request is known by every value in it."""
+    names = (request.model.name, *(cluster.name for cluster in request.clusters), request.gpu_counts)
+    asked = _known.setdefault((names, str(request.fixed), request.objective, request.top, beside), [])
+    for known, answer in asked:
+        if known == request and kernels_and_links(known) == kernels_and_links(request):
+            if progress is not None:
+                for job, runtime in request.jobs():
+                    progress(0.0, f"{job.gpus} x {job.hardware.name}, {runtime.name}")
+            return answer
+    answer = run(request, progress, beside)
+    if len(_known) > MOST:
+        _known.clear()
+    asked.append((request, answer))
+    return answer
+
+
+def kernels_and_links(request: SearchRequest) -> list[object]:
+    """Return what tests set beside the fields of a cluster."""
+    pools = [pool for cluster in request.clusters for pool in cluster.pools]
+    return [(pool.accelerator.kernels, pool.tiers) for pool in pools]
+
+
+def changes_planner(request: pytest.FixtureRequest, own: set[str]) -> bool:
+    """Whether a test, or a fixture of it beside our ``own``, may put other code in the planner's place."""
+    made = getattr(request.node, "_fixtureinfo", None)
+    if made is None:
+        return True
+    named = {name: defs[-1].argnames for name, defs in made.name2fixturedefs.items() if name not in own}
+    return "monkeypatch" in made.argnames or any("monkeypatch" in names for names in named.values())

@@ -83,7 +83,8 @@ def observed(
         return report_diagnose.Observed(seconds, None, oom)
     work = answer.job.workload
     logged = log.seconds(work.global_batch, work.seq_len, answer.job.gpus)
-    words = f"median of {log.steps} steps of {log.source}" if log.steps else "its log"
+    median = f", median of {log.steps} steps" * (log.steps > 1)
+    words = f"{log.source}{median}" if log.steps else "its log"
     return report_diagnose.Observed(
         seconds if seconds is not None else logged,
         log.peak,

@@ -335,6 +335,9 @@ def _memory_words(told: Diagnosis) -> list[str]:
         f"Memory: {seen}{answer.peak / GIB:.1f} estimated of {answer.capacity / GIB:.1f}, on stage "
         f"{fullest.stage}: {', '.join(f'{name} {gib:.1f}' for name, gib in largest)}."
     ]
+    off = 0.0 if peak is None else peak / answer.peak - 1.0
+    if abs(off) > answer.memory_band:
+        words.append(f"That is {off:+.0%}, beyond the band of ± {percent(answer.memory_band)}.")
     if told.observed.out_of_memory and answer.peak > answer.capacity:
         words.append("So it had to run out.")
     if peak is not None and peak > FULL * answer.capacity and not told.observed.out_of_memory:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -164,3 +165,14 @@ def test_nothing_measured_is_refused() -> None:
     assert "--step-time, --tokens-per-s, --oom or --log FILE" in done.err
     both = planner("diagnose", *JOB, "--step-time", "x", "--tokens-per-s", "-3", "--log", "nowhere.log")
     assert both.err.startswith("error: 4 faults\n")
+
+
+def test_memory_beyond_its_band_is_said(tmp_path: Path) -> None:
+    log = tmp_path / "train.log"
+    log.write_text(steps(TITAN, 10, 8192), encoding="utf-8")
+    ask = ("diagnose", "llama3-8b", "--hardware", "dgx-h100", "--gpus", "8", "--zero", "3", "--log", str(log))
+    page = " ".join(planner(*ask, "--global-batch", "64").out.split())
+    assert re.search(r"Measured \(torchtitan, median of \d steps\)", page)
+    found = re.search(r"([\d.]+) GiB seen, ([\d.]+) estimated.* That is ([+-]\d+)%, beyond the band", page)
+    assert found is not None
+    assert int(found[3]) == pytest.approx(100 * (float(found[1]) / float(found[2]) - 1), abs=1)

@@ -10,8 +10,8 @@ from typing import Any
 import planner.runtimes
 from planner.calibrate.releases import releases
 from planner.registry import load_family
-from planner.runtimes._family import Runtime
-from planner.runtimes._traits import TRAITS, Traits
+from planner.runtimes.family import Runtime
+from planner.runtimes.traits import TRAITS, Traits
 from planner.techniques.compress import COMPRESSIONS
 from planner.techniques.context import CONTEXT_METHODS
 from planner.techniques.engines import ENGINES
@@ -21,7 +21,7 @@ from planner.techniques.offload import OFFLOADS
 from planner.techniques.optimizers import OPTIMIZERS
 from planner.techniques.precision import PRECISIONS
 from planner.techniques.recompute import RECOMPUTES
-from planner.techniques.recompute._family import MODULES
+from planner.techniques.recompute.family import MODULES
 from planner.techniques.recovery import RECOVERIES
 from planner.techniques.scaling_laws import SCALING_LAWS
 from planner.techniques.schedules import SCHEDULES

@@ -37,7 +37,7 @@ from planner.report.as_json import Document
 from planner.report.explain import Explanation, explain
 from planner.report.plan_file import PlanFile, plan_yaml, read_plan_file
 from planner.report.shown import record
-from planner.runtimes._family import Job, Runtime
+from planner.runtimes.family import Job, Runtime
 from planner.search.optimise import SearchResult, search
 from planner.simulate.plan import play_plan
 from planner.simulate.record import StepRecord

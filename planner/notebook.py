@@ -25,7 +25,7 @@ from planner.report.goodput import SEEN_MTBF, Failing, goodput_document
 from planner.report.hardware_facts import cluster_rows
 from planner.report.mfu import MeasuredStep, mfu_document
 from planner.report.model_facts import model_row
-from planner.runtimes._family import Job, Runtime
+from planner.runtimes.family import Job, Runtime
 from planner.search.columns import TECHNIQUES, PricedColumns, price_columns
 
 __all__ = [

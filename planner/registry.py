@@ -26,13 +26,24 @@ class Entry(Protocol):
 E = TypeVar("E", bound=Entry)
 
 
+def member_modules(package: ModuleType) -> list[str]:
+    """Return the names of the modules of a family's folder that are its members.
+
+    Its module ``family`` has the record that entries are; that one, those listed in the folder's ``SHARED``,
+    and those whose name starts with an underscore are no members.
+    """
+    shared = {"family", *getattr(package, "SHARED", ())}
+    names = (info.name for info in pkgutil.iter_modules(package.__path__))
+    return sorted(name for name in names if name not in shared and not name.startswith("_"))
+
+
 def load_family(package: ModuleType, kind: type[E]) -> Mapping[str, E]:
-    """Read the ``ENTRY`` of every public module of ``package`` into a read-only table.
+    """Read the ``ENTRY`` of every member of ``package`` into a read-only table.
 
     Parameters
     ----------
     package : module
-        The family's folder; modules whose name starts with an underscore are skipped.
+        The family's folder.
     kind : type
         The record type that each ``ENTRY`` must have.
 
@@ -47,14 +58,12 @@ def load_family(package: ModuleType, kind: type[E]) -> Mapping[str, E]:
         If an ``ENTRY`` is missing, of another type, or its name is taken.
     """
     table: dict[str, E] = {}
-    for info in sorted(pkgutil.iter_modules(package.__path__), key=lambda item: item.name):
-        if info.name.startswith("_"):
-            continue
-        entry = getattr(importlib.import_module(f"{package.__name__}.{info.name}"), "ENTRY", None)
+    for name in member_modules(package):
+        entry = getattr(importlib.import_module(f"{package.__name__}.{name}"), "ENTRY", None)
         if not isinstance(entry, kind):
-            raise TypeError(f"{package.__name__}.{info.name}: ENTRY is not a {kind.__name__}")
+            raise TypeError(f"{package.__name__}.{name}: ENTRY is not a {kind.__name__}")
         if entry.name in table:
-            raise TypeError(f"{package.__name__}.{info.name}: the name {entry.name} is taken")
+            raise TypeError(f"{package.__name__}.{name}: the name {entry.name} is taken")
         table[entry.name] = entry
     return MappingProxyType(dict(sorted(table.items())))
 

@@ -13,7 +13,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from planner.profile.benches import benches
-from planner.profile.benches._family import Bench, Point
+from planner.profile.benches.family import Bench, Point
 from planner.profile.device import Device
 from planner.profile.timing import Call
 from planner.units import GIB, MIB

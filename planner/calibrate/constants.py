@@ -10,7 +10,7 @@ from planner.calibrate.runs.defaults import PricedRun
 from planner.inputs.fitted import REFERENCE, SHARE, all_constants, share_of_kin
 from planner.inputs.hardware import Accelerator, HardwareProfile, Pool
 from planner.inputs.record import Sourced
-from planner.runtimes._family import Job, Runtime
+from planner.runtimes.family import Job, Runtime
 
 Key = tuple[str, str, str]
 """Scope, owner and name of a constant."""

@@ -18,7 +18,7 @@ from planner.inputs.load_hardware import accelerator_names, load_hardware
 from planner.inputs.yaml_file import read_yaml
 from planner.remembered import remembered
 from planner.runtimes import runtimes
-from planner.runtimes._traits import TRAITS
+from planner.runtimes.traits import TRAITS
 
 SITE_SHARES: Final = ("compute_share", "scaleup_share", "network_share")
 """What a site has: shares of the rates that its parts promise."""

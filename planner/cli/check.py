@@ -54,7 +54,7 @@ def check(
     verbose: VerboseOption = False,
 ) -> None:
     """Run one rank's share of a plan's layers here, and say by how much its estimate should move."""
-    from planner.launchers._emit import refusal
+    from planner.launchers.emit import refusal
 
     if not (math.isfinite(tolerance) and tolerance > 0):
         raise InputError(Problem("--tolerance", f"{tolerance:g}", "a share above 0, such as 0.1"))

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from planner.inputs.jobs import JobsFile, TrainingJob
     from planner.inputs.model import ModelSpec
     from planner.report.cluster import SharedCluster
-    from planner.runtimes._family import Runtime
+    from planner.runtimes.family import Runtime
     from planner.search.cluster_jobs import Curve
     from planner.search.shares import Objective
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from planner.inputs.model import ModelSpec
     from planner.inputs.workload import Workload
     from planner.question.reading import Reading
-    from planner.runtimes._family import Runtime
+    from planner.runtimes.family import Runtime
     from planner.search.cluster_jobs import Curve
     from planner.search.reconfigure import PresentJob, Times
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from planner.cost.estimate import Estimate
     from planner.plan import Plan
     from planner.report.plan_file import Names
-    from planner.runtimes._family import Job, Runtime
+    from planner.runtimes.family import Job, Runtime
 
 
 @spread

@@ -12,8 +12,8 @@ from planner.printable import printable
 
 if TYPE_CHECKING:
     from planner.cost.estimate import Estimate
-    from planner.launchers._emit import Target
-    from planner.runtimes._family import Command
+    from planner.launchers.emit import Target
+    from planner.runtimes.family import Command
 
 SETTINGS: Final = frozenset({".json", ".yaml", ".yml", ".toml"})
 """Files that hold settings, and no program."""
@@ -27,7 +27,7 @@ def flags_of(answer: Estimate, wanted: Target, order: str | None = None) -> dict
     UnsupportedPlan
         If the runner cannot run the plan as it was priced.
     """
-    from planner.launchers._emit import priced_command
+    from planner.launchers.emit import priced_command
 
     _, command = priced_command(answer.plan, answer.job, wanted, order)
     return {

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from planner.cost.price import Unpriced
     from planner.inputs.model import ModelSpec
     from planner.report.plan_file import Names
-    from planner.runtimes._imports._sheet import Imported
+    from planner.runtimes.imports._sheet import Imported
 
 T = TypeVar("T")
 Options = TypeVar("Options", JobOptions, PlanOptions)
@@ -191,7 +191,7 @@ def asked_of(
     InputError
         If the file is wrong, or no model can be told.
     """
-    from planner.runtimes._imports.dispatch import read_runner_file
+    from planner.runtimes.imports.dispatch import read_runner_file
 
     if path is None:
         if not job.model:

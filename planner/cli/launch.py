@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from planner.plan import Plan
     from planner.question.question import Question
     from planner.report.plan_file import Names, PlanFile
-    from planner.runtimes._family import Job, Runtime
+    from planner.runtimes.family import Job, Runtime
 
 TargetOption = Annotated[
     str | None,
@@ -147,7 +147,7 @@ def priced(plan: Plan, job: Job, runtime: Runtime, names: Names, unfit: bool = F
     Infeasible
         If it does not fit, and ``unfit`` is false.
     """
-    from planner.launchers._emit import refusal
+    from planner.launchers.emit import refusal
 
     answer = price.price(plan, job, runtime, names.memory_limit)
     if isinstance(answer, price.Unpriced) or answer.violations:

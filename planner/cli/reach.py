@@ -9,8 +9,8 @@ import numpy as np
 
 from planner.errors import InputError, Problem
 from planner.rules import divides
-from planner.runtimes._family import Job
-from planner.runtimes._offered import head_counts
+from planner.runtimes.family import Job
+from planner.runtimes.offered import head_counts
 from planner.search.request import SearchRequest
 from planner.search.space import make_space
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from planner.plan import Plan
     from planner.question.launched import Launch
     from planner.question.question import Question
-    from planner.runtimes._family import Job
+    from planner.runtimes.family import Job
     from planner.search.goodput import Conditions, Reckoned
     from planner.search.optimise import SearchResult
     from planner.search.request import SearchRequest

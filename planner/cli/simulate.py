@@ -27,7 +27,7 @@ from planner.simulate.bare import BarePipeline
 from planner.simulate.record import step_record
 from planner.simulate.trace import trace
 from planner.techniques.schedules import SCHEDULES, Schedule
-from planner.techniques.schedules._engine import Timeline
+from planner.techniques.schedules.engine import Timeline
 
 with deferred():
     from planner.cli import simulate_plan, simulate_synthesized

@@ -15,7 +15,7 @@ from planner.errors import InputError, Problem
 from planner.files import write_whole
 from planner.question.reading import Reading
 from planner.simulate.ascii import picture
-from planner.techniques.schedules._engine import Timeline
+from planner.techniques.schedules.engine import Timeline
 
 MOST_PASSES: Final = 2_000_000
 SYNTHESIZED: Final = ("synthesized", "synthesised")

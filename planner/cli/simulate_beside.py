@@ -16,7 +16,7 @@ from planner.simulate.trace import COMPUTE, Event
 from planner.units import percent
 
 if TYPE_CHECKING:
-    from planner.techniques.schedules._engine import Timeline
+    from planner.techniques.schedules.engine import Timeline
 
 COPIES = 4
 """Track of the copies in a trace."""

@@ -17,8 +17,8 @@ from planner.search.synthesis.problem import OrderProblem
 from planner.search.synthesis.synthesise import Synthesis, synthesise
 from planner.simulate.record import StepRecord, step_record
 from planner.simulate.trace import trace
-from planner.techniques.schedules._engine import Pipeline, play
-from planner.techniques.schedules._family import Pass
+from planner.techniques.schedules.engine import Pipeline, play
+from planner.techniques.schedules.family import Pass
 
 NAME: Final = SYNTHESIZED[0]
 MOST_WRITTEN: Final = 100

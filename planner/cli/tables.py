@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from planner.calibrate.releases import named_runtime, plain_traits
 from planner.runtimes import runtimes
-from planner.runtimes._family import Job
-from planner.runtimes._libraries import library_named
-from planner.runtimes._libraries._family import FIXED, HOSTS
-from planner.runtimes._saving import Saving
-from planner.runtimes._settings import changed
-from planner.runtimes._trait_values import expected
-from planner.runtimes._traits import TRAITS
+from planner.runtimes.family import Job
+from planner.runtimes.libraries import library_named
+from planner.runtimes.libraries.family import FIXED, HOSTS
+from planner.runtimes.saving import Saving
+from planner.runtimes.settings import changed
+from planner.runtimes.trait_values import expected
+from planner.runtimes.traits import TRAITS
 
 __all__ = [
     "FIXED",

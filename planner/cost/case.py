@@ -18,20 +18,20 @@ from planner.plan import Plan
 from planner.registry import find
 from planner.remembered import remembered
 from planner.rules import Mask
-from planner.runtimes._family import Job, Runtime
-from planner.runtimes._traits import Traits
+from planner.runtimes.family import Job, Runtime
+from planner.runtimes.traits import Traits
 from planner.techniques.context import CONTEXT_METHODS, ContextMethod
-from planner.techniques.context._family import read_method
+from planner.techniques.context.family import read_method
 from planner.techniques.engines import ENGINES, Engine
 from planner.techniques.methods import METHODS, Method
 from planner.techniques.offload import OFFLOADS, Offload
-from planner.techniques.offload._family import read_offload
+from planner.techniques.offload.family import read_offload
 from planner.techniques.optimizers import OPTIMIZERS, Optimizer
 from planner.techniques.precision import PRECISIONS, Precision
 from planner.techniques.recompute import RECOMPUTES
-from planner.techniques.recompute._family import RecomputeChoice, read_choice
+from planner.techniques.recompute.family import RecomputeChoice, read_choice
 from planner.techniques.schedules import SCHEDULES, Schedule
-from planner.techniques.schedules._family import every_pass
+from planner.techniques.schedules.family import every_pass
 from planner.techniques.sharding import SHARDINGS, Sharding
 
 

@@ -32,7 +32,7 @@ from planner.errors import ImpossiblePrice
 from planner.numeric import Column, Num
 from planner.plan import Plan
 from planner.rules import Violation, violations
-from planner.runtimes._family import Job, Runtime
+from planner.runtimes.family import Job, Runtime
 from planner.shown import Shown
 
 FULL: Final = 1.0 + 1e-9

@@ -7,7 +7,7 @@ from planner.formulas.model_flops import model_flops
 from planner.formulas.transformer import attention_params, ffn_params
 from planner.inputs.model import Attention, Block, Experts, LatentAttention, ModelSpec
 from planner.inputs.recurrent import RecurrentMixer
-from planner.runtimes._family import Job
+from planner.runtimes.family import Job
 from planner.techniques.methods import Method
 
 FROZEN_SHARE = 2.0 / 3.0

@@ -16,7 +16,7 @@ from planner.inputs.bands import Asked, Band, beyond_runs, chip_of, core_of, err
 from planner.inputs.fitted import fitted_file
 from planner.inputs.yaml_file import read_yaml
 from planner.plan import Plan
-from planner.runtimes._family import Job, Runtime
+from planner.runtimes.family import Job, Runtime
 
 FEW_TOKENS: Final = 4096
 """Tokens of a rank up to which splitting a sequence is unusual. [token]"""

@@ -18,9 +18,9 @@ from planner.cost.memory.resting import level_rules
 from planner.cost.traffic.rank_order import island_rules, order_rules
 from planner.plan import Plan
 from planner.rules import Mask, Rule, divides, nearest_divisors, structural_rules
-from planner.runtimes._family import Job, Runtime
+from planner.runtimes.family import Job, Runtime
 from planner.techniques.context import CONTEXT_METHODS
-from planner.techniques.context._family import read_method
+from planner.techniques.context.family import read_method
 from planner.techniques.schedules import plain_schedule
 
 

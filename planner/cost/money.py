@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from planner.inputs.hardware import OWN_PRICE, Pool
-from planner.runtimes._family import Job
+from planner.runtimes.family import Job
 from planner.units import DAY, HOUR
 
 

@@ -10,7 +10,7 @@ from planner.cost.legal import all_rules, degree_rules
 from planner.errors import UnsupportedPlan
 from planner.plan import Plan
 from planner.rules import Violation, violations
-from planner.runtimes._family import Job, Runtime
+from planner.runtimes.family import Job, Runtime
 
 
 @dataclass(frozen=True)

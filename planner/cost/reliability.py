@@ -19,7 +19,7 @@ from planner.formulas.checkpoints import (
 from planner.formulas.failures import job_mtbf_seconds
 from planner.inputs.failures import FailureProfile
 from planner.techniques.recovery import Recovery
-from planner.techniques.recovery._family import ENVIRONMENT, QUEUE, Held
+from planner.techniques.recovery.family import ENVIRONMENT, QUEUE, Held
 
 WRITES_BEHIND: Final = ("megatron-lm", "megatron-bridge", "torchtitan")
 """Runtimes that write a checkpoint while training goes on, once it is in host memory."""

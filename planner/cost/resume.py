@@ -9,7 +9,7 @@ from typing import Final
 from planner.cost.case import case_of
 from planner.cost.estimate import Estimate
 from planner.cost.traffic.migration import Move, move_between
-from planner.runtimes._resume import Saved, Verdict, verdict
+from planner.runtimes.resume import Saved, Verdict, verdict
 
 UNIVERSAL: Final = 12.0
 """Bytes of a parameter in a converted checkpoint: fp32 weight and both moments (arXiv:2406.18820). [byte]"""

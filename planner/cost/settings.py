@@ -12,9 +12,9 @@ from planner.inputs.fitted import fitted_file
 from planner.inputs.yaml_file import read_yaml
 from planner.plan import Plan
 from planner.remembered import remembered
-from planner.runtimes._family import Job, Runtime
-from planner.runtimes._settings import word
-from planner.runtimes._traits import Traits
+from planner.runtimes.family import Job, Runtime
+from planner.runtimes.settings import word
+from planner.runtimes.traits import Traits
 from planner.techniques.settings import SETTINGS, Setting
 
 

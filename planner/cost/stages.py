@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from planner.inputs.model import ModelSpec
 from planner.numeric import Column, Num
 from planner.plan import even_split, prediction_stage
-from planner.techniques.recompute._family import RecomputeChoice
+from planner.techniques.recompute.family import RecomputeChoice
 from planner.techniques.schedules import Schedule
 
 ENDS = ("embedding", "head", "tied_head", "prediction")

@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cache
 
-from planner.launchers._card import Card
-from planner.launchers._emit import Target, launch_files, target
-from planner.launchers._family import Launcher
+from planner.launchers.card import Card
+from planner.launchers.emit import Target, launch_files, target
+from planner.launchers.family import Launcher
 from planner.registry import load_family
 
 __all__ = ["Card", "Launcher", "Target", "launch_files", "launchers", "target"]
+
+
+SHARED = ("card", "emit")
+"""Modules that members share, and no members themselves."""
 
 
 @cache

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from planner.errors import UnsupportedPlan
-from planner.runtimes._family import Job
+from planner.runtimes.family import Job
 
 SEVERAL_NETWORKS: Final[Mapping[str, str]] = {"NCCL_ALLNET_ENABLE": "1", "NCCL_SCATTER_XDC": "1"}
 """One network inside an island and another between them in one communicator, over several nodes each.

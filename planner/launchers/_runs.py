@@ -6,11 +6,11 @@ import shlex
 from collections.abc import Iterable
 from typing import Final
 
-from planner.launchers._card import PLAN
-from planner.launchers._family import LauncherSettings
 from planner.launchers._shell import argument_lines, placed
-from planner.runtimes._family import Command, StepLine
-from planner.runtimes._variables import SPREAD, VARIABLES
+from planner.launchers.card import PLAN
+from planner.launchers.family import LauncherSettings
+from planner.runtimes.family import Command, StepLine
+from planner.runtimes.variables import SPREAD, VARIABLES
 
 SMOKE: Final = '[[ -n "${SMOKE}" ]]'
 REAL: Final = '[[ -z "${SMOKE}" ]]'

@@ -7,8 +7,8 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Final
 
-from planner.runtimes._family import Command, Runtime
-from planner.runtimes._saving import Saving
+from planner.runtimes.family import Command, Runtime
+from planner.runtimes.saving import Saving
 from planner.techniques.recovery import RECOVERIES
 
 RESTARTS: Final = 20

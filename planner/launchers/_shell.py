@@ -7,9 +7,9 @@ import shlex
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from planner.launchers._family import LauncherSettings
-from planner.runtimes._family import Command
-from planner.runtimes._variables import SPREAD, WHOLE
+from planner.launchers.family import LauncherSettings
+from planner.runtimes.family import Command
+from planner.runtimes.variables import SPREAD, WHOLE
 
 LONGEST_NAME: Final = 60
 

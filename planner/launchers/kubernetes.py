@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 
-from planner.launchers._family import Launcher, LauncherSettings, node_shape
 from planner.launchers._optional import commented, fill_block, optional
 from planner.launchers._runs import start_block, training_block, variable_block
 from planner.launchers._shell import comment, environment_block, file_block, head
 from planner.launchers._yaml import Quoted, YamlScript, placeholder, yaml_text
+from planner.launchers.family import Launcher, LauncherSettings, node_shape
 from planner.plan import Plan
-from planner.runtimes._family import Command, Job
+from planner.runtimes.family import Command, Job
 
 NAME = "submit.sh"
 LONGEST_NAME = 42

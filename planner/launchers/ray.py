@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from planner.launchers._card import PLAN
-from planner.launchers._family import VARIABLES, Launcher, LauncherSettings, node_shape
 from planner.launchers._shell import comment, placed, whence
+from planner.launchers.card import PLAN
+from planner.launchers.family import VARIABLES, Launcher, LauncherSettings, node_shape
 from planner.plan import Plan
-from planner.runtimes._family import Command, Job, StepLine
+from planner.runtimes.family import Command, Job, StepLine
 
 NAME = "train_ray.py"
 WHERE = "Every worker gets a copy of the files; the folders are on storage that all nodes share."

@@ -6,13 +6,13 @@ from textwrap import indent
 from typing import Final
 
 from planner.errors import UnsupportedPlan
-from planner.launchers._family import Launcher, LauncherSettings, node_shape
 from planner.launchers._optional import commented, fill_block, optional
 from planner.launchers._runs import default_block, start_block, training_block, variable_block
 from planner.launchers._shell import argument_lines, comment, environment_block, file_block, head
 from planner.launchers._yaml import Quoted, YamlScript, placeholder, yaml_text
+from planner.launchers.family import Launcher, LauncherSettings, node_shape
 from planner.plan import Plan
-from planner.runtimes._family import Command, Job
+from planner.runtimes.family import Command, Job
 
 NAME = "launch.sh"
 TASK = "task.yaml"

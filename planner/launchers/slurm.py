@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from planner.inputs.hardware import Pool
-from planner.launchers._family import Launcher, LauncherSettings, node_shape
 from planner.launchers._runs import spread_block, start_block, training_block, variable_block
 from planner.launchers._shell import argument_lines, environment_block, head, whence
+from planner.launchers.family import Launcher, LauncherSettings, node_shape
 from planner.plan import Plan
-from planner.runtimes._family import Command, Job
-from planner.runtimes._variables import PATHS
+from planner.runtimes.family import Command, Job
+from planner.runtimes.variables import PATHS
 
 NAME = "train.sbatch"
 NEEDS = ("OUTPUT_DIR", "ACCOUNT", "PARTITION")

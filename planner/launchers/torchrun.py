@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from planner.launchers._family import Launcher, LauncherSettings, node_shape
 from planner.launchers._islands import is_over_islands
 from planner.launchers._runs import start_block, training_block, variable_block
 from planner.launchers._shell import (
@@ -12,8 +11,9 @@ from planner.launchers._shell import (
     here_block,
     whence,
 )
+from planner.launchers.family import Launcher, LauncherSettings, node_shape
 from planner.plan import Plan
-from planner.runtimes._family import Command, Job
+from planner.runtimes.family import Command, Job
 
 NAME = "train.sh"
 

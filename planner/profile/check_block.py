@@ -10,8 +10,8 @@ from planner.cost.case import Case
 from planner.cost.layer.shapes import Shape
 from planner.inputs.model import Attention, Block, DenseFfn
 from planner.plan import Plan
-from planner.profile.benches._family import random_tensor
 from planner.profile.benches.elementwise import turned
+from planner.profile.benches.family import random_tensor
 from planner.profile.check_kernels import norm_function
 from planner.profile.device import Device
 

@@ -8,14 +8,14 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from planner.cost.layer.shapes import Shape
-from planner.profile.benches._family import random_tensor
 from planner.profile.benches.elementwise import turned
 from planner.profile.benches.experts import even_groups, grouped_product
+from planner.profile.benches.family import random_tensor
 from planner.profile.device import Device
 from planner.profile.health import roomy
 from planner.profile.store import first_line
 from planner.profile.timing import clock_of, measure
-from planner.runtimes._traits import Traits
+from planner.runtimes.traits import Traits
 
 SAMPLE_SECONDS: Final = 0.05
 HELD_SECONDS: Final = {"cpu": 0.0, "cuda": 0.5}

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 from planner.formulas.collective_curves import BUS_FACTOR
-from planner.profile.benches._family import Point
+from planner.profile.benches.family import Point
 from planner.profile.device import Device
 from planner.profile.ranks import RankGroup, Ranks
 from planner.profile.stopped import Stopped

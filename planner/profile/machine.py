@@ -9,7 +9,7 @@ from typing import Any
 
 from planner.profile import collectives
 from planner.profile.benches import benches
-from planner.profile.benches._family import Bench
+from planner.profile.benches.family import Bench
 from planner.profile.device import Device, open_device
 from planner.profile.health import check_free, check_works, uuid_of
 from planner.profile.nvml import Driver, open_driver

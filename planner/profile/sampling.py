@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from planner.numeric import Column
-from planner.profile.benches._family import Point
+from planner.profile.benches.family import Point
 
 NEIGHBOURS: Final = 4
 """Measured points that say how much the rate varies around a candidate. [-]"""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from planner.profile.benches._family import Bench, Point
+from planner.profile.benches.family import Bench, Point
 from planner.profile.device import Device
 from planner.profile.health import roomy, works
 from planner.profile.nvml import Driver

@@ -11,7 +11,7 @@ from planner.plan import DEGREES, Plan
 from planner.question.reading import Reading
 from planner.question.values import marks_apart, read_values
 from planner.rules import divisors
-from planner.runtimes._family import Job, Runtime
+from planner.runtimes.family import Job, Runtime
 from planner.techniques.schedules import plain_schedule
 
 WORLD: Final = ("tp", "pp", "cp", "dp")

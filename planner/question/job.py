@@ -21,7 +21,7 @@ from planner.question.reading import Reading, Span, shown
 from planner.question.traits import trait_changes
 from planner.question.values import read_value, read_values
 from planner.runtimes import runtimes
-from planner.runtimes._family import Runtime
+from planner.runtimes.family import Runtime
 from planner.techniques.methods import METHODS
 from planner.techniques.precision import PRECISIONS
 
@@ -297,8 +297,8 @@ def _told_as_library(text: str, reading: Reading) -> bool:
     """Note that a name is that of a library, whose files are a target; return whether it is."""
     if text.partition("@")[0].strip().lower() in runtimes():
         return False
-    from planner.runtimes._libraries import library_named
-    from planner.runtimes._libraries._family import HOSTS
+    from planner.runtimes.libraries import library_named
+    from planner.runtimes.libraries.family import HOSTS
 
     library = library_named(text)
     if library is not None:

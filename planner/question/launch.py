@@ -14,9 +14,9 @@ from planner.inputs.model_yaml import model_yaml
 from planner.inputs.shipped import data_folder
 from planner.inputs.yaml_file import read_text
 from planner.launchers import launchers
-from planner.launchers._card import Card
-from planner.launchers._emit import Target, launch_files, target
-from planner.launchers._family import Launcher
+from planner.launchers.card import Card
+from planner.launchers.emit import Target, launch_files, target
+from planner.launchers.family import Launcher
 from planner.question.launched import Launch
 from planner.question.reading import OPTIONS, Door, Reading
 from planner.report.estimate_page import estimate_page, first_steps
@@ -24,9 +24,9 @@ from planner.report.made_order import ordered_first_steps
 from planner.report.plan_file import Names, plan_yaml
 from planner.report.text import page_text
 from planner.runtimes import runtimes
-from planner.runtimes._family import Runtime
-from planner.runtimes._libraries import libraries
-from planner.runtimes._libraries._family import HOSTS, Library
+from planner.runtimes.family import Runtime
+from planner.runtimes.libraries import libraries
+from planner.runtimes.libraries.family import HOSTS, Library
 
 MODEL, CLUSTER = "model.yaml", "hardware.yaml"
 """What the folder of a plan holds of a user's own inputs."""

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from planner.runtimes._saving import Saving
+    from planner.runtimes.saving import Saving
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,7 @@ from planner.question.reading import Reading, shown
 from planner.question.traits import allowed_settings, pinned_settings
 from planner.question.values import read_value
 from planner.report.plan_file import Names
-from planner.runtimes._family import Job, Runtime
+from planner.runtimes.family import Job, Runtime
 from planner.search.request import SLOWDOWN, SearchRequest
 from planner.search.settings import OpenSettings
 

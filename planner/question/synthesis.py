@@ -10,7 +10,7 @@ from planner.question.reading import KEYWORDS, Reading, shown
 from planner.search.synthesis.hand_made import placements
 from planner.search.synthesis.problem import OBJECTIVES, Objective, OrderProblem
 from planner.search.synthesis.synthesise import TIME_LIMIT, Synthesis, synthesise
-from planner.techniques.schedules._family import PassTimes
+from planner.techniques.schedules.family import PassTimes
 
 MOST_PASSES: Final = 100_000
 MOST_RANKS: Final = 4096

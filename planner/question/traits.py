@@ -9,8 +9,8 @@ from typing import Any, Final
 from planner.errors import nearest
 from planner.inputs.workload import Workload
 from planner.question.reading import Reading, shown
-from planner.runtimes._trait_values import expected, is_allowed, words_of
-from planner.runtimes._traits import TRAITS
+from planner.runtimes.trait_values import expected, is_allowed, words_of
+from planner.runtimes.traits import TRAITS
 from planner.techniques.settings import SETTINGS
 from planner.units import parse
 

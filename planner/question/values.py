@@ -12,11 +12,11 @@ from planner.inputs.workload import DTYPE_BYTES, TARGETS, adapted_groups
 from planner.plan import prediction_stage
 from planner.question.reading import Reading, parts_of, shown
 from planner.techniques.context import CONTEXT_METHODS
-from planner.techniques.context._family import read_method
+from planner.techniques.context.family import read_method
 from planner.techniques.offload import OFFLOADS
-from planner.techniques.offload._family import read_offload
+from planner.techniques.offload.family import read_offload
 from planner.techniques.recompute import RECOMPUTES
-from planner.techniques.recompute._family import read_choice
+from planner.techniques.recompute.family import read_choice
 from planner.units import is_whole
 
 

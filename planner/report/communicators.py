@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from planner.cost.estimate import Estimate
 from planner.report.as_json import Document
-from planner.runtimes._groups import ProcessGroup
+from planner.runtimes.groups import ProcessGroup
 from planner.units import GIB, MIB
 
 PAIR_BYTES = 544.0 * MIB

@@ -17,7 +17,7 @@ from planner.report.layout import layout
 from planner.report.limits import limits
 from planner.report.page import Page, Table, significant
 from planner.report.remedies import RISK, remedies, remedy_record, remedy_table
-from planner.runtimes._family import Job, Runtime
+from planner.runtimes.family import Job, Runtime
 from planner.units import GIB, percent
 
 DIAGNOSIS: Final = "planner/diagnosis/1"

@@ -36,7 +36,7 @@ from planner.report.settings_line import left_out_lines, settings_line, unproven
 from planner.report.shared_link import unproven_link
 from planner.report.unequal import lengths_page
 from planner.report.view import figure, figures
-from planner.runtimes._family import Job, Runtime
+from planner.runtimes.family import Job, Runtime
 from planner.techniques.methods import METHODS
 from planner.units import DAY, GIB, HOUR, TFLOP, percent, show
 

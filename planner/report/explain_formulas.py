@@ -30,8 +30,8 @@ from planner.report.as_json import Document, plain
 from planner.report.formula_text import FormulaText, formula_text
 from planner.report.page import Page
 from planner.report.waterfall import Anatomy
-from planner.techniques.optimizers._family import step_traffic
-from planner.techniques.schedules._family import InRounds
+from planner.techniques.optimizers.family import step_traffic
+from planner.techniques.schedules.family import InRounds
 from planner.units import DIMENSIONS, show
 
 FORMULAS: Final = "planner/formulas/1"

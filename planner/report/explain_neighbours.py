@@ -9,7 +9,7 @@ from typing import Any, Final
 from planner.cost.estimate import Estimate
 from planner.cost.price import Unpriced
 from planner.plan import Plan
-from planner.runtimes._family import Runtime
+from planner.runtimes.family import Runtime
 from planner.techniques.schedules import PLAIN, SCHEDULES, plain_schedule
 
 Price = Callable[[Plan], Estimate | Unpriced]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from planner.cost.estimate import Estimate
 from planner.report.limits import WORTH_TELLING
-from planner.runtimes._eager import HOST, LAUNCH_SECONDS, LAYER_LAUNCHES
+from planner.runtimes.eager import HOST, LAUNCH_SECONDS, LAYER_LAUNCHES
 
 
 def unproven_host(answer: Estimate) -> list[str]:

@@ -34,7 +34,7 @@ from planner.report.layout import layout
 from planner.report.page import listed, significant
 from planner.report.plan_columns import money
 from planner.report.settings_line import settings_line
-from planner.techniques.schedules._engine import play
+from planner.techniques.schedules.engine import play
 from planner.units import GIB, MIB, MICROSECOND, TFLOP, percent, show
 
 MOST_BARS: Final = 1200

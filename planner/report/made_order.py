@@ -18,10 +18,10 @@ from planner.search.synthesis.problem import OrderProblem
 from planner.search.synthesis.synthesise import Synthesis, synthesise
 from planner.simulate.plan import PlayedPlan, play_plan
 from planner.techniques.offload import OFFLOADS
-from planner.techniques.offload._family import read_offload
+from planner.techniques.offload.family import read_offload
 from planner.techniques.schedules import SCHEDULES
-from planner.techniques.schedules._engine import play
-from planner.techniques.schedules._text import order_lines
+from planner.techniques.schedules.engine import play
+from planner.techniques.schedules.text import order_lines
 from planner.units import GIB, percent
 
 MOST_MADE: Final = 3

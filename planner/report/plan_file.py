@@ -29,23 +29,23 @@ from planner.registry import find
 from planner.report.as_json import plan_record
 from planner.report.plan_settings import settings_said, traits_with
 from planner.runtimes import runtimes
-from planner.runtimes._family import Job, Runtime
-from planner.runtimes._settings import changed
-from planner.runtimes._trait_values import expected, is_allowed
-from planner.runtimes._traits import TRAITS, Traits
+from planner.runtimes.family import Job, Runtime
+from planner.runtimes.settings import changed
+from planner.runtimes.trait_values import expected, is_allowed
+from planner.runtimes.traits import TRAITS, Traits
 from planner.techniques.context import CONTEXT_METHODS
-from planner.techniques.context._family import read_method
+from planner.techniques.context.family import read_method
 from planner.techniques.methods import METHODS
 from planner.techniques.offload import OFFLOADS
-from planner.techniques.offload._family import read_offload
+from planner.techniques.offload.family import read_offload
 from planner.techniques.optimizers import OPTIMIZERS
 from planner.techniques.precision import PRECISIONS
 from planner.techniques.recompute import RECOMPUTES
-from planner.techniques.recompute._family import read_choice
+from planner.techniques.recompute.family import read_choice
 from planner.techniques.schedules import SCHEDULES
-from planner.techniques.schedules._engine import Pipeline, play
-from planner.techniques.schedules._family import Orders, PassTimes
-from planner.techniques.schedules._text import read_order
+from planner.techniques.schedules.engine import Pipeline, play
+from planner.techniques.schedules.family import Orders, PassTimes
+from planner.techniques.schedules.text import read_order
 from planner.units import GIB
 
 FORMAT: Final = "planner/plan/1"

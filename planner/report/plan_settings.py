@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from planner.cost.settings import changed_settings
-from planner.runtimes._family import Job, Runtime
-from planner.runtimes._traits import Traits
+from planner.runtimes.family import Job, Runtime
+from planner.runtimes.traits import Traits
 from planner.techniques.settings import SETTINGS
 
 

@@ -11,7 +11,7 @@ from planner.cost.estimate import Estimate
 from planner.cost.price import price
 from planner.report.explain_neighbours import changed
 from planner.report.page import Page, Table, significant
-from planner.runtimes._family import Job
+from planner.runtimes.family import Job
 from planner.techniques.offload import OFFLOADS
 from planner.units import GIB, percent
 

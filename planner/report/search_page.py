@@ -25,7 +25,7 @@ from planner.report.plan_columns import (
     ranked,
 )
 from planner.report.view import Column, View, figure
-from planner.runtimes._offered import runtimes_with
+from planner.runtimes.offered import runtimes_with
 from planner.search.optimise import SearchResult
 from planner.search.proof import proof_clause
 from planner.search.request import SearchRequest

@@ -5,7 +5,7 @@ from __future__ import annotations
 from planner.cost.estimate import Estimate
 from planner.report.limits import WORTH_TELLING
 from planner.techniques.offload import OFFLOADS
-from planner.techniques.offload._family import read_offload
+from planner.techniques.offload.family import read_offload
 from planner.units import percent
 
 

@@ -21,7 +21,7 @@ from planner.search.sites.rank import twice_the_replicas
 from planner.search.sites.request import SitesRequest
 from planner.search.sites.ways import Ranked, SitesResult
 from planner.techniques.sync import AXES
-from planner.techniques.sync._family import best_batch_tokens
+from planner.techniques.sync.family import best_batch_tokens
 from planner.units import DAY, percent
 
 SITES: Final = "planner/sites/1"

@@ -7,7 +7,7 @@ from planner.report.page import counted, significant
 from planner.search.sites.rank import batch_cost, twice_the_replicas
 from planner.search.sites.request import SitesRequest
 from planner.search.sites.ways import Ranked, SitesResult
-from planner.techniques.sync._family import best_batch_tokens
+from planner.techniques.sync.family import best_batch_tokens
 from planner.units import percent
 
 

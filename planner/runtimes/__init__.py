@@ -9,7 +9,23 @@ from typing import Any
 
 from planner.inputs.fitted import fitted
 from planner.registry import load_family
-from planner.runtimes._family import Runtime
+from planner.runtimes.family import Runtime
+
+SHARED = (
+    "eager",
+    "groups",
+    "imports",
+    "libraries",
+    "offered",
+    "resume",
+    "rocm",
+    "saving",
+    "settings",
+    "trait_values",
+    "traits",
+    "variables",
+)
+"""Modules that members share, and no members themselves."""
 
 
 @cache

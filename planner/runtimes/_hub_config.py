@@ -6,7 +6,7 @@ from planner.inputs.model import Attention, Block, DenseFfn, Experts, LatentAtte
 from planner.inputs.workload import Workload
 from planner.rules import Rule
 from planner.runtimes._hub_numerics import granite_scales, hub_numerics, multipliers, unsaid
-from planner.runtimes._offered import attention_of, ffn_of, fits_model, uses
+from planner.runtimes.offered import attention_of, ffn_of, fits_model, uses
 
 _FAMILIES: dict[frozenset[str], str] = {
     frozenset(): "llama",

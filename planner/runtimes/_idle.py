@@ -12,7 +12,7 @@ from planner.inputs.model import ModelSpec
 from planner.inputs.workload import Workload
 from planner.plan import Plan
 from planner.rules import Mask
-from planner.runtimes._settings import Changes, Value
+from planner.runtimes.settings import Changes, Value
 
 
 class TrainingTask(Protocol):

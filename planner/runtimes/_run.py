@@ -8,8 +8,8 @@ from types import MappingProxyType
 from typing import Final
 
 from planner.inputs.model import ModelSpec
-from planner.runtimes._family import Job
-from planner.runtimes._offered import train_steps
+from planner.runtimes.family import Job
+from planner.runtimes.offered import train_steps
 
 SMOKE_STEPS: Final = 20
 """Steps of a smoke run: the first ones compile and allocate, the last ten are alike."""

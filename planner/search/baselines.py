@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 
 from planner.cost.estimate import Estimate, estimate
-from planner.runtimes._family import Job, Runtime
+from planner.runtimes.family import Job, Runtime
 from planner.search.request import SearchRequest, scan_of
 from planner.search.space import widest_mixer
 

@@ -10,7 +10,7 @@ from planner.inputs.hardware import HardwareProfile
 from planner.inputs.jobs import JobsFile, TrainingJob
 from planner.inputs.model import ModelSpec
 from planner.inputs.workload import Workload
-from planner.runtimes._family import Runtime
+from planner.runtimes.family import Runtime
 from planner.search.optimise import Progress, search
 from planner.search.request import SearchRequest
 from planner.search.shares import Task, useful

@@ -16,7 +16,7 @@ from planner.cost.price import price
 from planner.cost.step.step import PassPrice, price_passes, price_step
 from planner.numeric import Column, Truth
 from planner.plan import Plan
-from planner.runtimes._family import Job, Runtime
+from planner.runtimes.family import Job, Runtime
 from planner.search.legality import plan_rows
 from planner.search.tables import LayerGrid, StageTables
 

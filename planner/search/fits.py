@@ -19,7 +19,7 @@ from planner.search.legality import LAYOUT_AXES, Choices, PassNames, StateNames,
 from planner.search.scan import CHUNK_ROWS, Scan
 from planner.search.space import Space
 from planner.search.tables import LayerGrid, Rows, StageTables, distinct, representatives
-from planner.techniques.engines._family import PassBytes
+from planner.techniques.engines.family import PassBytes
 from planner.techniques.schedules import SCHEDULES
 
 TRIED_FIRST = 1024

@@ -13,7 +13,7 @@ from planner.cost.memory.host_rules import HAS_LINK, offload_rules
 from planner.cost.step.step import PassPrice, StepPrice
 from planner.numeric import Column
 from planner.plan import Plan
-from planner.runtimes._family import Job, Runtime
+from planner.runtimes.family import Job, Runtime
 from planner.search.legality import Choices
 from planner.search.scope import KEPT_WHOLE
 from planner.search.space import Space

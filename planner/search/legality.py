@@ -17,7 +17,7 @@ from planner.cost.memory.host_rules import host_checkpoint_rules, offload_rules
 from planner.numeric import Column
 from planner.plan import DEGREES, Plan
 from planner.rules import Rule
-from planner.runtimes._family import Job, Runtime
+from planner.runtimes.family import Job, Runtime
 from planner.search.tables import Rows, distinct
 from planner.techniques.schedules import plain_schedule
 

@@ -11,7 +11,7 @@ from planner.cost.price import Unpriced, price
 from planner.cost.settings import with_value
 from planner.plan import DEGREES, Plan
 from planner.runtimes import runtimes
-from planner.runtimes._family import Runtime
+from planner.runtimes.family import Runtime
 from planner.search.optimise import Progress, SearchResult, search, search_counts
 from planner.search.request import SearchRequest, objective_value, why_left_out
 from planner.search.settings import OpenSettings

@@ -15,7 +15,7 @@ from planner.cost.legal import all_rules
 from planner.plan import Plan
 from planner.rules import violations
 from planner.runtimes import runtimes
-from planner.runtimes._family import Job, Runtime
+from planner.runtimes.family import Job, Runtime
 from planner.search.assign.plan_costs import is_assignable
 from planner.search.assign.problem import NoAssignment
 from planner.search.assign.uneven import missing_memory, missing_record

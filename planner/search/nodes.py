@@ -14,7 +14,7 @@ from planner.plan import even_split
 from planner.search.in_place import InPlace
 from planner.search.optimise import search
 from planner.search.request import SearchRequest
-from planner.techniques.recovery._family import ENVIRONMENT
+from planner.techniques.recovery.family import ENVIRONMENT
 
 KEPT = ("tp", "pp", "vpp", "ep", "etp")
 """Degrees that a plan keeps where a checkpoint of others cannot be loaded."""

@@ -11,7 +11,7 @@ from functools import partial
 
 from planner.cost.estimate import Estimate
 from planner.cost.kinds import unmeasured_kinds, unusual_kinds
-from planner.runtimes._family import Job, Runtime
+from planner.runtimes.family import Job, Runtime
 from planner.search.assign.improve import solver_record
 from planner.search.baselines import baselines
 from planner.search.beyond import requests_beyond

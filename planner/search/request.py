@@ -18,7 +18,7 @@ from planner.inputs.hardware import HardwareProfile
 from planner.inputs.model import ModelSpec
 from planner.inputs.workload import Workload
 from planner.numeric import Column
-from planner.runtimes._family import Job, Runtime
+from planner.runtimes.family import Job, Runtime
 from planner.search.choices import choices_of, fixed_degrees
 from planner.search.hostable import hostable_rows
 from planner.search.scan import Scan

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from planner.cost.estimate import Estimate, estimate
 from planner.cost.settings import settings_that_matter, with_value
 from planner.plan import Plan
-from planner.runtimes._family import Job, Runtime
+from planner.runtimes.family import Job, Runtime
 from planner.techniques.settings import Setting
 
 WORTH: Final = 0.001

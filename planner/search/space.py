@@ -18,7 +18,7 @@ from planner.inputs.model import ModelSpec
 from planner.numeric import Column
 from planner.plan import Plan
 from planner.rules import Mask, divisors, most_stages, structural_rules
-from planner.runtimes._family import Job
+from planner.runtimes.family import Job
 
 AXES = ("tp", "cp", "pp", "micro_batch", "vpp", "ep", "etp")
 """Axes of the grid, in the order in which rows are made; dp and the number of micro-batches follow."""

@@ -8,7 +8,7 @@ from typing import Final, TypeVar
 from planner.cost.estimate import Estimate
 from planner.cost.kinds import unmeasured_kinds
 from planner.plan import Plan
-from planner.runtimes._family import Job, Runtime
+from planner.runtimes.family import Job, Runtime
 from planner.search.guard import Guard, Key, Ranking
 from planner.search.meshes import choice_of, mesh_of
 

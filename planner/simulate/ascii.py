@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import groupby
 from typing import Final
 
-from planner.techniques.schedules._engine import Timeline
+from planner.techniques.schedules.engine import Timeline
 
 WIDTH: Final = 80
 IDLE: Final = "."

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from planner.errors import UnsupportedPlan
 from planner.simulate.copies import CopiedStep, play_copied
 from planner.techniques.schedules import Schedule
-from planner.techniques.schedules._engine import Pipeline, Timeline, play
-from planner.techniques.schedules._family import Orders, PassTimes
+from planner.techniques.schedules.engine import Pipeline, Timeline, play
+from planner.techniques.schedules.family import Orders, PassTimes
 
 
 def check_supported(schedule: Schedule, pp: int, vpp: int, microbatches: int) -> None:

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from planner.techniques.schedules._copies import CopiedStep, Copy, CopyRecord, play_copied
+from planner.techniques.schedules.copies import CopiedStep, Copy, CopyRecord, play_copied
 
 __all__ = ["CopiedStep", "Copy", "CopyRecord", "play_copied"]

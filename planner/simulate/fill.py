@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from planner.formulas.pipeline_fill import idle_share, least_filled_seconds
-from planner.techniques.schedules._engine import Timeline
+from planner.techniques.schedules.engine import Timeline
 
 SLACK: Final = 1e-9
 

@@ -23,11 +23,11 @@ from planner.cost.step.played import (
     route_twice,
 )
 from planner.plan import Plan
-from planner.runtimes._family import Job, Runtime
+from planner.runtimes.family import Job, Runtime
 from planner.simulate.bare import check_supported
 from planner.simulate.record import ActivationBytes, StepRecord, step_record
-from planner.techniques.schedules._engine import Pipeline, Timeline, Times, play
-from planner.techniques.schedules._family import Orders
+from planner.techniques.schedules.engine import Pipeline, Timeline, Times, play
+from planner.techniques.schedules.family import Orders
 
 
 @dataclass(frozen=True)

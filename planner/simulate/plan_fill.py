@@ -8,7 +8,7 @@ from planner.cost.case import case_of
 from planner.cost.stages import ENCODER
 from planner.cost.step.parts import PlanParts
 from planner.plan import Plan
-from planner.runtimes._family import Job, Runtime
+from planner.runtimes.family import Job, Runtime
 from planner.simulate.fill import Component, FilledStep, fill
 from planner.simulate.plan import PlayedPlan
 

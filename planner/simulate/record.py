@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from planner.techniques.schedules._engine import Timeline, Times
+from planner.techniques.schedules.engine import Timeline, Times
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from planner.simulate.record import ActivationBytes, memory_over_time
-from planner.techniques.schedules._engine import Pipeline, Timeline
+from planner.techniques.schedules.engine import Pipeline, Timeline
 from planner.units import MICROSECOND
 
 COMPUTE: Final = 0

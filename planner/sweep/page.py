@@ -12,7 +12,7 @@ from planner.plan import Plan
 from planner.report.layout import layout
 from planner.report.page import Page, Table, significant
 from planner.sweep.front import OBJECTIVES, best_rows, dollars, grouped, hours, pareto_rows
-from planner.sweep.questions._family import Reply, SweepQuestion
+from planner.sweep.questions.family import Reply, SweepQuestion
 from planner.sweep.row import FAILED, NOTHING_FITS, REFUSED, Row, SweepOutcome, counts
 from planner.sweep.run import Sweep
 from planner.units import percent

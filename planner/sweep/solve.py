@@ -12,7 +12,7 @@ from planner.errors import PlannerError
 from planner.report.as_json import plain
 from planner.report.flat import flat_row
 from planner.report.plan_file import digest, tool_version
-from planner.runtimes._family import Runtime
+from planner.runtimes.family import Runtime
 from planner.search.optimise import SearchResult, search
 from planner.search.request import SearchRequest
 from planner.sweep.grid import Options

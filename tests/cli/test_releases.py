@@ -20,7 +20,7 @@ from planner.errors import InputError
 from planner.inputs.load_hardware import accelerator_names
 from planner.inputs.workload import Workload
 from planner.runtimes import runtimes
-from planner.runtimes._family import Job
+from planner.runtimes.family import Job
 from tests.cli.command import planner
 
 MOE = (

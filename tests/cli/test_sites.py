@@ -13,7 +13,7 @@ import pytest
 
 from planner.report.html_sites import curves_figure, utilisation_figure
 from planner.techniques.sync import SYNCS
-from planner.techniques.sync._family import loss_ratio
+from planner.techniques.sync.family import loss_ratio
 from tests.cli.command import Done, once, planner
 
 TWO = """\

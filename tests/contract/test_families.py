@@ -26,7 +26,7 @@ from planner.techniques.offload import OFFLOADS
 from planner.techniques.optimizers import OPTIMIZERS
 from planner.techniques.precision import PRECISIONS
 from planner.techniques.recompute import RECOMPUTES
-from planner.techniques.recompute._family import read_choice
+from planner.techniques.recompute.family import read_choice
 from planner.techniques.recovery import RECOVERIES
 from planner.techniques.scaling_laws import SCALING_LAWS
 from planner.techniques.schedules import SCHEDULES

@@ -13,7 +13,7 @@ from planner.cost.estimate import Estimate, all_rules, estimate
 from planner.cost.step.parts import PlanParts
 from planner.plan import Plan
 from planner.rules import violations
-from planner.runtimes._family import Job
+from planner.runtimes.family import Job
 from planner.simulate.plan import play_plan
 from planner.techniques.schedules import SCHEDULES, Schedule
 from tests.unit.cost_jobs import DENSE, GQA, any_runtime, job, model, plan_of

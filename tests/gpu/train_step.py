@@ -30,7 +30,7 @@ from planner.inputs.load_hardware import load_hardware
 from planner.inputs.workload import Workload
 from planner.plan import Plan
 from planner.runtimes import runtimes
-from planner.runtimes._family import Job, Runtime
+from planner.runtimes.family import Job, Runtime
 from tests.gpu.models import SIZES, Block, Model
 
 WARM_UP, STEPS = 3, 5

@@ -25,9 +25,9 @@ from planner.inputs.hardware import Accelerator
 from planner.inputs.kernels import load_kernels
 from planner.inputs.load_hardware import hardware_folder, load_hardware
 from planner.profile.benches import benches
-from planner.profile.benches._family import Point, scattered
 from planner.profile.benches.attention import point as attention_point
 from planner.profile.benches.elementwise import operators_of
+from planner.profile.benches.family import Point, scattered
 from planner.profile.benches.gemm import point as product_point
 from planner.profile.collectives import row_of
 from planner.profile.device import Device, open_device

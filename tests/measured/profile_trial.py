@@ -26,7 +26,7 @@ from planner.formulas.size_grid import ATTENTION_AXES
 from planner.formulas.size_grid import PRODUCT_AXES as AXES
 from planner.numeric import Column
 from planner.profile.benches import benches
-from planner.profile.benches._family import Point
+from planner.profile.benches.family import Point
 from planner.profile.device import Device
 from planner.units import GIB, MIB
 

@@ -9,7 +9,7 @@ import pytest
 
 from planner.calibrate.validate import Outcome
 from planner.cost.memory.fit import memory_band
-from planner.runtimes._traits import Traits
+from planner.runtimes.traits import Traits
 from tests.lab.accuracy.lines import Accuracy, Line, line_of
 from tests.lab.accuracy.runs import accuracy_of, read_folder
 from tests.measured.limits import APART, LIMITS, WHOLE_ERROR, WHOLE_RIGHT, WHOLE_TIMED

@@ -12,7 +12,7 @@ from planner.cost.estimate import estimate
 from planner.inputs.load import load_model
 from planner.inputs.model import ModelSpec
 from planner.inputs.workload import Workload
-from planner.runtimes._family import Job
+from planner.runtimes.family import Job
 from tests.helpers import ROOT
 from tests.unit.cost_jobs import cluster, plan_of, runtime
 

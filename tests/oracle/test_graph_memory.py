@@ -10,7 +10,7 @@ from planner.calibrate.eras.statements import statements
 from planner.cost.estimate import estimate
 from planner.inputs.load import load_model
 from planner.inputs.workload import Workload
-from planner.runtimes._family import Job
+from planner.runtimes.family import Job
 from tests.oracle.caching_allocator import MIB, Allocator, Block, OutOfMemoryError
 from tests.unit.cost_jobs import cluster, plan_of, runtime
 

@@ -14,8 +14,8 @@ from planner.registry import find
 from planner.simulate.bare import BarePipeline
 from planner.simulate.record import step_record
 from planner.techniques.schedules import SCHEDULES
-from planner.techniques.schedules._engine import Timeline
-from planner.techniques.schedules._family import UNIT, Pass
+from planner.techniques.schedules.engine import Timeline
+from planner.techniques.schedules.family import UNIT, Pass
 
 TABLE = Path(__file__).parent / "pipeline" / "torch_schedules.csv"
 

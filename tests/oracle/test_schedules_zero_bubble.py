@@ -10,8 +10,8 @@ from planner.formulas.pipeline import Pipe
 from planner.simulate.bare import BarePipeline
 from planner.simulate.record import ActivationBytes, memory_over_time, step_record
 from planner.techniques.schedules import SCHEDULES
-from planner.techniques.schedules._engine import Timeline
-from planner.techniques.schedules._family import PassTimes
+from planner.techniques.schedules.engine import Timeline
+from planner.techniques.schedules.family import PassTimes
 
 HIDDEN_HEADS = {"1.5B": (2304, 24), "6.2B": (4096, 32), "14.6B": (5120, 40), "28.3B": (6144, 48)}
 LAYERS = {"1.5B": 22, "6.2B": 30, "14.6B": 46, "28.3B": 62}

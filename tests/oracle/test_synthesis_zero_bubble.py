@@ -15,8 +15,8 @@ from planner.search.synthesis.problem import OrderProblem
 from planner.search.synthesis.synthesise import Synthesis, synthesise
 from planner.simulate.record import ActivationBytes, memory_over_time, step_record
 from planner.techniques.schedules import SCHEDULES
-from planner.techniques.schedules._engine import Pipeline, play
-from planner.techniques.schedules._family import PassTimes
+from planner.techniques.schedules.engine import Pipeline, play
+from planner.techniques.schedules.family import PassTimes
 from tests.oracle.test_schedules_zero_bubble import HALF_A_DIGIT, HIDDEN_HEADS, PRINTED, SEQ, Printed
 
 BETWEEN = [

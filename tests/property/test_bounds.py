@@ -20,7 +20,7 @@ from planner.search.scan import Scan
 from planner.search.space import make_space
 from planner.simulate.plan import play_plan
 from planner.techniques.schedules import SCHEDULES
-from planner.techniques.schedules._engine import Pipeline, play
+from planner.techniques.schedules.engine import Pipeline, play
 from tests.unit.cost_jobs import MODELS, any_runtime, job, plan_of, random_plans, runtime
 
 ROUNDING = 1 + 1e-12

@@ -12,7 +12,7 @@ from planner.launchers import Card, launch_files, launchers, target
 from planner.plan import Plan
 from planner.rules import violations
 from planner.runtimes import runtimes
-from planner.runtimes._family import Job
+from planner.runtimes.family import Job
 from tests.validate.megatron.plans import legal_plans
 
 MEGATRON = runtimes()["megatron-lm"]

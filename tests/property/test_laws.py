@@ -11,7 +11,7 @@ import pytest
 from planner.cost.estimate import Estimate, estimate
 from planner.cost.stages import crests
 from planner.plan import Plan
-from planner.runtimes._family import Job
+from planner.runtimes.family import Job
 from planner.simulate.plan import play_plan
 from planner.techniques.context import CONTEXT_METHODS
 from planner.techniques.schedules import SCHEDULES

@@ -22,8 +22,8 @@ from planner.inputs.load_hardware import load_hardware
 from planner.launchers import Card, Target, launch_files, launchers
 from planner.plan import Plan
 from planner.runtimes import runtimes
-from planner.runtimes._family import Job, Runtime
-from planner.runtimes._settings import ANY, Changes
+from planner.runtimes.family import Job, Runtime
+from planner.runtimes.settings import ANY, Changes
 from planner.techniques.settings import SETTINGS
 from tests.unit.test_settings_round_trip import NAMED
 from tests.validate.megatron.plans import SIZE, legal_plans

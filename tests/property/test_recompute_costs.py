@@ -12,7 +12,7 @@ from planner.inputs.load_hardware import load_hardware
 from planner.inputs.workload import Workload
 from planner.plan import Plan
 from planner.runtimes import runtimes
-from planner.runtimes._family import Job
+from planner.runtimes.family import Job
 from planner.search.optimise import search
 from planner.search.request import SearchRequest
 from planner.techniques.schedules import SCHEDULES

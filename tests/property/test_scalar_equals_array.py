@@ -12,7 +12,7 @@ from planner.cost.case import case_of
 from planner.cost.estimate import estimate
 from planner.cost.step.parts import PlanParts
 from planner.formulas.pipeline import Pipe
-from planner.runtimes._family import Runtime
+from planner.runtimes.family import Runtime
 from planner.search.candidates import ScanReport
 from planner.search.choices import choices_of
 from planner.search.request import objective_column

@@ -11,7 +11,7 @@ from planner.formulas.pipeline import Pipe
 from planner.simulate.bare import BarePipeline
 from planner.simulate.record import step_record
 from planner.techniques.schedules import SCHEDULES, Schedule
-from planner.techniques.schedules._family import PassTimes
+from planner.techniques.schedules.family import PassTimes
 
 EXACT = {
     "gpipe", "1f1b", "interleaved-1f1b", "breadth-first", "zb-h1", "zb-h2", "zb-1p", "interleaved-zb", "2bp",

@@ -12,7 +12,7 @@ from planner.api import estimate_plan, load_hardware, load_model, load_runtime, 
 from planner.cost.settings import settings_of
 from planner.errors import InputError
 from planner.inputs.workload import Workload
-from planner.runtimes._family import Job
+from planner.runtimes.family import Job
 from planner.search.optimise import SearchResult
 
 MODELS = ("llama3-8b", "mixtral-8x7b", "qwen3-30b-a3b", "deepseek-v2")

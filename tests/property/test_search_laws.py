@@ -6,7 +6,7 @@ import pytest
 
 from planner.api import load_hardware, load_model, search_plans
 from planner.inputs.workload import Workload
-from planner.runtimes._family import Job
+from planner.runtimes.family import Job
 from planner.search.optimise import SearchResult
 
 LONG = {

@@ -16,7 +16,7 @@ from planner.inputs.load_hardware import load_hardware
 from planner.inputs.workload import Workload
 from planner.plan import Plan
 from planner.runtimes import runtimes
-from planner.runtimes._family import Job
+from planner.runtimes.family import Job
 from planner.search.assign.improve import Improver
 from planner.search.operators.host import hosted
 from planner.search.optimise import search_counts

@@ -27,7 +27,7 @@ from planner.inputs.workload import Workload
 from planner.plan import Plan
 from planner.rules import violations
 from planner.runtimes import runtimes
-from planner.runtimes._family import Job
+from planner.runtimes.family import Job
 from planner.search.candidates import ScanReport
 from planner.search.legality import named, plan_rows
 from planner.search.request import SearchRequest, objective_column, scan_of

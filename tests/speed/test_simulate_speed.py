@@ -8,7 +8,7 @@ import pytest
 
 from planner.simulate.bare import BarePipeline
 from planner.techniques.schedules import SCHEDULES
-from planner.techniques.schedules._family import UNIT
+from planner.techniques.schedules.family import UNIT
 
 EVENTS = 64 * 2 * 512 * 2
 

@@ -21,7 +21,7 @@ from planner.profile.check_kernels import Widths, _backward, build
 from planner.profile.check_shapes import checked_case, stage_parts
 from planner.profile.device import open_device
 from planner.runtimes import runtimes
-from planner.runtimes._family import Job
+from planner.runtimes.family import Job
 from tests.helpers import run_planner
 
 pytestmark = pytest.mark.torch

@@ -19,7 +19,7 @@ from planner.inputs.workload import Workload
 from planner.plan import Plan
 from planner.rules import every
 from planner.runtimes import runtimes
-from planner.runtimes._family import Job, Runtime
+from planner.runtimes.family import Job, Runtime
 from planner.techniques.context import CONTEXT_METHODS
 from planner.techniques.offload import OFFLOADS
 from planner.techniques.schedules import SCHEDULES

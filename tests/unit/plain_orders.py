@@ -7,8 +7,8 @@ import math
 from collections import deque
 from collections.abc import Sequence
 
-from planner.techniques.schedules._family import Kind, Orders, Pass, PassTimes
 from planner.techniques.schedules._sweep import SLACK, SweepSetting, settings
+from planner.techniques.schedules.family import Kind, Orders, Pass, PassTimes
 
 
 def plain_shortest_order(pp: int, microbatches: int, times: PassTimes, limit: float) -> Orders:

@@ -8,7 +8,7 @@ from planner.inputs.hardware import HardwareProfile
 from planner.inputs.model import ModelSpec
 from planner.inputs.workload import Workload
 from planner.plan import Plan
-from planner.runtimes._family import Job
+from planner.runtimes.family import Job
 
 GQA: Final = {"kind": "attention", "heads": 32, "kv_heads": 8, "head_dim": 128}
 MLA: Final = {

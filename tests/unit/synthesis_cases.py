@@ -12,8 +12,8 @@ from typing import Final
 from planner.errors import UnsupportedPlan
 from planner.search.synthesis.problem import OrderProblem
 from planner.simulate.record import ActivationBytes, memory_over_time, step_record
-from planner.techniques.schedules._engine import Pipeline, Timeline, play
-from planner.techniques.schedules._family import Kind, Pass
+from planner.techniques.schedules.engine import Pipeline, Timeline, play
+from planner.techniques.schedules.family import Kind, Pass
 
 KINDS: Final[tuple[Kind, ...]] = ("F", "B", "W")
 

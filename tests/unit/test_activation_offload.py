@@ -18,9 +18,9 @@ from planner.formulas.activation_offload import (
     offloaded_layers,
 )
 from planner.runtimes import runtimes
-from planner.runtimes._family import Job
+from planner.runtimes.family import Job
 from planner.techniques.offload import OFFLOADS
-from planner.techniques.offload._family import read_offload
+from planner.techniques.offload.family import read_offload
 from tests.cli.command import planner
 from tests.unit.cost_jobs import DENSE, GQA, job, model, plan_of, runtime
 

@@ -11,7 +11,7 @@ from planner.api import estimate_plan, load_hardware, load_model, search_plans, 
 from planner.cost.case import case_of
 from planner.cost.traffic.messages import message_widths, pipeline_messages
 from planner.inputs.workload import Workload
-from planner.runtimes._family import Job
+from planner.runtimes.family import Job
 from planner.runtimes.megatron_lm.layout import layout_layers
 from tests.cli.command import planner
 

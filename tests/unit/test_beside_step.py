@@ -16,7 +16,7 @@ from planner.report.beside_step import BesideStep, beside_page
 from planner.report.longest import longest_line, longest_sequence, with_sequence
 from planner.report.waterfall import Anatomy
 from planner.runtimes import runtimes
-from planner.runtimes._family import Job
+from planner.runtimes.family import Job
 from planner.units import GIB
 
 PLANS = {

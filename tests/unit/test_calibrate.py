@@ -33,7 +33,7 @@ from planner.errors import InputError
 from planner.inputs.fitted import SHARE, all_constants
 from planner.inputs.load_hardware import load_accelerator, load_hardware
 from planner.runtimes import plain_runtimes, runtimes
-from planner.runtimes._traits import Traits
+from planner.runtimes.traits import Traits
 
 HEAD = (
     "id,source,gpu,gpus_per_node,num_gpus,framework,model,seq_len,tp,pp,cp,dp,zero,micro_batch,global_batch,"

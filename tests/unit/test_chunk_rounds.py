@@ -20,10 +20,10 @@ from planner.cost.traffic.rounds import rounds
 from planner.inputs.model import ModelSpec
 from planner.plan import Plan
 from planner.rules import violations
-from planner.runtimes._family import Runtime
+from planner.runtimes.family import Runtime
 from planner.simulate.plan import play_plan
-from planner.techniques.engines._family import PassBytes
-from planner.techniques.engines._rounds import round_moments
+from planner.techniques.engines.family import PassBytes
+from planner.techniques.engines.rounds import round_moments
 from tests.unit.cost_jobs import any_runtime, job, model, plan_of, runtime
 
 PARAMS = 1e9

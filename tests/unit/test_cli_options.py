@@ -17,8 +17,8 @@ from planner.question.job import range_counts
 from planner.question.reading import Reading
 from planner.question.traits import trait_changes
 from planner.runtimes import runtimes
-from planner.runtimes._trait_values import expected, is_allowed, words_of
-from planner.runtimes._traits import TRAITS, Traits
+from planner.runtimes.trait_values import expected, is_allowed, words_of
+from planner.runtimes.traits import TRAITS, Traits
 from planner.techniques.context import CONTEXT_METHODS
 from planner.techniques.methods import METHODS
 from planner.techniques.offload import OFFLOADS

@@ -14,7 +14,7 @@ from planner.inputs.workload import Workload
 from planner.plan import Plan
 from planner.report.communicators import communicators_line, communicators_record, process_groups
 from planner.runtimes import runtimes
-from planner.runtimes._family import Job
+from planner.runtimes.family import Job
 from planner.units import GIB, MIB
 
 DENSE = Plan(tp=2.0, cp=2.0, pp=2.0, dp=2.0, zero=1, zero_shards=4.0, num_microbatches=8.0)

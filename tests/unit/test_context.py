@@ -20,9 +20,9 @@ from planner.errors import InputError
 from planner.inputs.load import load_model
 from planner.inputs.load_hardware import load_hardware
 from planner.inputs.workload import Workload
-from planner.runtimes._family import Job
+from planner.runtimes.family import Job
 from planner.techniques.context import CONTEXT_METHODS
-from planner.techniques.context._family import read_method
+from planner.techniques.context.family import read_method
 from tests.unit.cost_jobs import DENSE, MHA, any_runtime, job, model, plan_of, runtime
 
 BATCH, SEQ, HEADS, KV_HEADS, HEAD_DIM = 2, 8192, 32, 8, 128

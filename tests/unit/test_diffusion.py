@@ -21,7 +21,7 @@ from planner.inputs.block_parts import CorePart, PointwisePart
 from planner.inputs.build import build
 from planner.inputs.diffusers import FAMILIES
 from planner.inputs.diffusers._basic import attended
-from planner.inputs.diffusers._family import (
+from planner.inputs.diffusers.family import (
     feed_forward,
     gated,
     last_parts,
@@ -44,7 +44,7 @@ from planner.profile.check_shapes import checked_case
 from planner.report.model_facts import model_kind, part_rows
 from planner.rules import violations
 from planner.runtimes import runtimes
-from planner.runtimes._family import Job
+from planner.runtimes.family import Job
 from planner.search.optimise import search
 from planner.search.request import SearchRequest
 from tests.cli.command import planner

@@ -18,7 +18,7 @@ from planner.inputs.load import load_model
 from planner.inputs.load_hardware import load_hardware
 from planner.inputs.workload import Workload
 from planner.plan import Plan
-from planner.runtimes._family import Job
+from planner.runtimes.family import Job
 from planner.runtimes.megatron_lm import ENTRY as MEGATRON
 from tests.cli.command import planner
 

@@ -24,7 +24,7 @@ from planner.inputs.load_hardware import load_hardware
 from planner.inputs.workload import Workload
 from planner.plan import Plan
 from planner.runtimes import runtimes
-from planner.runtimes._family import Job
+from planner.runtimes.family import Job
 
 CONTEXT = 2**21
 OWN = {4096: 0.8, CONTEXT - 1: 0.9995}

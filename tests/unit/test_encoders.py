@@ -24,7 +24,7 @@ from planner.report.model_facts import part_rows
 from planner.report.waterfall import Anatomy, waterfall
 from planner.rules import violations
 from planner.runtimes import runtimes
-from planner.runtimes._family import Job
+from planner.runtimes.family import Job
 from planner.search.optimise import search
 from planner.search.request import SearchRequest
 

@@ -19,8 +19,8 @@ from planner.numeric import Num
 from planner.plan import Plan
 from planner.runtimes import runtimes
 from planner.techniques.engines import ENGINES, Engine
-from planner.techniques.engines._family import Moment, PassBytes, Step
-from planner.techniques.engines._rounds import round_moments
+from planner.techniques.engines.family import Moment, PassBytes, Step
+from planner.techniques.engines.rounds import round_moments
 from planner.techniques.sharding import SHARDINGS
 from tests.cli.command import planner
 from tests.helpers import ROOT
@@ -154,7 +154,7 @@ TOY = """\"\"\"A toy.\"\"\"
 
 from dataclasses import replace
 
-from planner.techniques.engines._family import Moment, Moments, Step
+from planner.techniques.engines.family import Moment, Moments, Step
 from planner.techniques.engines import distributed_optimizer
 
 

@@ -16,7 +16,7 @@ from planner.calibrate.stages import stages
 from planner.inputs.fitted import all_constants
 from planner.inputs.shipped import data_folder
 from planner.runtimes import runtimes
-from planner.runtimes._traits import Traits
+from planner.runtimes.traits import Traits
 from planner.techniques.context import CONTEXT_METHODS
 from planner.techniques.methods import METHODS
 from planner.techniques.offload import OFFLOADS

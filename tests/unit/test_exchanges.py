@@ -23,7 +23,7 @@ from planner.formulas.collectives import ring_seconds
 from planner.formulas.gemm import quantisation_seconds
 from planner.inputs.model import ModelSpec
 from planner.techniques.recompute import RECOMPUTES
-from planner.techniques.recompute._family import read_choice
+from planner.techniques.recompute.family import read_choice
 from tests.unit.cost_jobs import GQA, MODELS, faster, job, model, plan_of, runtime
 
 SEQ, HIDDEN = 2048, 2048

@@ -15,7 +15,7 @@ from planner.inputs.workload import Workload
 from planner.plan import Plan
 from planner.rules import violations
 from planner.runtimes import runtimes
-from planner.runtimes._family import Job
+from planner.runtimes.family import Job
 from planner.search.request import SearchRequest
 from tests.unit.cost_jobs import plan_of
 

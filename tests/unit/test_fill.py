@@ -13,8 +13,8 @@ from planner.formulas.pipeline_fill import idle_share, least_filled_seconds
 from planner.simulate.bare import BarePipeline
 from planner.simulate.fill import Component, FilledStep, fill, idle_gaps
 from planner.techniques.schedules import SCHEDULES
-from planner.techniques.schedules._engine import Timeline
-from planner.techniques.schedules._family import UNIT, PassTimes
+from planner.techniques.schedules.engine import Timeline
+from planner.techniques.schedules.family import UNIT, PassTimes
 
 
 def played(name: str, pp: int, m: int, times: PassTimes = UNIT) -> Timeline:

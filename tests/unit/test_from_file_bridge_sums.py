@@ -7,7 +7,7 @@ from typing import Final
 
 import pytest
 
-from planner.runtimes._imports.dispatch import read_runner_file
+from planner.runtimes.imports.dispatch import read_runner_file
 
 FILE: Final = """from megatron.bridge.training.config import ConfigContainer
 config = ConfigContainer(

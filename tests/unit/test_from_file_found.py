@@ -8,9 +8,9 @@ import pytest
 
 from planner.cli.from_file_start import accelerators
 from planner.errors import InputError
-from planner.runtimes._imports._sheet import Imported
-from planner.runtimes._imports.dispatch import read_runner_file
-from planner.runtimes._imports.interpolation import interpolated
+from planner.runtimes.imports._sheet import Imported
+from planner.runtimes.imports.dispatch import read_runner_file
+from planner.runtimes.imports.interpolation import interpolated
 from tests.cli.command import planner
 
 SHAPE = (

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from planner.runtimes._imports.dispatch import read_runner_file
+from planner.runtimes.imports.dispatch import read_runner_file
 from tests.unit.test_from_file_sums import MEGATRON, faults
 from tests.unit.test_trait_settings import written
 

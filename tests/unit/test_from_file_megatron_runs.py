@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from planner.runtimes._imports.dispatch import read_runner_file
+from planner.runtimes.imports.dispatch import read_runner_file
 from tests.unit.test_from_file_sums import MEGATRON, faults
 
 X = "--num-experts 8 --moe-router-topk 2 --expert-model-parallel-size 2 --moe-grouped-gemm"

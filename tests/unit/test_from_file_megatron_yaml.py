@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from planner.errors import InputError
-from planner.runtimes._imports._sheet import Imported
-from planner.runtimes._imports.dispatch import read_runner_file
-from planner.runtimes._imports.shell import read_script
+from planner.runtimes.imports._sheet import Imported
+from planner.runtimes.imports.dispatch import read_runner_file
+from planner.runtimes.imports.shell import read_script
 
 ZOO = """\
 ENV_VARS:

@@ -18,16 +18,16 @@ from planner.inputs.load_hardware import load_hardware
 from planner.inputs.model import ModelSpec
 from planner.inputs.numerics import said
 from planner.launchers import launchers
-from planner.launchers._family import LauncherSettings
+from planner.launchers.family import LauncherSettings
 from planner.plan import Plan
 from planner.question.job import MOST_TOKENS
 from planner.runtimes import runtimes
-from planner.runtimes._family import Job, Runtime
-from planner.runtimes._imports._sheet import Sheet
-from planner.runtimes._imports.command_line import training_of
-from planner.runtimes._imports.megatron_model import model_record
-from planner.runtimes._imports.zoo import same_parts
-from planner.runtimes._offered import stage_layers
+from planner.runtimes.family import Job, Runtime
+from planner.runtimes.imports._sheet import Sheet
+from planner.runtimes.imports.command_line import training_of
+from planner.runtimes.imports.megatron_model import model_record
+from planner.runtimes.imports.zoo import same_parts
+from planner.runtimes.offered import stage_layers
 from tests.validate.megatron.plans import broken, legal_plans
 from tests.validate.random_plans import cases
 

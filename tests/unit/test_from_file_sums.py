@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from planner.runtimes._imports.dispatch import read_runner_file
+from planner.runtimes.imports.dispatch import read_runner_file
 from tests.cli.command import planner
 
 FSDP = "distributed_type: FSDP\nnum_processes: 8\nnum_machines: 1\nmixed_precision: bf16\n"

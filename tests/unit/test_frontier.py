@@ -8,7 +8,7 @@ from planner.cost.estimate import estimate
 from planner.inputs.load_hardware import load_hardware
 from planner.inputs.model import ModelSpec
 from planner.inputs.workload import Workload
-from planner.runtimes._family import Job
+from planner.runtimes.family import Job
 from tests.unit.cost_jobs import plan_of, runtime
 
 LAYOUTS = {

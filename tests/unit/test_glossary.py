@@ -30,7 +30,7 @@ def glossary() -> dict[str, set[str]]:
 
 def quantities(package: Path) -> Iterator[tuple[str, str, str | None, bool]]:
     """Yield place, name and unit of each number a public function takes, and whether it is described."""
-    modules = (path for path in package.rglob("*.py") if path.name[0] != "_" or path.name == "_family.py")
+    modules = (path for path in package.rglob("*.py") if path.name[0] != "_")
     for path in sorted(modules):
         for node in public_functions(ast.parse(path.read_text(encoding="utf-8"))):
             for argument in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs):

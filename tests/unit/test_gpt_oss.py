@@ -12,7 +12,7 @@ from planner.cost.step.layout import split_of
 from planner.formulas import elementwise as traffic
 from planner.inputs.load import load_model
 from planner.inputs.numerics import RopeScaling
-from planner.runtimes._family import Runtime
+from planner.runtimes.family import Runtime
 from tests.unit.cost_jobs import any_runtime, job, plan_of, runtime
 
 GPT_OSS, QWEN = load_model("gpt-oss-120b"), load_model("qwen3-30b-a3b")

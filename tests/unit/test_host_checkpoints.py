@@ -20,8 +20,8 @@ from planner.inputs.load import load_model
 from planner.inputs.load_hardware import load_hardware
 from planner.inputs.workload import Workload
 from planner.plan import Plan
-from planner.runtimes._family import Job
 from planner.runtimes.deepspeed import ENTRY as DEEPSPEED
+from planner.runtimes.family import Job
 from tests.cli.command import planner
 
 GIB = 2.0**30

@@ -17,8 +17,8 @@ from planner.inputs.load import load_model
 from planner.inputs.load_hardware import load_hardware
 from planner.inputs.workload import Workload
 from planner.runtimes import runtimes
-from planner.runtimes._eager import LAUNCH_SECONDS
-from planner.runtimes._family import Job
+from planner.runtimes.eager import LAUNCH_SECONDS
+from planner.runtimes.family import Job
 from tests.unit.cost_jobs import MODELS, job, plan_of, runtime
 
 LAYER = 4e-3

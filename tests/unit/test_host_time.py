@@ -8,7 +8,7 @@ from planner.cost.step.host_time import host_step_seconds
 from planner.report.host_line import unproven_host
 from planner.report.limits import limits
 from planner.runtimes import runtimes
-from planner.runtimes._eager import HOST as EAGER
+from planner.runtimes.eager import HOST as EAGER
 from planner.simulate.plan import play_plan
 from tests.unit.cost_jobs import MODELS, job, plan_of, runtime
 

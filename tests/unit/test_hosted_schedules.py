@@ -19,7 +19,7 @@ from planner.report.beside_step import BesideStep
 from planner.report.hosting import hosting_lines
 from planner.report.waterfall import Anatomy
 from planner.rules import violations
-from planner.runtimes._family import Job
+from planner.runtimes.family import Job
 from planner.simulate.plan import play_plan
 from tests.unit.cost_jobs import MODELS, any_runtime, cluster, job, plan_of
 

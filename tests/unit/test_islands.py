@@ -25,7 +25,7 @@ from planner.inputs.load_hardware import load_hardware
 from planner.inputs.workload import Workload
 from planner.plan import Plan
 from planner.runtimes import runtimes
-from planner.runtimes._family import Job
+from planner.runtimes.family import Job
 from tests.lab.sites.joint import play_job
 
 FILE = "name: two\nbase: dgx-h100\nislands: {{gpus: {gpus}, bandwidth: {rate}, latency: {latency}}}\n"

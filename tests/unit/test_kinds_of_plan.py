@@ -17,7 +17,7 @@ from planner.report.estimate_page import unproven
 from planner.report.layout import layout
 from planner.report.search_page import best_measured
 from planner.runtimes import runtimes
-from planner.runtimes._family import Job
+from planner.runtimes.family import Job
 from planner.search.optimise import search_counts
 from planner.search.request import SearchRequest
 

@@ -22,12 +22,12 @@ from hypothesis import strategies as st
 from planner.calibrate.runs.table import COLUMNS
 from planner.errors import InputError, UnsupportedPlan
 from planner.launchers import Card, launch_files, launchers, target
-from planner.launchers._family import VARIABLES, Launcher, LauncherSettings, node_shape
 from planner.launchers._shell import job_name, quoted
+from planner.launchers.family import VARIABLES, Launcher, LauncherSettings, node_shape
 from planner.launchers.kubernetes import object_name
 from planner.registry import find
 from planner.runtimes import runtimes
-from planner.runtimes._family import Command
+from planner.runtimes.family import Command
 from tests.validate.megatron import cases
 
 LAUNCHERS = launchers()

@@ -22,7 +22,7 @@ from planner.inputs.workload import Workload
 from planner.numeric import doublings
 from planner.plan import Plan
 from planner.runtimes import runtimes
-from planner.runtimes._family import Job, Runtime
+from planner.runtimes.family import Job, Runtime
 from planner.runtimes.nanotron.rules import own_split
 
 PRINTED = {2: 362e9, 4: 160e9, 8: 99.6e9, 16: 84.7e9, 32: 64.9e9, 64: 32.9e9}

@@ -18,7 +18,7 @@ from planner.cli.estimate import read
 from planner.cli.from_file import asked_of
 from planner.cli.options import JobOptions, PlanOptions
 from planner.inputs.workload import Workload
-from planner.runtimes._family import Job
+from planner.runtimes.family import Job
 from tests.validate.megatron.plans import broken
 
 DATA = Path(__file__).parent / "data"

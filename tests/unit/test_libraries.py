@@ -14,15 +14,15 @@ from planner.inputs.load import load_model
 from planner.inputs.load_hardware import load_hardware
 from planner.inputs.workload import Workload
 from planner.launchers import launchers
-from planner.launchers._card import Card
-from planner.launchers._emit import Target, launch_files
+from planner.launchers.card import Card
+from planner.launchers.emit import Target, launch_files
 from planner.plan import Plan
 from planner.question.launch import wanted_target
 from planner.question.launched import Launch
 from planner.runtimes import runtimes
-from planner.runtimes._family import Job
-from planner.runtimes._imports.dispatch import read_runner_file
-from planner.runtimes._libraries import libraries, library_named
+from planner.runtimes.family import Job
+from planner.runtimes.imports.dispatch import read_runner_file
+from planner.runtimes.libraries import libraries, library_named
 from tests.cli.command import planner
 
 LIBRARIES = tuple(libraries())

@@ -24,7 +24,7 @@ from planner.plan import Plan
 from planner.report.model_facts import model_kind, told_facts
 from planner.rules import violations
 from planner.runtimes import runtimes
-from planner.runtimes._family import Job
+from planner.runtimes.family import Job
 
 CONFIG: dict[str, Any] = {
     "model_type": "longcat_flash", "num_layers": 28, "hidden_size": 6144, "ffn_hidden_size": 12288,

@@ -17,8 +17,8 @@ from planner.report.played import far_steps
 from planner.runtimes import runtimes
 from planner.search.optimise import SearchResult
 from planner.simulate.plan import play_plan
-from planner.techniques.schedules._engine import play
-from planner.techniques.schedules._family import Pass
+from planner.techniques.schedules.engine import play
+from planner.techniques.schedules.family import Pass
 from planner.units import GIB
 from tests.cli.command import planner
 from tests.unit.runner_jobs import DENSE, job

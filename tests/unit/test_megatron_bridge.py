@@ -11,9 +11,9 @@ import pytest
 
 from planner.plan import Plan
 from planner.rules import violations
-from planner.runtimes._family import GROWING_SEGMENTS, Job
-from planner.runtimes._settings import NO_CHANGES
+from planner.runtimes.family import GROWING_SEGMENTS, Job
 from planner.runtimes.megatron_bridge import ENTRY
+from planner.runtimes.settings import NO_CHANGES
 from tests.validate.megatron import cases
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from planner.plan import Plan
-from planner.runtimes._family import Job
+from planner.runtimes.family import Job
 from planner.runtimes.megatron_lm import ENTRY
 from planner.runtimes.megatron_lm.flags import padded_vocab
 from planner.runtimes.megatron_lm.layout import layout_string, pattern

@@ -11,7 +11,7 @@ import pytest
 from planner.inputs.model import Attention, Block, DenseFfn, Experts, ModelSpec
 from planner.plan import Plan
 from planner.rules import Rule, structural_rules, violations
-from planner.runtimes._family import Job
+from planner.runtimes.family import Job
 from planner.runtimes.megatron_lm import ENTRY
 from planner.runtimes.megatron_lm.architecture import architecture, obstacles
 from tests.validate.megatron import cases

@@ -12,8 +12,8 @@ from planner.cost.estimate import Estimate, estimate
 from planner.cost.memory.peaks import largest, moments_of, step_of
 from planner.cost.memory.stage_memory import StageMemory, first_step_bytes
 from planner.inputs.model import Experts
-from planner.runtimes._family import Job
-from planner.techniques.engines._family import PassBytes
+from planner.runtimes.family import Job
+from planner.techniques.engines.family import PassBytes
 from tests.unit.cost_jobs import MODELS, job, plan_of, runtime
 
 # One layer of the dense model: query, key, value and output 2048 x (16 + 4) x 2 x 128, three matrices of

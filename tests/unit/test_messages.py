@@ -15,7 +15,7 @@ from planner.cost.step.parts import PlanParts
 from planner.cost.step.played import played_seconds
 from planner.cost.traffic.messages import pipeline_messages
 from planner.plan import Plan
-from planner.runtimes._family import Job
+from planner.runtimes.family import Job
 from planner.search.choices import choices_of
 from planner.search.request import objective_column
 from planner.search.scan import Scan

@@ -15,10 +15,10 @@ from planner.inputs.load_hardware import load_hardware
 from planner.inputs.workload import Workload
 from planner.plan import Plan
 from planner.runtimes import runtimes
-from planner.runtimes._family import Job
-from planner.runtimes._imports.dispatch import read_runner_file
+from planner.runtimes.family import Job
+from planner.runtimes.imports.dispatch import read_runner_file
 from planner.techniques.offload import OFFLOADS
-from planner.techniques.offload._family import read_offload
+from planner.techniques.offload.family import read_offload
 from tests.cli.command import planner
 from tests.unit.test_activation_offload import linked
 

@@ -21,7 +21,7 @@ from planner.question.job import read_job
 from planner.question.reading import Reading
 from planner.report.plan_file import Names, plan_yaml, read_plan_file
 from planner.runtimes import runtimes
-from planner.runtimes._family import Job
+from planner.runtimes.family import Job
 from planner.search.optimise import search
 from planner.search.request import SearchRequest, objective_bound
 from tests.unit.cost_jobs import MODELS, job

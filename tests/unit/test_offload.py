@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from planner.techniques.offload import OFFLOADS
-from planner.techniques.offload._family import host_optimizer_seconds, offload_seconds
+from planner.techniques.offload.family import host_optimizer_seconds, offload_seconds
 from tests.cli.command import planner_in
 
 

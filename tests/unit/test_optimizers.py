@@ -12,9 +12,9 @@ from planner.cost.traffic.whole_matrices import exchanged_share
 from planner.formulas.low_rank_step import dion_exchanged, dion_kept
 from planner.formulas.newton_schulz import newton_schulz_flops
 from planner.formulas.shampoo import shampoo_kept, shampoo_side
-from planner.runtimes._family import Runtime
+from planner.runtimes.family import Runtime
 from planner.techniques.optimizers import OPTIMIZERS
-from planner.techniques.optimizers._family import step_traffic
+from planner.techniques.optimizers.family import step_traffic
 from tests.cli.command import planner
 from tests.unit.cost_jobs import MODELS, any_runtime, cluster, job, plan_of
 

@@ -12,7 +12,7 @@ from planner.search.assign.decompose import decompose
 from planner.search.assign.problem import AssignProblem
 from planner.simulate.fill import fill
 from planner.techniques.schedules import SCHEDULES
-from planner.techniques.schedules._engine import Pipeline, Timeline, play
+from planner.techniques.schedules.engine import Pipeline, Timeline, play
 
 STAGES, MICROBATCHES = 4, 8
 

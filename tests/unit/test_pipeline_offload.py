@@ -14,9 +14,9 @@ from planner.simulate.bare import BarePipeline
 from planner.simulate.copies import Copy, play_copied
 from planner.simulate.record import step_record
 from planner.techniques.schedules import SCHEDULES
-from planner.techniques.schedules._engine import Pipeline
-from planner.techniques.schedules._family import UNIT, Pass, PassTimes
 from planner.techniques.schedules._groups import lead_beats
+from planner.techniques.schedules.engine import Pipeline
+from planner.techniques.schedules.family import UNIT, Pass, PassTimes
 
 
 @pytest.mark.parametrize(("pp", "vpp"), [(4, 2), (8, 3), (8, 5), (16, 2)])

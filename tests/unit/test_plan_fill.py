@@ -11,7 +11,7 @@ from planner.inputs.load_hardware import load_hardware
 from planner.inputs.workload import Workload
 from planner.plan import Plan
 from planner.runtimes import runtimes
-from planner.runtimes._family import Job
+from planner.runtimes.family import Job
 from planner.simulate.plan import play_plan
 from planner.simulate.plan_fill import encoder_component, filled_plan, without_encoder
 from tests.cli.command import planner

@@ -15,8 +15,8 @@ from planner.plan import Plan
 from planner.report.played import PlayedStep, far_step, played_page
 from planner.runtimes import runtimes
 from planner.simulate.plan import play_plan
-from planner.techniques.schedules._engine import Pipeline
-from planner.techniques.schedules._family import Orders
+from planner.techniques.schedules.engine import Pipeline
+from planner.techniques.schedules.family import Orders
 from tests.cli.command import planner
 from tests.unit.runner_jobs import DENSE, job
 

@@ -125,7 +125,7 @@ def test_printed_counts_of_llama_3_and_not_its_printed_percentages() -> None:
 
 def test_the_default_restart_is_three_parts_of_what_alibaba_saw() -> None:
     """Quoted in arXiv:2401.00134: 68 min are 30 until the timeout, 9 in the queue, 14 to start, 15 anew."""
-    from planner.techniques.recovery._family import ENVIRONMENT, NCCL_TIMEOUT, QUEUE
+    from planner.techniques.recovery.family import ENVIRONMENT, NCCL_TIMEOUT, QUEUE
 
     assert (QUEUE + ENVIRONMENT) / MINUTE == 9 + 14
     assert NCCL_TIMEOUT / MINUTE == 10

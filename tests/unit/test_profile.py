@@ -17,7 +17,7 @@ import pytest
 from planner.errors import InputError
 from planner.inputs.load_hardware import load_accelerator
 from planner.profile.benches import benches
-from planner.profile.benches._family import Bench, Point, scattered
+from planner.profile.benches.family import Bench, Point, scattered
 from planner.profile.check import same_product, version_notes
 from planner.profile.collectives import sizes, straggler_note
 from planner.profile.device import Device, open_device, read_device, torch_module

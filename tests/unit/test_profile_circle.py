@@ -26,7 +26,7 @@ from planner.inputs.hardware import HardwareProfile
 from planner.inputs.load_hardware import load_hardware
 from planner.profile import check, timing
 from planner.profile.benches import elementwise
-from planner.profile.benches._family import Point
+from planner.profile.benches.family import Point
 from planner.profile.check_kernels import Pair
 from planner.profile.collectives import point_of, row_of
 from planner.profile.nvml import Driver

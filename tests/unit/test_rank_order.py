@@ -17,7 +17,7 @@ from planner.inputs.workload import Workload
 from planner.plan import Plan
 from planner.report.explain_ranks import rank_rows
 from planner.runtimes import runtimes
-from planner.runtimes._family import Job
+from planner.runtimes.family import Job
 from tests.cli.command import planner
 
 MEGATRON = runtimes()["megatron-lm"]

@@ -15,7 +15,7 @@ from planner.cost.layer.operators import Pricer
 from planner.errors import InputError
 from planner.runtimes import runtimes
 from planner.techniques.recompute import RECOMPUTES
-from planner.techniques.recompute._family import MODULES, read_choice
+from planner.techniques.recompute.family import MODULES, read_choice
 from planner.techniques.schedules import SCHEDULES
 from tests.unit.cost_jobs import GPT, LATENT, job, model, plan_of, runtime
 

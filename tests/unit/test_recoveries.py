@@ -16,7 +16,7 @@ from planner.formulas.checkpoints import two_level_slowdown, worthwhile_seconds
 from planner.formulas.failures import failure_slowdown
 from planner.inputs.failures import FailureProfile, load_failures
 from planner.techniques.recovery import RECOVERIES
-from planner.techniques.recovery._family import Held
+from planner.techniques.recovery.family import Held
 from tests.lab.played_failures import played_levels
 
 HOUR = 3600.0

@@ -28,10 +28,10 @@ from planner.plan import Plan
 from planner.profile.check_shapes import stage_parts
 from planner.rules import violations
 from planner.runtimes import runtimes
-from planner.runtimes._family import Job
-from planner.runtimes._settings import NO_CHANGES
+from planner.runtimes.family import Job
 from planner.runtimes.megatron_lm import ENTRY as MEGATRON
 from planner.runtimes.megatron_lm.hybrid import hybrid_obstacles, layer_pattern
+from planner.runtimes.settings import NO_CHANGES
 from tests.unit.cost_jobs import MODELS
 
 Matrix = NDArray[np.float64]

@@ -12,7 +12,7 @@ from types import ModuleType
 import pytest
 
 from planner.errors import InputError
-from planner.registry import find, load_family
+from planner.registry import find, load_family, member_modules
 from tests.helpers import ROOT
 
 
@@ -97,13 +97,13 @@ def test_an_unknown_name_is_answered_with_what_there_is_and_what_is_near(family:
 
 
 FAMILIES = sorted(
-    ".".join(path.parent.relative_to(ROOT).parts) for path in (ROOT / "planner").rglob("_family.py")
+    ".".join(path.parent.relative_to(ROOT).parts) for path in (ROOT / "planner").rglob("family.py")
 )
 
 
 @pytest.mark.parametrize("package", FAMILIES)
 def test_no_spelling_of_a_family_means_two_members(package: str) -> None:
-    members = (path for path in (ROOT / Path(*package.split("."))).glob("*.py") if path.name[0] != "_")
-    entries = [importlib.import_module(f"{package}.{path.stem}").ENTRY for path in members]
+    members = member_modules(importlib.import_module(package))
+    entries = [importlib.import_module(f"{package}.{name}").ENTRY for name in members]
     spellings = [word for entry in entries for word in {s.lower() for s in (entry.name, *entry.aliases)}]
     assert sorted(spellings) == sorted(set(spellings))

@@ -20,7 +20,7 @@ from planner.inputs.workload import Workload
 from planner.inputs.yaml_file import read_yaml
 from planner.plan import Plan
 from planner.report.estimate_page import short_trust
-from planner.runtimes._family import Job
+from planner.runtimes.family import Job
 from tests.lab.bands import SiteErrors, release_bands_of, release_coverage, source_coverage
 
 CHIP = "a100-80gb-sxm"

@@ -10,7 +10,7 @@ from planner.api import Job, Workload, load_hardware, load_model
 from planner.formulas.checkpoints import break_even_seconds, worthwhile_seconds
 from planner.plan import Plan
 from planner.runtimes import runtimes
-from planner.runtimes._resume import RESUMING, Saved, verdict
+from planner.runtimes.resume import RESUMING, Saved, verdict
 
 MODEL, CLUSTER = load_model("llama3-8b"), load_hardware("dgx-h100")
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from planner.launchers import launchers, target
-from planner.launchers._emit import started
+from planner.launchers.emit import started
 from planner.runtimes import runtimes
-from planner.runtimes._rocm import ALWAYS, on_vendor
+from planner.runtimes.rocm import ALWAYS, on_vendor
 from tests.validate.megatron import cases
 
 WRITING = [entry for entry in runtimes().values() if entry.command is not None]

@@ -13,12 +13,12 @@ import yaml
 
 from planner.errors import UnsupportedPlan
 from planner.inputs.model import ModelSpec
-from planner.runtimes._family import Command, Runtime
 from planner.runtimes._hub_config import hub_config
-from planner.runtimes._offered import train_steps
 from planner.runtimes.deepspeed import ENTRY as DEEPSPEED
+from planner.runtimes.family import Command, Runtime
 from planner.runtimes.fsdp import ENTRY as FSDP
 from planner.runtimes.nanotron import ENTRY as NANOTRON
+from planner.runtimes.offered import train_steps
 from planner.runtimes.torchtitan import ENTRY as TORCHTITAN
 from tests.unit import runner_jobs as jobs
 

@@ -16,12 +16,12 @@ from planner.inputs.model import ModelSpec
 from planner.inputs.numerics import Numerics, said
 from planner.rules import violations
 from planner.runtimes import runtimes
-from planner.runtimes._family import Job
 from planner.runtimes._hub_config import hub_config
-from planner.runtimes._imports._sheet import Sheet
-from planner.runtimes._imports.megatron_numerics import numerics_record
-from planner.runtimes._imports.zoo import other_numerics
 from planner.runtimes._numerics import unknown_numerics
+from planner.runtimes.family import Job
+from planner.runtimes.imports._sheet import Sheet
+from planner.runtimes.imports.megatron_numerics import numerics_record
+from planner.runtimes.imports.zoo import other_numerics
 from planner.runtimes.nanotron.files import nanotron_config
 from tests.validate.megatron import cases
 

@@ -14,12 +14,12 @@ from planner.cost.step.layout import split_of
 from planner.inputs.model import ModelSpec
 from planner.plan import Plan
 from planner.rules import structural_rules, violations
-from planner.runtimes._family import Runtime
-from planner.runtimes._offered import stage_layers
 from planner.runtimes.deepspeed import ENTRY as DEEPSPEED
+from planner.runtimes.family import Runtime
 from planner.runtimes.fsdp import ENTRY as FSDP
 from planner.runtimes.nanotron import ENTRY as NANOTRON
 from planner.runtimes.nanotron.rules import own_split
+from planner.runtimes.offered import stage_layers
 from planner.runtimes.torchtitan import ENTRY as TORCHTITAN
 from tests.unit import runner_jobs as jobs
 

@@ -16,7 +16,7 @@ from planner.cost.estimate import Estimate, estimate
 from planner.cost.step.parts import PlanParts
 from planner.plan import Plan
 from planner.runtimes import runtimes
-from planner.runtimes._family import Job
+from planner.runtimes.family import Job
 from planner.search.candidates import ScanReport, merged
 from planner.search.choices import choices_of
 from planner.search.request import objective_column

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from planner.runtimes._family import Command
+from planner.runtimes.family import Command
 from tests.unit.test_launchers import recorded, run, stand_in
 from tests.unit.test_smoke_runs import INSIDE, RAY, SPEAKS, SRUN, both, written
 

@@ -13,7 +13,7 @@ from planner.registry import find
 from planner.simulate.bare import BarePipeline
 from planner.simulate.record import StepRecord, step_record
 from planner.techniques.schedules import SCHEDULES, Schedule
-from planner.techniques.schedules._family import UNIT, PassTimes
+from planner.techniques.schedules.family import UNIT, PassTimes
 
 CONTRACT = """
     gpipe 1f1b interleaved-1f1b zb-h1 zb-h2 zb-1p zb-2p zb-v v-min v-half v-zb breadth-first dualpipe

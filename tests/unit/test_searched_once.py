@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from planner.runtimes._family import Job
+from planner.runtimes.family import Job
 from planner.search import optimise
 from planner.search.request import SearchRequest
 from tests.searched_once import run, searched_once

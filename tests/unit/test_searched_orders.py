@@ -7,7 +7,7 @@ import pytest
 
 from planner.techniques.schedules import SCHEDULES, zeropp
 from planner.techniques.schedules import _blocks as blocks
-from planner.techniques.schedules._family import UNIT, PassTimes
+from planner.techniques.schedules.family import UNIT, PassTimes
 from tests.unit.plain_orders import plain_fill_idle, plain_shortest_order
 
 DEGREES = [(1, 3), (2, 1), (2, 5), (3, 8), (4, 4), (4, 13), (5, 9), (8, 16), (8, 3)]

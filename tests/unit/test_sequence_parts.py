@@ -18,7 +18,7 @@ from planner.inputs.model import ModelSpec
 from planner.inputs.workload import Workload
 from planner.plan import Plan
 from planner.runtimes import runtimes
-from planner.runtimes._family import Job
+from planner.runtimes.family import Job
 from tests.cli.command import planner
 
 GIB = 2.0**30

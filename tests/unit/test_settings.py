@@ -18,15 +18,15 @@ from planner.inputs.load import load_model
 from planner.inputs.load_hardware import load_hardware
 from planner.inputs.workload import Workload
 from planner.launchers import launchers
-from planner.launchers._family import LauncherSettings
+from planner.launchers.family import LauncherSettings
 from planner.plan import Plan
 from planner.report.settings_line import unproven_settings
 from planner.rules import violations
 from planner.runtimes import runtimes
-from planner.runtimes._family import Job, Runtime
-from planner.runtimes._settings import ANY, changed
-from planner.runtimes._trait_values import is_allowed
-from planner.runtimes._traits import TRAITS, Traits
+from planner.runtimes.family import Job, Runtime
+from planner.runtimes.settings import ANY, changed
+from planner.runtimes.trait_values import is_allowed
+from planner.runtimes.traits import TRAITS, Traits
 from planner.search.legality import Legality, plan_rows
 from planner.search.legality import named as legal_named
 from planner.search.optimise import search

@@ -11,7 +11,7 @@ from planner.cli.from_file import asked_of
 from planner.cli.options import JobOptions, PlanOptions
 from planner.cost.estimate import estimate
 from planner.runtimes import runtimes
-from planner.runtimes._settings import ANY, Value
+from planner.runtimes.settings import ANY, Value
 from tests.unit.test_trait_settings import PLANS, job_for, with_partners, written
 
 NAMED = {

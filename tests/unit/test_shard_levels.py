@@ -11,8 +11,8 @@ from planner.cost.settings import with_value
 from planner.inputs.load_hardware import load_hardware
 from planner.inputs.workload import Workload
 from planner.plan import Plan
-from planner.runtimes._family import Job
 from planner.runtimes.deepspeed import ENTRY as DEEPSPEED
+from planner.runtimes.family import Job
 from tests.cli.command import planner
 from tests.unit.test_zeropp import ALL, gpt
 

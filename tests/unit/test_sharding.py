@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from planner.techniques.sharding import SHARDINGS
-from planner.techniques.sharding._family import Sharding, sharded_states
+from planner.techniques.sharding.family import Sharding, sharded_states
 
 RANKS = (1, 4, 16, 64, 256, 1024)
 

@@ -29,7 +29,7 @@ from planner.inputs.model import Experts, ModelSpec
 from planner.inputs.workload import Workload
 from planner.plan import Plan
 from planner.runtimes import runtimes
-from planner.runtimes._family import Job
+from planner.runtimes.family import Job
 from planner.techniques.context import CONTEXT_METHODS
 from tests.unit.cost_jobs import MODELS
 

@@ -13,7 +13,7 @@ from planner.inputs.workload import Workload
 from planner.plan import Plan
 from planner.report.shared_link import unproven_link
 from planner.runtimes import runtimes
-from planner.runtimes._family import Job
+from planner.runtimes.family import Job
 
 
 @pytest.mark.parametrize(

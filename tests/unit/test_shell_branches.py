@@ -6,9 +6,9 @@ import subprocess
 
 import pytest
 
-from planner.launchers._family import LauncherSettings
-from planner.runtimes._family import Command
-from planner.runtimes._imports.shell import read_script
+from planner.launchers.family import LauncherSettings
+from planner.runtimes.family import Command
+from planner.runtimes.imports.shell import read_script
 from tests.unit.test_launchers import LAUNCHERS
 from tests.validate.megatron import cases
 

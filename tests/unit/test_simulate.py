@@ -12,8 +12,8 @@ from planner.simulate.bare import BarePipeline
 from planner.simulate.record import ActivationBytes, memory_over_time, step_record
 from planner.simulate.trace import COMPUTE, SEND, trace
 from planner.techniques.schedules import SCHEDULES
-from planner.techniques.schedules._engine import Pipeline, play
-from planner.techniques.schedules._family import UNIT, Pass, PassTimes
+from planner.techniques.schedules.engine import Pipeline, play
+from planner.techniques.schedules.family import UNIT, Pass, PassTimes
 
 TWO_RANKS = ((Pass("F", 0, 0), Pass("BW", 0, 0)), (Pass("F", 1, 0), Pass("BW", 1, 0)))
 

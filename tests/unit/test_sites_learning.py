@@ -23,7 +23,7 @@ from planner.inputs.load import load_model
 from planner.search.sites.layer_rates import BITS, UNIFORM, layer_bits, least_bytes
 from planner.techniques.compress import COMPRESSIONS, read_compression
 from planner.techniques.sync import SYNCS
-from planner.techniques.sync._family import LOSS_LAWS, best_batch_tokens, loss_ratio
+from planner.techniques.sync.family import LOSS_LAWS, best_batch_tokens, loss_ratio
 from planner.techniques.sync.spes import routed_params
 from tests.unit.test_sites_price import sites, trained, way
 

@@ -13,13 +13,13 @@ import yaml
 
 from planner.errors import UnsupportedPlan
 from planner.launchers import Card, launch_files, target
-from planner.launchers._family import LauncherSettings
 from planner.launchers._runs import _value
+from planner.launchers.family import LauncherSettings
 from planner.runtimes import runtimes
-from planner.runtimes._family import Command, StepLine
 from planner.runtimes._run import FIELDS, SOURCES, TrainingRun, run_of
-from planner.runtimes._variables import VARIABLES
+from planner.runtimes.family import Command, StepLine
 from planner.runtimes.nanotron.files import STEP_LINE
+from planner.runtimes.variables import VARIABLES
 from tests.unit.test_launchers import LAUNCHERS, SHELLCHECK, expanded, recorded, run, stand_in
 from tests.validate.megatron import cases
 

@@ -18,7 +18,7 @@ from planner.cost.stages import (
 )
 from planner.plan import even_split
 from planner.techniques.recompute import RECOMPUTES
-from planner.techniques.recompute._family import read_choice
+from planner.techniques.recompute.family import read_choice
 from planner.techniques.schedules import SCHEDULES
 from tests.unit.cost_jobs import MODELS
 

@@ -25,10 +25,10 @@ from planner.inputs.workload import Workload
 from planner.plan import Plan
 from planner.rules import violations
 from planner.runtimes import runtimes
-from planner.runtimes._family import Job
+from planner.runtimes.family import Job
 from planner.search.choices import context_methods
 from planner.techniques.context import CONTEXT_METHODS
-from planner.techniques.context._family import read_method
+from planner.techniques.context.family import read_method
 from planner.techniques.states import STATE_METHODS
 
 MEGATRON = runtimes()["megatron-lm"]

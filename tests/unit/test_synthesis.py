@@ -21,8 +21,8 @@ from planner.search.synthesis.synthesise import Synthesis, synthesise
 from planner.simulate.bare import BarePipeline
 from planner.simulate.record import ActivationBytes, memory_over_time, step_record
 from planner.techniques.schedules import SCHEDULES
-from planner.techniques.schedules._engine import Timeline, play
-from planner.techniques.schedules._family import PassTimes
+from planner.techniques.schedules.engine import Timeline, play
+from planner.techniques.schedules.family import PassTimes
 from tests.unit.synthesis_cases import (
     count_orders,
     least_value,

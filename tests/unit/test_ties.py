@@ -14,7 +14,7 @@ from planner.inputs.workload import Workload
 from planner.plan import Plan
 from planner.report.search_page import held_back
 from planner.runtimes import runtimes
-from planner.runtimes._family import Job
+from planner.runtimes.family import Job
 from planner.search import goodput, ties
 from planner.search.guard import Ranking
 from planner.search.optimise import search

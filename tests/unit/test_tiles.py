@@ -21,9 +21,9 @@ from planner.inputs.load_hardware import load_hardware
 from planner.inputs.workload import Workload
 from planner.plan import Plan
 from planner.rules import violations
-from planner.runtimes._family import Job
 from planner.runtimes.deepspeed import ENTRY as DEEPSPEED
 from planner.runtimes.deepspeed.tiles import COUNTS
+from planner.runtimes.family import Job
 from planner.techniques.settings import SETTINGS
 from tests.cli.command import planner
 from tests.unit import runner_jobs as jobs

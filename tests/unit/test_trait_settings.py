@@ -14,10 +14,10 @@ from planner.cost.estimate import estimate
 from planner.errors import UnsupportedPlan
 from planner.launchers import Card, Target, launch_files, launchers
 from planner.runtimes import runtimes
-from planner.runtimes._family import Job
-from planner.runtimes._settings import ANY, CHOICES
-from planner.runtimes._trait_values import is_allowed
-from planner.runtimes._traits import TRAITS
+from planner.runtimes.family import Job
+from planner.runtimes.settings import ANY, CHOICES
+from planner.runtimes.trait_values import is_allowed
+from planner.runtimes.traits import TRAITS
 from planner.techniques.settings import SETTINGS
 from tests.unit import runner_jobs as jobs
 from tests.validate.megatron import cases

@@ -11,10 +11,10 @@ from planner.errors import UnsupportedPlan
 from planner.launchers import Card, Target, launch_files, launchers
 from planner.plan import Plan
 from planner.runtimes import runtimes
-from planner.runtimes._family import Job
-from planner.runtimes._settings import CHOICES
-from planner.runtimes._trait_values import words_of
-from planner.runtimes._traits import TRAITS
+from planner.runtimes.family import Job
+from planner.runtimes.settings import CHOICES
+from planner.runtimes.trait_values import words_of
+from planner.runtimes.traits import TRAITS
 from planner.techniques.engines import ENGINES
 from tests.helpers import ROOT
 from tests.unit.test_trait_settings import LOW, PLANS, ROUTED, job_for, lines, written
@@ -136,7 +136,7 @@ def alone() -> set[str]:
 
 def test_weight_gradients_are_delayed_where_messages_of_experts_are_overlapped() -> None:
     """As all 41 recipes of Megatron-Bridge that overlap them do, whose runs stand behind the price."""
-    recipes = (ROOT / "planner/runtimes/_imports/bridge_recipes.txt").read_text()
+    recipes = (ROOT / "planner/runtimes/imports/bridge_recipes.txt").read_text()
     both = "overlap_moe_expert_parallel_comm=true delay_wgrad_compute=true"
     assert recipes.count(both) == recipes.count("delay_wgrad_compute=true") == 41
     said = lines(written("megatron-bridge", job=ROUTED, overlaps_experts=True)["train.py"])

@@ -18,7 +18,7 @@ from planner.inputs.load import load_model
 from planner.inputs.workload import Workload
 from planner.plan import Plan
 from planner.rules import violations
-from planner.runtimes._family import Job
+from planner.runtimes.family import Job
 from planner.simulate.plan import play_plan
 from tests.unit.cost_jobs import MODELS, any_runtime, cluster, job, plan_of
 from tests.unit.test_memory_terms import EMBEDDING, LAYER, TOTAL

@@ -15,7 +15,7 @@ import pytest
 import planner.profile.machine as machine
 from planner.calibrate.measured.files import Machine, profile_files
 from planner.profile import timing
-from planner.profile.benches._family import Point
+from planner.profile.benches.family import Point
 from planner.profile.collectives import _beside
 from planner.profile.device import open_device
 from planner.profile.health import check_free, memory_in_use

@@ -26,7 +26,7 @@ from planner.launchers import Card, Target, launch_files, launchers
 from planner.plan import Plan
 from planner.rules import violations
 from planner.runtimes import runtimes
-from planner.runtimes._family import Job, Runtime
+from planner.runtimes.family import Job, Runtime
 from tests.cli.command import planner
 
 BRIDGE, CORE = runtimes()["megatron-bridge"], runtimes()["megatron-lm"]

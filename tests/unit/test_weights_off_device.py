@@ -22,10 +22,10 @@ from planner.inputs.model import ModelSpec
 from planner.inputs.workload import Workload
 from planner.plan import Plan
 from planner.runtimes import runtimes
-from planner.runtimes._family import Job, Runtime
 from planner.runtimes.deepspeed import ENTRY as DEEPSPEED
+from planner.runtimes.family import Job, Runtime
 from planner.techniques.offload import OFFLOADS
-from planner.techniques.offload._family import fetch_seconds
+from planner.techniques.offload.family import fetch_seconds
 from tests.cli.command import planner
 from tests.unit.runner_jobs import model
 

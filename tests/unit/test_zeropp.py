@@ -16,8 +16,8 @@ from planner.inputs.model import ModelSpec
 from planner.inputs.record import Sourced
 from planner.inputs.workload import Workload
 from planner.plan import Plan
-from planner.runtimes._family import Job
 from planner.runtimes.deepspeed import ENTRY as DEEPSPEED
+from planner.runtimes.family import Job
 from tests.cli.command import planner
 from tests.unit.runner_jobs import model
 

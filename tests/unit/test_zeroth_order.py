@@ -13,7 +13,7 @@ from planner.inputs.model import ModelSpec
 from planner.inputs.workload import Workload
 from planner.plan import Plan
 from planner.runtimes import runtimes
-from planner.runtimes._family import Job
+from planner.runtimes.family import Job
 from planner.techniques.methods import METHODS
 from tests.cli.command import planner
 from tests.unit.test_weights_off_device import gpt

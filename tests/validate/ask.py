@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from planner.errors import UnsupportedPlan
-from planner.runtimes._family import Command, Runtime
-from planner.runtimes._settings import NO_CHANGES, Changes
-from planner.runtimes._variables import VARIABLES
+from planner.runtimes.family import Command, Runtime
+from planner.runtimes.settings import NO_CHANGES, Changes
+from planner.runtimes.variables import VARIABLES
 from tests.helpers import ROOT
 from tests.validate.megatron.plans import settings
 from tests.validate.random_plans import Case, cases

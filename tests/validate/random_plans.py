@@ -16,9 +16,9 @@ from planner.cost.step.step import piece_totals
 from planner.inputs.model import ModelSpec
 from planner.plan import DEGREES, Plan, even_split
 from planner.rules import Rule, Violation, divisors, structural_rules, violations
-from planner.runtimes._family import Job, Runtime
-from planner.runtimes._offered import stage_layers
+from planner.runtimes.family import Job, Runtime
 from planner.runtimes.nanotron.rules import own_split
+from planner.runtimes.offered import stage_layers
 from tests.unit.runner_jobs import GPT2, MODELS, job, plan
 from tests.validate.numerics import WITH_NUMBERS, known
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from planner.runtimes._family import GROWING_SEGMENTS
 from planner.runtimes._hub_config import LAYER_CLASSES, architecture, hub_config
+from planner.runtimes.family import GROWING_SEGMENTS
 from planner.runtimes.fsdp import ENTRY
 from planner.runtimes.fsdp.files import mesh
 from tests.helpers import ROOT

@@ -25,7 +25,7 @@ from planner.launchers import Card, launch_files, launchers, target
 from planner.launchers.skypilot import ACCELERATORS
 from planner.plan import Plan
 from planner.runtimes import runtimes
-from planner.runtimes._family import Job
+from planner.runtimes.family import Job
 from tests.helpers import ROOT
 from tests.validate.ask import COUNT, PYTHON, SEED, has
 from tests.validate.megatron import cases

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from planner.runtimes import runtimes
-from planner.runtimes._libraries import libraries
+from planner.runtimes.libraries import libraries
 from tests.cli.command import planner
 from tests.helpers import ROOT
 from tests.unit.test_libraries import CASES, LIBRARIES, files_of, plan_of, tuned

@@ -14,7 +14,7 @@ from planner.inputs.load_hardware import load_hardware
 from planner.inputs.workload import Workload
 from planner.plan import Plan
 from planner.rules import violations
-from planner.runtimes._family import Job
+from planner.runtimes.family import Job
 from planner.runtimes.torchtitan import ENTRY
 from tests.validate.ask import asked, has, refusals
 from tests.validate.random_plans import Case

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from planner.runtimes._imports.dispatch import read_runner_file
-from planner.runtimes._imports.trainer import OPTIMIZERS
+from planner.runtimes.imports.dispatch import read_runner_file
+from planner.runtimes.imports.trainer import OPTIMIZERS
 from tests.helpers import ROOT
 from tests.validate.ask import COUNT, PYTHON, SEED, has
 

@@ -11,8 +11,8 @@ from planner.errors import InputError, Problem, nearest
 from planner.inputs.build import build
 from planner.inputs.record import Record
 from planner.inputs.yaml_file import read_yaml
-from planner.runtimes._trait_values import expected, is_allowed
-from planner.runtimes._traits import TRAITS
+from planner.runtimes.trait_values import expected, is_allowed
+from planner.runtimes.traits import TRAITS
 from planner.techniques.settings import SETTINGS
 
 SHARED: Final = "shared"

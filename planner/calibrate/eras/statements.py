@@ -17,7 +17,7 @@ from planner.inputs.build import build
 from planner.inputs.record import Record
 from planner.inputs.shipped import data_folder
 from planner.inputs.yaml_file import read_yaml
-from planner.runtimes._traits import Traits
+from planner.runtimes.traits import Traits
 
 FLASH: Final = {1: "flash-1", 2: "flash-2", 3: "flash-3"}
 

@@ -17,8 +17,8 @@ from planner.errors import InputError, Problem, nearest
 from planner.inputs.fitted import fitted
 from planner.registry import find, load_family
 from planner.runtimes import runtimes, runtimes_of_any_era
-from planner.runtimes._family import Runtime
-from planner.runtimes._traits import Traits
+from planner.runtimes.family import Runtime
+from planner.runtimes.traits import Traits
 from planner.units import is_whole
 
 if TYPE_CHECKING:

@@ -32,7 +32,7 @@ from planner.inputs.model import ModelSpec
 from planner.inputs.shipped import data_folder, names_and_aliases
 from planner.inputs.yaml_file import read_yaml
 from planner.runtimes import runtimes_of_any_era
-from planner.runtimes._family import Runtime
+from planner.runtimes.family import Runtime
 from planner.units import GB
 
 _REMARKS: Final = re.compile(

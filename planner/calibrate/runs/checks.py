@@ -20,12 +20,12 @@ from planner.inputs.kernels import PEAK_OF
 from planner.plan import Plan
 from planner.registry import find
 from planner.rules import structural_rules, violations
-from planner.runtimes._family import Job
+from planner.runtimes.family import Job
 from planner.techniques.offload import OFFLOADS
-from planner.techniques.offload._family import read_offload
+from planner.techniques.offload.family import read_offload
 from planner.techniques.precision import PRECISIONS
 from planner.techniques.recompute import RECOMPUTES
-from planner.techniques.recompute._family import read_choice
+from planner.techniques.recompute.family import read_choice
 from planner.techniques.schedules import SCHEDULES
 from planner.units import GIB
 

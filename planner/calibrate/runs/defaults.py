@@ -55,10 +55,10 @@ from planner.inputs.hardware import HardwareProfile
 from planner.inputs.model import ModelSpec
 from planner.inputs.workload import Workload, adapted_groups
 from planner.plan import Plan
-from planner.runtimes._family import Job, Runtime
-from planner.runtimes._traits import Traits
+from planner.runtimes.family import Job, Runtime
+from planner.runtimes.traits import Traits
 from planner.techniques.context import CONTEXT_METHODS
-from planner.techniques.context._family import read_method
+from planner.techniques.context.family import read_method
 from planner.techniques.optimizers import OPTIMIZERS
 
 KERNELS: Final = {"flash-3": "the accelerator's best"}

@@ -16,7 +16,7 @@ from planner.plan import Plan
 from planner.runtimes.megatron_lm.layout import layout_layers
 from planner.runtimes.nanotron.rules import own_split
 from planner.techniques.recompute import RECOMPUTES
-from planner.techniques.recompute._family import read_choice
+from planner.techniques.recompute.family import read_choice
 from planner.techniques.schedules import plain_schedule
 
 SCHEDULES: Final = {"interleaved": "interleaved-1f1b"}

@@ -32,9 +32,9 @@ from planner.cost.layer.sequence_parts import part_bytes, repeated_in_parts
 from planner.cost.stages import ENCODER
 from planner.formulas.launches import launched_seconds
 from planner.numeric import Num, maximum, some, where
-from planner.runtimes._traits import Traits
-from planner.techniques.methods._family import MOVES
-from planner.techniques.recompute._family import RecomputeChoice
+from planner.runtimes.traits import Traits
+from planner.techniques.methods.family import MOVES
+from planner.techniques.recompute.family import RecomputeChoice
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from planner.inputs.recurrent import RecurrentMixer
 from planner.numeric import Num, ceil, doublings, maximum, where
 from planner.plan import Plan
 from planner.techniques.context import CONTEXT_METHODS
-from planner.techniques.recompute._family import RecomputeChoice
+from planner.techniques.recompute.family import RecomputeChoice
 
 
 def gathered_share(case: Case) -> float:

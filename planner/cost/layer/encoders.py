@@ -17,7 +17,7 @@ from planner.inputs.model import ModelSpec
 from planner.numeric import Num
 from planner.plan import Plan
 from planner.remembered import remembered
-from planner.runtimes._family import Job
+from planner.runtimes.family import Job
 
 SUMMED = (
     "forward", "backward", "kept", "saved", "flops", "weight_gradient", "params", "stored", "trained",

@@ -7,7 +7,7 @@ from typing import Final
 from planner.cost.layer.norms import norm_modules
 from planner.cost.layer.operators import Pricer
 from planner.inputs.model import Block, DenseFfn, Experts, LatentAttention
-from planner.runtimes._eager import LAUNCH_SECONDS
+from planner.runtimes.eager import LAUNCH_SECONDS
 
 PLAIN_MODULES: Final = 5.0
 """Modules of a dense layer, each with its own Python around its kernels: norm with queries, keys and values,

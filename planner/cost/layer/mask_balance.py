@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from planner.techniques.layouts import TokenLayout
-from planner.techniques.layouts._family import Tokens
+from planner.techniques.layouts.family import Tokens
 
 Work = NDArray[np.float64]
 """Pairs of a rank's queries and a rank's keys, shape (ranks, ranks). [-]"""

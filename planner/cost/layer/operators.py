@@ -25,7 +25,7 @@ from planner.formulas.gemm import GemmCurve, gemm_extrapolated, gemm_seconds
 from planner.inputs.model import Attention, LatentAttention
 from planner.numeric import Num, ceil, maximum, where
 from planner.plan import Plan
-from planner.runtimes._traits import Traits
+from planner.runtimes.traits import Traits
 
 
 @dataclass(frozen=True)

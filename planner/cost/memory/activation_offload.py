@@ -20,7 +20,7 @@ from planner.formulas.activation_offload import (
 )
 from planner.numeric import Num, ceil, maximum, where
 from planner.plan import Plan
-from planner.techniques.engines._family import PassBytes
+from planner.techniques.engines.family import PassBytes
 
 
 @dataclass(frozen=True)

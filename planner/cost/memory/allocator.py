@@ -9,7 +9,7 @@ from planner.cost.memory.fit import overflow_probability
 from planner.cost.memory.stage_memory import StageMemory
 from planner.numeric import Num, minimum
 from planner.plan import Plan
-from planner.techniques.engines._family import GATHERED_BYTES, PassBytes
+from planner.techniques.engines.family import GATHERED_BYTES, PassBytes
 
 
 def bucket_elements(case: Case, passes: PassBytes) -> Num:

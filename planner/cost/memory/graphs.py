@@ -7,7 +7,7 @@ import numpy as np
 from planner.cost.case import Case
 from planner.cost.memory.peaks import Peak, passing_bytes
 from planner.numeric import Num
-from planner.techniques.engines._family import PassBytes
+from planner.techniques.engines.family import PassBytes
 
 
 def graph_bytes(case: Case, peak: Peak, passes: PassBytes, states: Num, gradients: Num) -> Num:

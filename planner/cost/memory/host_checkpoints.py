@@ -11,7 +11,7 @@ from planner.cost.memory.activation_offload import LayerPasses
 from planner.formulas.host_checkpoints import fetched_seconds, hosted_checkpoints
 from planner.numeric import Num, maximum, minimum
 from planner.plan import Plan
-from planner.techniques.engines._family import PassBytes
+from planner.techniques.engines.family import PassBytes
 
 INPUT_BYTES = 2.0
 """Bytes of an element of a layer's input. [byte]"""

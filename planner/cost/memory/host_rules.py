@@ -14,8 +14,8 @@ from planner.cost.memory.host_checkpoints import host_checkpoint_bytes, hosts_ch
 from planner.numeric import Num, maximum
 from planner.plan import Plan
 from planner.rules import Rule
-from planner.techniques.engines._family import HOST_SHARE
-from planner.techniques.offload._family import buffered_bytes, host_state_bytes
+from planner.techniques.engines.family import HOST_SHARE
+from planner.techniques.offload.family import buffered_bytes, host_state_bytes
 from planner.units import show
 
 HAS_LINK = "offload-has-link"

@@ -12,8 +12,8 @@ from planner.cost.case import Case
 from planner.numeric import Num, maximum, where
 from planner.plan import Plan
 from planner.rules import Mask
-from planner.techniques.engines._family import GATHERED_BYTES, Moment, Moments, PassBytes, Step
-from planner.techniques.engines._rounds import round_moments
+from planner.techniques.engines.family import GATHERED_BYTES, Moment, Moments, PassBytes, Step
+from planner.techniques.engines.rounds import round_moments
 
 
 @dataclass(frozen=True)

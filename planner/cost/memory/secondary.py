@@ -5,7 +5,7 @@ from __future__ import annotations
 from planner.cost.case import Case
 from planner.numeric import Num, maximum, where
 from planner.plan import Plan
-from planner.techniques.engines._family import GATHERED_BYTES
+from planner.techniques.engines.family import GATHERED_BYTES
 
 
 def has_secondary(case: Case) -> bool:

@@ -32,8 +32,8 @@ from planner.cost.stages import ENCODER, ENDS, Piece, Stages, whole_ends
 from planner.numeric import Num, ceil, maximum, minimum, where
 from planner.plan import Plan
 from planner.rules import Mask
-from planner.techniques.engines._family import Moment, Moments, PassBytes
-from planner.techniques.sharding._family import sharded_states
+from planner.techniques.engines.family import Moment, Moments, PassBytes
+from planner.techniques.sharding.family import sharded_states
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,9 @@ from planner.formulas.low_communication import boundary_bytes, exchange_period, 
 from planner.inputs.model import ModelSpec
 from planner.inputs.sites import SitesProfile
 from planner.techniques.compress import Packed
-from planner.techniques.compress._family import FULL
+from planner.techniques.compress.family import FULL
 from planner.techniques.sync import Sync
-from planner.techniques.sync._family import SyncTiming
+from planner.techniques.sync.family import SyncTiming
 
 TRAINED: Final = 12.0
 """Gradient and two moments of a parameter that is trained, in 4 bytes each. [byte/element]"""

@@ -13,9 +13,9 @@ from planner.cost.stages import Piece
 from planner.cost.step.layout import split_of
 from planner.cost.step.played import chunk_pieces, chunk_pipeline, mean_times, message_seconds, piece_sum
 from planner.plan import Plan
-from planner.techniques.schedules._copies import CopiedStep, play_copied
-from planner.techniques.schedules._engine import Pipeline, play
-from planner.techniques.schedules._family import Orders
+from planner.techniques.schedules.copies import CopiedStep, play_copied
+from planner.techniques.schedules.engine import Pipeline, play
+from planner.techniques.schedules.family import Orders
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from planner.cost.traffic.rank_order import Order, stage_order
 from planner.inputs.model import Attention, Block, LatentAttention, ModelSpec
 from planner.plan import Plan
 from planner.remembered import remembered
-from planner.techniques.recompute._family import RecomputeChoice
+from planner.techniques.recompute.family import RecomputeChoice
 
 T = TypeVar("T")
 

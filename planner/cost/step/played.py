@@ -18,8 +18,8 @@ from planner.cost.traffic.messages import chunk_tiers, message_widths, pipeline_
 from planner.cost.traffic.rank_order import stage_order
 from planner.formulas.messages import shared_seconds
 from planner.plan import Plan
-from planner.techniques.schedules._engine import Pipeline, Times, play
-from planner.techniques.schedules._family import PassTimes, Schedule
+from planner.techniques.schedules.engine import Pipeline, Times, play
+from planner.techniques.schedules.family import PassTimes, Schedule
 
 MOST_PASSES: Final = 20_000
 """Passes of a step up to which it is played: a tenth of a second. [-]"""

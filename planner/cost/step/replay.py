@@ -21,7 +21,7 @@ from planner.cost.step.played import (
 from planner.errors import UnsupportedPlan
 from planner.numeric import Column
 from planner.plan import Plan
-from planner.techniques.schedules._engine import Timeline, play
+from planner.techniques.schedules.engine import Timeline, play
 
 FAR: Final = 0.02
 """Share of its price by which a played step is told, and ranked by. [-]"""

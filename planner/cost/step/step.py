@@ -33,7 +33,7 @@ from planner.cost.traffic.messages import are_unlike, hop_seconds
 from planner.formulas.pipeline import Pipe
 from planner.numeric import Num, Truth, maximum, some, where
 from planner.plan import Plan
-from planner.techniques.engines._family import PassBytes
+from planner.techniques.engines.family import PassBytes
 
 
 @dataclass(frozen=True)

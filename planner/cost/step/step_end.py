@@ -14,12 +14,12 @@ from planner.cost.traffic.data_parallel import DataTraffic, exposed_traffic_seco
 from planner.cost.traffic.whole_matrices import whole_matrix_seconds
 from planner.numeric import Num, maximum, minimum
 from planner.plan import Plan
-from planner.techniques.offload._family import (
+from planner.techniques.offload.family import (
     disk_step_seconds,
     host_optimizer_seconds,
     offload_seconds,
 )
-from planner.techniques.optimizers._family import step_traffic
+from planner.techniques.optimizers.family import step_traffic
 
 ENDLESS = 1e30
 """A window that hides all that can be hidden. [s]"""

@@ -23,8 +23,8 @@ from planner.formulas.collectives import ring_sent_bytes
 from planner.formulas.overlap import exposed_seconds, wait_seconds
 from planner.numeric import Num, maximum, minimum, where
 from planner.plan import Plan
-from planner.techniques.engines._family import GATHERED_BYTES
-from planner.techniques.offload._family import fetch_seconds
+from planner.techniques.engines.family import GATHERED_BYTES
+from planner.techniques.offload.family import fetch_seconds
 
 
 def shard_bytes(case: Case) -> float:

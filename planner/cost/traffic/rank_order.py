@@ -19,8 +19,8 @@ from planner.cost.case import Case
 from planner.numeric import Num
 from planner.plan import Plan
 from planner.rules import Mask, Rule, divides
-from planner.runtimes._family import Job
-from planner.runtimes._traits import Traits
+from planner.runtimes.family import Job
+from planner.runtimes.traits import Traits
 
 Order = tuple[float, float]
 """Consecutive ranks of a stage, and of a pipeline whose stages are inside; 0 where they are not. [-]"""

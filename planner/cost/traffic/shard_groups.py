@@ -12,7 +12,7 @@ from planner.cost.traffic.rank_order import data_stride
 from planner.formulas.collectives import pieces_seconds, ring_sent_bytes
 from planner.numeric import Num, maximum, minimum, some, where
 from planner.plan import Plan
-from planner.techniques.engines._family import GATHERED_BYTES
+from planner.techniques.engines.family import GATHERED_BYTES
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from planner.cost.traffic.shard_groups import ShardGroup, pass_seconds
 from planner.formulas.collectives import all_to_all_seconds, ring_sent_bytes
 from planner.formulas.zeropp import QUANTISED_GRADIENT, QUANTISED_WEIGHT, regathered_bytes, second_hop_bytes
 from planner.numeric import Num, maximum, minimum
-from planner.techniques.engines._family import GATHERED_BYTES
+from planner.techniques.engines.family import GATHERED_BYTES
 
 WEIGHT_TRAFFIC = QUANTISED_WEIGHT + GATHERED_BYTES
 """Bytes of device memory that unpacking a gathered weight moves: in 8 bit in, in 16 out. [byte]"""

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Mapping
 from typing import Final
 
-from planner.inputs.diffusers._family import DiffusersFamily
+from planner.inputs.diffusers.family import DiffusersFamily
 from planner.registry import load_family
 
 FAMILIES: Final[Mapping[str, DiffusersFamily]] = load_family(sys.modules[__name__], DiffusersFamily)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from planner.inputs.diffusers._family import (
+from planner.inputs.diffusers.family import (
     Parts,
     core,
     feed_forward,

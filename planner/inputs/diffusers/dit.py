@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from planner.inputs.diffusers._basic import DEFAULTS, FREE, attended, wide_of
-from planner.inputs.diffusers._family import (
+from planner.inputs.diffusers.family import (
     TIMESTEPS,
     DiffusersFamily,
     feed_forward,

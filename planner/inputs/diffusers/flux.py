@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from planner.inputs.diffusers._double import double_block, single_block
-from planner.inputs.diffusers._family import (
+from planner.inputs.diffusers.family import (
     TIMESTEPS,
     DiffusersFamily,
     heads_of,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from planner.inputs.diffusers._basic import DEFAULTS, FREE, single_scale_block, single_scale_first
-from planner.inputs.diffusers._family import (
+from planner.inputs.diffusers.family import (
     DiffusersFamily,
     heads_of,
     last_parts,

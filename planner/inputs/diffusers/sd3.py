@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from planner.inputs.diffusers._double import entered, left
-from planner.inputs.diffusers._family import (
+from planner.inputs.diffusers.family import (
     TIMESTEPS,
     DiffusersFamily,
     Parts,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
-from planner.inputs.diffusers._family import (
+from planner.inputs.diffusers.family import (
     DiffusersFamily,
     core,
     feed_forward,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cache
 
-from planner.profile.benches._family import Bench
+from planner.profile.benches.family import Bench
 from planner.registry import load_family
 
 

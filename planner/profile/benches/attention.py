@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from planner.formulas.attention import BACKWARD_FLOPS, attention_flops
-from planner.profile.benches._family import Bench, Point, grid, random_tensor, scattered
+from planner.profile.benches.family import Bench, Point, grid, random_tensor, scattered
 from planner.profile.device import Device
 from planner.profile.timing import Call
 

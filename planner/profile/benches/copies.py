@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from planner.profile.benches._family import Bench, Point, nothing
+from planner.profile.benches.family import Bench, Point, nothing
 from planner.profile.device import Device
 from planner.profile.timing import Call
 from planner.units import MIB

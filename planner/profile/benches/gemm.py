@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from planner.profile.benches._family import Bench, Point, grid, random_tensor, scattered
+from planner.profile.benches.family import Bench, Point, grid, random_tensor, scattered
 from planner.profile.device import Device
 from planner.profile.timing import Call
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from planner.profile.benches._family import Bench, Point, nothing
+from planner.profile.benches.family import Bench, Point, nothing
 from planner.profile.device import Device
 from planner.profile.timing import Call, Clock, HostClock, clock_of
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from planner.profile.benches import gemm
-from planner.profile.benches._family import Bench, Point, nothing
+from planner.profile.benches.family import Bench, Point, nothing
 from planner.profile.device import Device
 
 SHAPES: Final = ((8192, 8192, 8192), (16384, 4096, 4096), (4096, 16384, 4096), (8192, 4096, 16384))

@@ -6,7 +6,7 @@ import numpy as np
 
 from planner.plan import Plan
 from planner.rules import Rule
-from planner.runtimes._family import Job, Runtime
+from planner.runtimes.family import Job, Runtime
 
 SECTION = "activation_checkpointing"
 """Section of the JSON that says it."""

@@ -8,17 +8,17 @@ from typing import Final
 
 from planner.inputs.workload import Workload
 from planner.plan import Plan
-from planner.runtimes._family import GROWING_SEGMENTS, Command, Job
 from planner.runtimes._hub_config import ATTENTION, adapter_settings, hub_config
-from planner.runtimes._offered import stage_layers, trial_note
 from planner.runtimes._run import TrainingRun, run_of
 from planner.runtimes._script_run import SMOKE, STEP_LINE, defaults, production, where_set
-from planner.runtimes._settings import ANY, NO_CHANGES, Changes, Settings
 from planner.runtimes.deepspeed.checkpoints import checkpoint_section
 from planner.runtimes.deepspeed.offloads import DISK_PATH, aio_section, group_size, offload_section
 from planner.runtimes.deepspeed.script import script
 from planner.runtimes.deepspeed.tiles import COUNTS, TILES
 from planner.runtimes.deepspeed.zeropp import ASKED, zeropp_section
+from planner.runtimes.family import GROWING_SEGMENTS, Command, Job
+from planner.runtimes.offered import stage_layers, trial_note
+from planner.runtimes.settings import ANY, NO_CHANGES, Changes, Settings
 from planner.techniques.offload import OFFLOADS
 
 ELEMENTS: Final = {

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from planner.techniques.offload import OFFLOADS
-from planner.techniques.offload._family import SUB_GROUP, WEIGHT_BUFFERS, Place
+from planner.techniques.offload.family import SUB_GROUP, WEIGHT_BUFFERS, Place
 
 DEVICES: Final[Mapping[Place, str]] = {"device": "none", "host": "cpu", "disk": "nvme"}
 """DeepSpeed's word for where something rests."""

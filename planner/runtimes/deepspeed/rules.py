@@ -8,9 +8,9 @@ from planner.inputs.model import Attention, ModelSpec
 from planner.inputs.workload import Workload
 from planner.plan import Plan
 from planner.rules import Rule, divides, nearest_divisors
-from planner.runtimes._family import Job, Runtime
 from planner.runtimes._hub_config import adapted_rule, architecture, architecture_rule
-from planner.runtimes._offered import (
+from planner.runtimes.family import Job, Runtime
+from planner.runtimes.offered import (
     exactly,
     head_counts,
     is_plain_causal,
@@ -23,7 +23,7 @@ from planner.runtimes._offered import (
     width_rules,
 )
 from planner.techniques.offload import OFFLOADS
-from planner.techniques.offload._family import read_offload
+from planner.techniques.offload.family import read_offload
 
 AUTOEP_ARCHITECTURES = ("mixtral", "qwen3_moe", "deepseek_v3")
 """Presets of AutoEP that a planner's model can have."""

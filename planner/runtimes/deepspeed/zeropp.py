@@ -8,10 +8,10 @@ import numpy as np
 
 from planner.plan import Plan
 from planner.rules import Rule
-from planner.runtimes._family import Job, Runtime
-from planner.runtimes._settings import Changes
+from planner.runtimes.family import Job, Runtime
+from planner.runtimes.settings import Changes
 from planner.techniques.offload import OFFLOADS
-from planner.techniques.offload._family import read_offload
+from planner.techniques.offload.family import read_offload
 
 SWITCHES: Final = {
     "quantised_gathers": "zero_quantized_weights",

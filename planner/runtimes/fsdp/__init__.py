@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from planner.runtimes._eager import HOST
-from planner.runtimes._family import Runtime
-from planner.runtimes._traits import Traits
+from planner.runtimes.eager import HOST
+from planner.runtimes.family import Runtime
 from planner.runtimes.fsdp import rules
 from planner.runtimes.fsdp.files import SETTINGS, fsdp_command
+from planner.runtimes.traits import Traits
 
 __all__ = ["ENTRY"]
 

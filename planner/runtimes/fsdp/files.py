@@ -9,13 +9,13 @@ import yaml
 
 from planner.inputs.workload import Workload
 from planner.plan import Plan
-from planner.runtimes._family import GROWING_SEGMENTS, Command, Job
 from planner.runtimes._hub_config import ATTENTION, LAYER_CLASSES, adapter_settings, architecture, hub_config
-from planner.runtimes._offered import trial_note
 from planner.runtimes._run import run_of
 from planner.runtimes._script_run import SMOKE, STEP_LINE, defaults, production, where_set
-from planner.runtimes._settings import NO_CHANGES, Changes, Settings
+from planner.runtimes.family import GROWING_SEGMENTS, Command, Job
 from planner.runtimes.fsdp.script import SCRIPT
+from planner.runtimes.offered import trial_note
+from planner.runtimes.settings import NO_CHANGES, Changes, Settings
 
 STRATEGIES = {"all-gather": "allgather", "ring": "alltoall"}
 """PyTorch's ``alltoall`` passes keys and values on to the next rank: it is the ring."""

@@ -7,9 +7,9 @@ import numpy as np
 from planner.inputs.model import Experts, LatentAttention, ModelSpec
 from planner.plan import Plan
 from planner.rules import Rule, divides
-from planner.runtimes._family import Job, Runtime
 from planner.runtimes._hub_config import adapted_rule, architecture, architecture_rule
-from planner.runtimes._offered import (
+from planner.runtimes.family import Job, Runtime
+from planner.runtimes.offered import (
     exactly,
     is_plain_causal,
     mesh_shard_rule,

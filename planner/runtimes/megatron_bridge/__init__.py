@@ -10,12 +10,9 @@ import numpy as np
 from planner.inputs.model import ModelSpec
 from planner.plan import Plan
 from planner.rules import Rule
-from planner.runtimes._family import Command, Job, Runtime
 from planner.runtimes._idle import in_effect
-from planner.runtimes._offered import fits_model, method_rule
 from planner.runtimes._run import run_of
-from planner.runtimes._settings import NO_CHANGES, Changes
-from planner.runtimes._traits import Traits
+from planner.runtimes.family import Command, Job, Runtime
 from planner.runtimes.megatron_bridge.adapters import adapter_notes, adapter_rule, without_fsdp_rule
 from planner.runtimes.megatron_bridge.saving import saves
 from planner.runtimes.megatron_bridge.script import Say, needs, real_needs, script_text
@@ -33,6 +30,9 @@ from planner.runtimes.megatron_lm.rules import core_pass_rules, core_rules, even
 from planner.runtimes.megatron_lm.run_flags import STEP_LINE, defaults
 from planner.runtimes.megatron_lm.settings import SETTINGS, as_set
 from planner.runtimes.megatron_lm.sparse import indexer_rules, indexer_setting_rules
+from planner.runtimes.offered import fits_model, method_rule
+from planner.runtimes.settings import NO_CHANGES, Changes
+from planner.runtimes.traits import Traits
 
 NAME: Final = "train.py"
 

@@ -12,7 +12,7 @@ from planner.inputs.workload import Workload
 from planner.numeric import Num
 from planner.plan import Plan
 from planner.rules import Rule, divides
-from planner.runtimes._family import Job
+from planner.runtimes.family import Job
 from planner.runtimes.megatron_bridge.code import Section
 from planner.runtimes.megatron_lm.architecture import architecture, known_architecture
 from planner.runtimes.megatron_lm.settings import DROPOUT

@@ -10,8 +10,8 @@ from typing import Final
 
 from planner.inputs.workload import Workload
 from planner.plan import Plan
-from planner.runtimes._family import Job
 from planner.runtimes._run import SMOKE_STEPS, TrainingRun
+from planner.runtimes.family import Job
 from planner.runtimes.megatron_bridge.code import Code, Section, setting
 from planner.runtimes.megatron_bridge.vision import data_section, made_up_images, sees
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from planner.errors import UnsupportedPlan
-from planner.runtimes._family import Command
-from planner.runtimes._saving import IN_PROCESS_NOTES, IN_PROCESS_VARIABLES, Saving, adding
+from planner.runtimes.family import Command
+from planner.runtimes.saving import IN_PROCESS_NOTES, IN_PROCESS_VARIABLES, Saving, adding
 
 NAME = "train.py"
 CHECKPOINT = "        checkpoint=CheckpointConfig(\n"

@@ -9,8 +9,8 @@ from planner.inputs.mixers.gated_delta import GatedDelta
 from planner.inputs.model import LatentAttention, ModelSpec
 from planner.inputs.workload import Workload
 from planner.plan import Plan
-from planner.runtimes._family import Job
 from planner.runtimes._run import TrainingRun
+from planner.runtimes.family import Job
 from planner.runtimes.megatron_bridge.code import Code, Section
 from planner.runtimes.megatron_bridge.numerics import numeric_fields, router_fields
 from planner.runtimes.megatron_bridge.vision import vision_fields

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from typing import Final
 
 from planner.rules import Rule
-from planner.runtimes._family import Job, Runtime
-from planner.runtimes._settings import Changes
+from planner.runtimes.family import Job, Runtime
 from planner.runtimes.megatron_bridge.code import Code, Section
 from planner.runtimes.megatron_lm.choices import GRAPH_MODULES, STATIC_SHAPES, fused_backend
 from planner.runtimes.megatron_lm.settings import BACKENDS, DROPOUT
+from planner.runtimes.settings import Changes
 from planner.techniques.settings import SETTINGS
 
 SWITCHES: Final = {

@@ -19,8 +19,8 @@ from planner.inputs.model import ModelSpec
 from planner.inputs.vision_configs import patch_side, vision_config, vision_family
 from planner.plan import Plan
 from planner.rules import Rule
-from planner.runtimes._family import Job
 from planner.runtimes._idle import Idle, TrainingTask
+from planner.runtimes.family import Job
 from planner.runtimes.megatron_bridge.code import Code, Section, setting
 
 

@@ -6,12 +6,9 @@ from dataclasses import replace
 
 from planner.plan import Plan
 from planner.rules import Rule
-from planner.runtimes._family import Command, Job, Runtime
 from planner.runtimes._idle import in_effect
-from planner.runtimes._offered import fits_model, method_rule
 from planner.runtimes._run import run_of
-from planner.runtimes._settings import NO_CHANGES, Changes
-from planner.runtimes._traits import Traits
+from planner.runtimes.family import Command, Job, Runtime
 from planner.runtimes.megatron_lm.architecture import known_architecture
 from planner.runtimes.megatron_lm.choices import (
     choice_rules,
@@ -39,6 +36,9 @@ from planner.runtimes.megatron_lm.run_flags import (
 from planner.runtimes.megatron_lm.saving import saves
 from planner.runtimes.megatron_lm.settings import SETTINGS, as_set, set_flags
 from planner.runtimes.megatron_lm.sparse import indexer_release_rule, indexer_rules, indexer_setting_rules
+from planner.runtimes.offered import fits_model, method_rule
+from planner.runtimes.settings import NO_CHANGES, Changes
+from planner.runtimes.traits import Traits
 
 
 def rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:

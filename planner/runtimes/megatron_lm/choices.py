@@ -15,12 +15,12 @@ from planner.errors import UnsupportedPlan
 from planner.inputs.model import Attention, LatentAttention
 from planner.plan import Plan
 from planner.rules import Mask, Rule
-from planner.runtimes._family import Job, Runtime
-from planner.runtimes._settings import Changes, Settings, Value
-from planner.runtimes._traits import Traits
+from planner.runtimes.family import Job, Runtime
 from planner.runtimes.megatron_lm.environment import BLACKWELL
 from planner.runtimes.megatron_lm.offload import module_graph_rule
 from planner.runtimes.megatron_lm.recompute import granularity
+from planner.runtimes.settings import Changes, Settings, Value
+from planner.runtimes.traits import Traits
 
 SIXTEEN_BIT_AT_REST: Final = ("bf16", "fp16", "fp8-block")
 """Precisions that are priced with a 16-bit weight at rest whatever is asked."""

@@ -10,10 +10,10 @@ from planner.formulas.mesh import mesh_head_ranks
 from planner.inputs.model import LatentAttention
 from planner.plan import Plan
 from planner.rules import Rule, divides
-from planner.runtimes._family import Job
-from planner.runtimes._offered import offered
+from planner.runtimes.family import Job
 from planner.runtimes.megatron_lm.architecture import Architecture, architecture
-from planner.techniques.context._family import offered_name
+from planner.runtimes.offered import offered
+from planner.techniques.context.family import offered_name
 
 CP_COMM: Final = {"ring": "p2p", "all-gather": "allgather", "all-to-all": "a2a", "usp": "a2a+p2p"}
 """Values of ``--cp-comm-type``."""

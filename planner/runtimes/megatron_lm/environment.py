@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from planner.plan import Plan
-from planner.runtimes._family import GROWING_SEGMENTS, Job
-from planner.runtimes._rocm import on_vendor
+from planner.runtimes.family import GROWING_SEGMENTS, Job
+from planner.runtimes.rocm import on_vendor
 
 BLACKWELL: Final = 10.0
 """Compute capability from which on the order of kernels no longer hangs on one hardware queue."""

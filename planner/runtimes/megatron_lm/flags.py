@@ -10,9 +10,8 @@ from planner.inputs.mixers.gated_delta import GatedDelta
 from planner.inputs.model import Attention, LatentAttention, ModelSpec
 from planner.inputs.workload import Workload
 from planner.plan import Plan
-from planner.runtimes._family import Job
-from planner.runtimes._offered import stage_layers
 from planner.runtimes._run import TrainingRun, run_of
+from planner.runtimes.family import Job
 from planner.runtimes.megatron_lm.architecture import Architecture, architecture
 from planner.runtimes.megatron_lm.context import context_flags
 from planner.runtimes.megatron_lm.hybrid import hybrid_flags, is_hybrid
@@ -30,6 +29,7 @@ from planner.runtimes.megatron_lm.run_flags import loop_flags
 from planner.runtimes.megatron_lm.sharding_rules import OPTIMIZERS, precision_aware
 from planner.runtimes.megatron_lm.sparse import indexer_flags
 from planner.runtimes.megatron_lm.table import PRECISION, SHARDING, degree_flags
+from planner.runtimes.offered import stage_layers
 
 VOCAB_MULTIPLE: Final = 128
 """Megatron-LM pads the vocabulary to a multiple of this times tp. [element]"""

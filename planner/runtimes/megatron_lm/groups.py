@@ -11,7 +11,7 @@ from typing import Final
 
 from planner.inputs.model import ModelSpec
 from planner.plan import Plan
-from planner.runtimes._groups import Grouping, ProcessGroup
+from planner.runtimes.groups import Grouping, ProcessGroup
 
 
 def core_groups(plan: Plan, model: ModelSpec, gpus: int) -> Iterator[ProcessGroup]:

@@ -15,8 +15,8 @@ from planner.inputs.mixers.mamba2 import Mamba2
 from planner.inputs.model import Attention, Block, DenseFfn, ModelSpec
 from planner.plan import Plan
 from planner.rules import Rule
-from planner.runtimes._family import Runtime
-from planner.runtimes._offered import stage_layers
+from planner.runtimes.family import Runtime
+from planner.runtimes.offered import stage_layers
 
 SINCE: Final = "0.20"
 """Release whose flags these are."""

@@ -8,7 +8,7 @@ from itertools import groupby
 
 from planner.inputs.model import ModelSpec
 from planner.plan import Plan, prediction_stage
-from planner.runtimes._offered import stage_layers
+from planner.runtimes.offered import stage_layers
 
 
 def pattern(flags: Iterable[bool]) -> str:

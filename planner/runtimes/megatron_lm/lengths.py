@@ -14,8 +14,8 @@ import numpy as np
 from planner.inputs.model import LatentAttention
 from planner.plan import Plan
 from planner.rules import Mask, Rule
-from planner.runtimes._family import Job, Runtime
-from planner.runtimes._settings import Changes
+from planner.runtimes.family import Job, Runtime
+from planner.runtimes.settings import Changes
 
 TRAIT: Final = "context_by_length"
 FLAG: Final = "--hybrid-context-parallel"

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from planner.plan import Plan
-from planner.runtimes._family import Job
 from planner.runtimes._numerics import unknown_numerics
-from planner.runtimes._offered import trial_note
+from planner.runtimes.family import Job
 from planner.runtimes.megatron_lm.offload import activation_layers
+from planner.runtimes.offered import trial_note
 
 RESHARDS = (
     "Checkpoints: weights saved as torch_dist load under other degrees; the optimizer's state does where "

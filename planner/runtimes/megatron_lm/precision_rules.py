@@ -11,9 +11,9 @@ from planner.inputs.model import LatentAttention
 from planner.numeric import Num
 from planner.plan import Plan
 from planner.rules import Rule, divides
-from planner.runtimes._family import Job
-from planner.runtimes._offered import offered
+from planner.runtimes.family import Job
 from planner.runtimes.megatron_lm.architecture import Architecture
+from planner.runtimes.offered import offered
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,7 @@ from planner.inputs.model import LatentAttention, ModelSpec
 from planner.numeric import Num
 from planner.plan import Plan
 from planner.rules import Rule, divides, nearest_divisors
-from planner.runtimes._family import Job
-from planner.runtimes._offered import divisor_rule, exactly, fits_model, offered
+from planner.runtimes.family import Job
 from planner.runtimes.megatron_lm.architecture import Architecture, known_architecture
 from planner.runtimes.megatron_lm.context import context_rules
 from planner.runtimes.megatron_lm.hybrid import is_hybrid
@@ -26,6 +25,7 @@ from planner.runtimes.megatron_lm.offload import offload_rules
 from planner.runtimes.megatron_lm.precision_rules import precision_rules
 from planner.runtimes.megatron_lm.recompute import recompute_rules
 from planner.runtimes.megatron_lm.sharding_rules import sharding_rules
+from planner.runtimes.offered import divisor_rule, exactly, fits_model, offered
 
 SCHEDULES: Final = ("1f1b", "interleaved-1f1b")
 

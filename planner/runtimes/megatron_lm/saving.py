@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from planner.runtimes._family import Command
-from planner.runtimes._saving import IN_PROCESS_NOTES, IN_PROCESS_VARIABLES, Saving, adding
+from planner.runtimes.family import Command
+from planner.runtimes.saving import IN_PROCESS_NOTES, IN_PROCESS_VARIABLES, Saving, adding
 
 LOCAL: Final = "/dev/shm/checkpoints"
 """Where copies are kept where nobody says otherwise: memory of the node."""

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Final
 
 from planner.inputs.workload import Workload
-from planner.runtimes._family import Job
-from planner.runtimes._settings import Changes, Settings
+from planner.runtimes.family import Job
 from planner.runtimes.megatron_lm.architecture import architecture
 from planner.runtimes.megatron_lm.choices import CORE_CHOICES, choice_flags, fused_backend
+from planner.runtimes.settings import Changes, Settings
 
 SETTINGS: Final[Settings] = {
     **CORE_CHOICES,

@@ -9,7 +9,7 @@ import numpy as np
 from planner.inputs.workload import Workload
 from planner.plan import Plan
 from planner.rules import Rule, divides
-from planner.runtimes._offered import optimizer_rules
+from planner.runtimes.offered import optimizer_rules
 
 OPTIMIZERS: Final = {"adamw": "adam", "sgd": "sgd", "muon": "muon"}
 """Optimizers that it takes, by its own names."""

@@ -14,7 +14,7 @@ from planner.inputs.mixers.indexer import Indexer
 from planner.inputs.model import LatentAttention, ModelSpec
 from planner.plan import Plan
 from planner.rules import Rule
-from planner.runtimes._family import Job, Runtime
+from planner.runtimes.family import Job, Runtime
 
 SINCE: Final = "0.20"
 """First release whose indexer this was read in, with context parallelism and fused kernels."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from planner.runtimes._family import Runtime
-from planner.runtimes._traits import Traits
+from planner.runtimes.family import Runtime
 from planner.runtimes.nanotron import rules
 from planner.runtimes.nanotron.files import nanotron_command
+from planner.runtimes.traits import Traits
 
 __all__ = ["ENTRY"]
 

@@ -8,12 +8,12 @@ import yaml
 
 from planner.inputs.model import Attention, DenseFfn, Experts, ModelSpec
 from planner.plan import Plan
-from planner.runtimes._family import GROWING_SEGMENTS, Command, Job, StepLine
 from planner.runtimes._numerics import unknown_numerics
-from planner.runtimes._offered import attention_of, trial_note
 from planner.runtimes._run import SMOKE_STEPS, TrainingRun, run_of
-from planner.runtimes._settings import NO_CHANGES, Changes
+from planner.runtimes.family import GROWING_SEGMENTS, Command, Job, StepLine
 from planner.runtimes.nanotron.start import START
+from planner.runtimes.offered import attention_of, trial_note
+from planner.runtimes.settings import NO_CHANGES, Changes
 
 UNBALANCED = (
     "nanotron's Qwen2 model adds no balancing loss to its experts, and the price has balanced experts."

@@ -8,8 +8,8 @@ from planner.inputs.model import Experts, ModelSpec
 from planner.inputs.numerics import Router, said
 from planner.plan import Plan
 from planner.rules import Mask, Rule
-from planner.runtimes._family import Job, Runtime
-from planner.runtimes._offered import (
+from planner.runtimes.family import Job, Runtime
+from planner.runtimes.offered import (
     divisor_rule,
     exactly,
     fits_model,

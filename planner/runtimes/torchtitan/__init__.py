@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from planner.runtimes._eager import HOST
-from planner.runtimes._family import Runtime
-from planner.runtimes._traits import Traits
+from planner.runtimes.eager import HOST
+from planner.runtimes.family import Runtime
 from planner.runtimes.torchtitan import rules
 from planner.runtimes.torchtitan.choice import DEFAULT_CHUNKS
 from planner.runtimes.torchtitan.files import SETTINGS, torchtitan_command
@@ -12,6 +11,7 @@ from planner.runtimes.torchtitan.flux import flux_command, flux_rules
 from planner.runtimes.torchtitan.orders import order_command
 from planner.runtimes.torchtitan.saving import saves
 from planner.runtimes.torchtitan.schedules import SCHEDULES
+from planner.runtimes.traits import Traits
 
 __all__ = ["ENTRY"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from planner.runtimes._family import StepLine
+from planner.runtimes.family import StepLine
 
 
 @dataclass(frozen=True)

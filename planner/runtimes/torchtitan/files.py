@@ -8,10 +8,10 @@ from typing import Final
 from planner.errors import UnsupportedPlan
 from planner.plan import Plan
 from planner.rules import violations
-from planner.runtimes._family import Command, Job
 from planner.runtimes._numerics import unknown_numerics
-from planner.runtimes._offered import trial_note
-from planner.runtimes._settings import NO_CHANGES, Changes, Settings
+from planner.runtimes.family import Command, Job
+from planner.runtimes.offered import trial_note
+from planner.runtimes.settings import NO_CHANGES, Changes, Settings
 from planner.runtimes.torchtitan.choice import DEFAULT_CHUNKS, TitanChoice
 from planner.runtimes.torchtitan.current import current_command
 from planner.runtimes.torchtitan.releases import is_old

@@ -20,8 +20,9 @@ from planner.inputs.build import build
 from planner.inputs.model import ModelSpec
 from planner.plan import Plan
 from planner.rules import Rule
-from planner.runtimes._family import GROWING_SEGMENTS, Command, Job, Runtime
-from planner.runtimes._offered import (
+from planner.runtimes._run import run_of
+from planner.runtimes.family import GROWING_SEGMENTS, Command, Job, Runtime
+from planner.runtimes.offered import (
     exactly,
     fits_model,
     mesh_shard_rule,
@@ -29,8 +30,7 @@ from planner.runtimes._offered import (
     technique_rules,
     whole_offload_rules,
 )
-from planner.runtimes._run import run_of
-from planner.runtimes._settings import NO_CHANGES, Changes
+from planner.runtimes.settings import NO_CHANGES, Changes
 from planner.runtimes.torchtitan.choice import STEP_LINE, WHERE_SET, TitanChoice
 from planner.runtimes.torchtitan.current import MODULE, PRODUCTION, VARIABLES, flags, run_data
 from planner.runtimes.torchtitan.model_data import literal

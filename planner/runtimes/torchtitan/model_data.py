@@ -6,7 +6,7 @@ from pprint import pformat
 
 from planner.inputs.model import Attention, DenseFfn, Experts, LatentAttention, ModelSpec
 from planner.plan import Plan
-from planner.runtimes._offered import attention_of, ffn_of, stage_layers
+from planner.runtimes.offered import attention_of, ffn_of, stage_layers
 from planner.runtimes.torchtitan.numerics import numeric_data
 
 

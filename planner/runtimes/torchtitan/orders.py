@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import Final
 
 from planner.plan import Plan
-from planner.runtimes._family import Command, Job
-from planner.runtimes._settings import NO_CHANGES, Changes
+from planner.runtimes.family import Command, Job
+from planner.runtimes.settings import NO_CHANGES, Changes
 from planner.runtimes.torchtitan.files import torchtitan_command
 from planner.runtimes.torchtitan.schedules import SCHEDULES
 

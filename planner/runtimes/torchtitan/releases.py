@@ -9,7 +9,7 @@ import numpy as np
 from planner.inputs.model import DenseFfn, ModelSpec
 from planner.plan import Plan
 from planner.rules import Rule, divides
-from planner.runtimes._family import Job
+from planner.runtimes.family import Job
 from planner.units import is_whole
 
 

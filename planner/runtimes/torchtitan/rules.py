@@ -8,8 +8,8 @@ from planner.inputs.model import Experts, LatentAttention, ModelSpec
 from planner.inputs.workload import Workload
 from planner.plan import Plan
 from planner.rules import Rule, divides, nearest_divisors
-from planner.runtimes._family import Job, Runtime
-from planner.runtimes._offered import (
+from planner.runtimes.family import Job, Runtime
+from planner.runtimes.offered import (
     divisor_rule,
     fits_model,
     mesh_shard_rule,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from planner.runtimes._family import Command
-from planner.runtimes._saving import Saving, adding
+from planner.runtimes.family import Command
+from planner.runtimes.saving import Saving, adding
 
 
 def saves(command: Command, saving: Saving) -> Command:

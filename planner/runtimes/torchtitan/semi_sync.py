@@ -9,8 +9,8 @@ from typing import Final
 
 from planner.errors import UnsupportedPlan
 from planner.plan import Plan
-from planner.runtimes._family import Command, CommandMaker, Job, Runtime
-from planner.runtimes._settings import NO_CHANGES, Changes
+from planner.runtimes.family import Command, CommandMaker, Job, Runtime
+from planner.runtimes.settings import NO_CHANGES, Changes
 from planner.runtimes.torchtitan.current import MODULE
 
 LEAST_TIMEOUT_MS: Final = 10_000

@@ -7,8 +7,8 @@ import json
 from planner.errors import UnsupportedPlan
 from planner.inputs.model import DenseFfn, Experts
 from planner.plan import Plan
-from planner.runtimes._family import GROWING_SEGMENTS, Command, Job
 from planner.runtimes._run import SMOKE_STEPS, TrainingRun, run_of
+from planner.runtimes.family import GROWING_SEGMENTS, Command, Job
 from planner.runtimes.torchtitan.choice import RECIPES, STEP_LINE, WHERE_SET, TitanChoice
 from planner.runtimes.torchtitan.current import MODULE, resharding
 from planner.runtimes.torchtitan.model_data import family, literal, model_data, part_names

@@ -9,8 +9,8 @@ from planner.cost.case import case_of
 from planner.cost.step.layout import piece_costs, priced_layers
 from planner.plan import Plan
 from planner.rules import violations
-from planner.runtimes._family import Job, Runtime
-from planner.techniques.recompute._family import MODULES
+from planner.runtimes.family import Job, Runtime
+from planner.techniques.recompute.family import MODULES
 
 
 def known_modules(job: Job, runtime: Runtime) -> tuple[str, ...]:

@@ -21,10 +21,10 @@ from planner.cost.traffic.rank_order import stage_order
 from planner.formulas.pipeline import Pipe
 from planner.numeric import Column
 from planner.plan import Plan
-from planner.runtimes._family import Job, Runtime
+from planner.runtimes.family import Job, Runtime
 from planner.search.assign.problem import ROUNDING, AssignProblem, layer_kinds
 from planner.search.relaxed import is_splittable
-from planner.techniques.engines._family import PassBytes
+from planner.techniques.engines.family import PassBytes
 
 Table = Mapping[str, LayerCost]
 """What one layer or end of each kind costs."""

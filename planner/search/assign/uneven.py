@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from planner.plan import Plan
-from planner.runtimes._family import Job, Runtime
+from planner.runtimes.family import Job, Runtime
 from planner.search.assign.decompose import check_excess
 from planner.search.assign.plan_costs import PlanCosts, excess_columns, plan_costs
 from planner.search.assign.problem import NoAssignment

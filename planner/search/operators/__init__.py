@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from planner.registry import load_family
-from planner.search.operators._family import SearchOperator
+from planner.search.operators.family import SearchOperator
 
 OPERATORS = sorted(load_family(sys.modules[__name__], SearchOperator).values(), key=lambda one: one.turn)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from planner.cost.estimate import Estimate
 from planner.search.assign.improve import Improver
 from planner.search.candidates import Candidate, by_value
-from planner.search.operators._family import SearchOperator
+from planner.search.operators.family import SearchOperator
 from planner.search.scope import Scope
 
 

@@ -13,10 +13,10 @@ from planner.search.candidates import Candidate, Screened, by_value
 from planner.search.chunk import PricedRows
 from planner.search.hostable import least_hosted_bytes, least_hosted_seconds
 from planner.search.legality import plan_rows
-from planner.search.operators._family import SearchOperator
+from planner.search.operators.family import SearchOperator
 from planner.search.scope import KEPT_WHOLE, Scope
 from planner.techniques.offload import HOSTED, OFFLOADS
-from planner.techniques.offload._family import read_offload
+from planner.techniques.offload.family import read_offload
 
 
 @dataclass(frozen=True)

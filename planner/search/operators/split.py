@@ -14,7 +14,7 @@ from planner.plan import Plan
 from planner.search.assign.improve import Improver
 from planner.search.candidates import Candidate, Screened
 from planner.search.chunk import PricedRows
-from planner.search.operators._family import SearchOperator
+from planner.search.operators.family import SearchOperator
 from planner.search.scope import Scope
 
 

@@ -15,7 +15,7 @@ from planner.search.assign.uneven import fits_somehow
 from planner.search.candidates import Candidate, Screened
 from planner.search.chunk import PricedRows
 from planner.search.legality import plan_rows
-from planner.search.operators._family import SearchOperator
+from planner.search.operators.family import SearchOperator
 from planner.search.operators.split import apart, balanced
 from planner.search.relaxed import is_splittable, least_bytes
 from planner.search.scope import Scope

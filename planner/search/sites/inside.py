@@ -10,13 +10,13 @@ from planner.cost.estimate import Estimate
 from planner.cost.memory.fit import safe_share
 from planner.cost.price import price
 from planner.plan import Plan
-from planner.runtimes._family import Runtime
+from planner.runtimes.family import Runtime
 from planner.search.optimise import SearchResult, found_plans
 from planner.search.request import SearchRequest
 from planner.search.sites.joint import best_joint
 from planner.search.sites.request import SitesRequest
-from planner.techniques.compress._family import FULL
-from planner.techniques.sync._family import Axis
+from planner.techniques.compress.family import FULL
+from planner.techniques.sync.family import Axis
 
 CANDIDATES = 12
 """Plans that each kind of site offers. [-]"""

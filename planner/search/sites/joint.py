@@ -21,7 +21,7 @@ from planner.rules import divisors
 from planner.search.optimise import SearchResult, found_plans
 from planner.search.request import SearchRequest
 from planner.search.sites.request import SitesRequest
-from planner.techniques.sync._family import Axis
+from planner.techniques.sync.family import Axis
 
 INSIDE = "stages_inside"
 """Trait of a runtime that lays the stages of a pipeline side by side."""

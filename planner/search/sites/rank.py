@@ -17,7 +17,7 @@ from planner.search.sites.layer_rates import layer_bits
 from planner.search.sites.request import SitesRequest
 from planner.search.sites.ways import RATES, TORCHFT, Ranked, SitesResult, trained_at
 from planner.techniques.compress import COMPRESSIONS, Packed
-from planner.techniques.engines._family import HOST_SHARE
+from planner.techniques.engines.family import HOST_SHARE
 from planner.techniques.sync import SYNCS, Sync
 from planner.units import GIB
 

@@ -10,7 +10,7 @@ from planner.inputs.hardware import HardwareProfile
 from planner.inputs.model import ModelSpec
 from planner.inputs.sites import SitesProfile
 from planner.inputs.workload import Workload
-from planner.runtimes._family import Runtime
+from planner.runtimes.family import Runtime
 from planner.search.settings import OpenSettings
 from planner.techniques.compress import Packed
 from planner.techniques.sync import Sync

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from planner.search.synthesis.problem import OrderProblem, Words, keeps_limit, words_of
 from planner.techniques.schedules import SCHEDULES
-from planner.techniques.schedules._family import PassTimes, Schedule, loop_rank, v_rank
+from planner.techniques.schedules.family import PassTimes, Schedule, loop_rank, v_rank
 
 
 def placements(pp: int, vpp: int) -> tuple[tuple[int, ...], ...]:

@@ -16,7 +16,7 @@ from math import comb
 from typing import Final, Literal, NamedTuple, get_args
 
 from planner.errors import Infeasible
-from planner.techniques.schedules._family import Kind, Orders, Pass, PassTimes
+from planner.techniques.schedules.family import Kind, Orders, Pass, PassTimes
 
 Objective = Literal["makespan", "span"]
 """Last end on any rank, or the longest time from first start to last end on one rank."""

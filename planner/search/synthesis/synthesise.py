@@ -24,7 +24,7 @@ from planner.search.synthesis.problem import (
     play,
 )
 from planner.search.synthesis.solvers import Solver, first_available
-from planner.techniques.schedules._family import Orders
+from planner.techniques.schedules.family import Orders
 
 TIME_LIMIT: Final = 20.0
 """Seconds given where nobody says. [s]"""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import cache
 
 from planner.registry import load_family
-from planner.sweep.executors._family import Executor, ExecutorSettings
+from planner.sweep.executors.family import Executor, ExecutorSettings
 
 __all__ = ["Executor", "ExecutorSettings", "executors"]
 

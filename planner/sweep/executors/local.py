@@ -15,7 +15,7 @@ from multiprocessing.process import BaseProcess
 from typing import Final
 
 from planner.search.request import SearchRequest
-from planner.sweep.executors._family import Executor, ExecutorSettings, Solve, cores
+from planner.sweep.executors.family import Executor, ExecutorSettings, Solve, cores
 from planner.sweep.row import SweepOutcome
 from planner.sweep.run import Work
 from planner.sweep.solve import failed

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from planner.errors import CheckFailed, InputError, Problem
 from planner.report.plan_file import tool_version
-from planner.sweep.executors._family import Executor, ExecutorSettings, Solve, cores
+from planner.sweep.executors.family import Executor, ExecutorSettings, Solve, cores
 from planner.sweep.row import SweepOutcome
 from planner.sweep.run import Work
 from planner.sweep.solve import failed

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import cache
 
 from planner.registry import load_family
-from planner.sweep.questions._family import SweepQuestion
+from planner.sweep.questions.family import SweepQuestion
 
 __all__ = ["SweepQuestion", "questions"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from planner.sweep.front import fitting
-from planner.sweep.questions._family import Reply, SweepQuestion, would_fit
+from planner.sweep.questions.family import Reply, SweepQuestion, would_fit
 from planner.sweep.row import Row
 from planner.units import DAY
 

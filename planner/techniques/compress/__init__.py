@@ -6,7 +6,7 @@ import sys
 
 from planner.errors import InputError, Problem
 from planner.registry import find, load_family
-from planner.techniques.compress._family import Compression, Packed
+from planner.techniques.compress.family import Compression, Packed
 
 COMPRESSIONS = load_family(sys.modules[__name__], Compression)
 

@@ -1,6 +1,6 @@
 """Four bits, summed in full precision by the receiver."""
 
-from planner.techniques.compress._family import Compression
+from planner.techniques.compress.family import Compression
 
 ENTRY = Compression(
     name="int4",

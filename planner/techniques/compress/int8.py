@@ -1,6 +1,6 @@
 """Eight bits with scales, packed anew at each hop of the ring; torchft's ``should_quantize`` sends float8."""
 
-from planner.techniques.compress._family import Compression
+from planner.techniques.compress.family import Compression
 
 ENTRY = Compression(
     name="int8",

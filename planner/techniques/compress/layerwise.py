@@ -1,6 +1,6 @@
 """L-GreCo: bits chosen layer by layer, by an integer program that keeps the error of uniform bits."""
 
-from planner.techniques.compress._family import Compression
+from planner.techniques.compress.family import Compression
 
 ENTRY = Compression(
     name="layerwise",

@@ -1,6 +1,6 @@
 """No compression: parameters, changes or gradients in full precision."""
 
-from planner.techniques.compress._family import FULL, Compression
+from planner.techniques.compress.family import FULL, Compression
 
 ENTRY = Compression(
     name="none",

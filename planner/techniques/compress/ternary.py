@@ -1,6 +1,6 @@
 """Minus one, nought or one times a scale for each layer; sums of them grow, so they are gathered."""
 
-from planner.techniques.compress._family import Compression
+from planner.techniques.compress.family import Compression
 
 ENTRY = Compression(
     name="ternary",

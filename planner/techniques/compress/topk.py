@@ -3,7 +3,7 @@
 from typing import Final
 
 from planner.formulas.low_communication import sparse_bytes
-from planner.techniques.compress._family import Compression
+from planner.techniques.compress.family import Compression
 
 VALUE: Final = 0.25
 """Size of a value. [byte/element]"""

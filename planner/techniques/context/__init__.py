@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from planner.registry import load_family
-from planner.techniques.context._family import ContextMethod
+from planner.techniques.context.family import ContextMethod
 
 CONTEXT_METHODS = load_family(sys.modules[__name__], ContextMethod)
 

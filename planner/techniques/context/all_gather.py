@@ -5,7 +5,7 @@ Backward gathers them again and reduces their gradients back to the owners (Llam
 
 from planner.formulas.collectives import ring_seconds
 from planner.numeric import Num
-from planner.techniques.context._family import ContextMethod, any_heads, ring_share
+from planner.techniques.context.family import ContextMethod, any_heads, ring_share
 
 
 def forward_elements(tokens: Num, q_width: Num, kv_width: Num, cp: Num) -> Num:

@@ -4,7 +4,7 @@ import numpy as np
 
 from planner.formulas.collectives import all_to_all_seconds
 from planner.numeric import Num
-from planner.techniques.context._family import ContextMethod, Mask, all_heads, ring_share, splits_evenly
+from planner.techniques.context.family import ContextMethod, Mask, all_heads, ring_share, splits_evenly
 
 
 def legal(cp: Num, heads: Num, kv_heads: Num, head_ranks: Num) -> Mask:

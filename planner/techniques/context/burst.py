@@ -10,7 +10,7 @@ Messages are buffered twice and travel beside the attention of the round before 
 
 from planner.formulas.messages import shift_seconds
 from planner.numeric import Num, maximum
-from planner.techniques.context._family import ContextMethod, any_heads, ring_share, two_chunks
+from planner.techniques.context.family import ContextMethod, any_heads, ring_share, two_chunks
 
 
 def forward_elements(tokens: Num, q_width: Num, kv_width: Num, cp: Num) -> Num:

@@ -5,7 +5,7 @@ fast links, so that a slow hop has a whole inner turn to finish in (LoongTrain, 
 """
 
 from planner.formulas.messages import double_ring_seconds
-from planner.techniques.context._family import ContextMethod, any_heads, four_chunks, ring_share
+from planner.techniques.context.family import ContextMethod, any_heads, four_chunks, ring_share
 from planner.techniques.context.ring import backward_elements, forward_elements
 
 ENTRY = ContextMethod(

@@ -9,7 +9,7 @@ import numpy as np
 
 from planner.formulas.collectives import all_to_all_seconds
 from planner.numeric import Num
-from planner.techniques.context._family import ContextMethod, any_heads, ring_share
+from planner.techniques.context.family import ContextMethod, any_heads, ring_share
 
 
 def switched_elements(tokens: Num, q_width: Num, kv_width: Num, cp: Num) -> Num:

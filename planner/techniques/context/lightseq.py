@@ -15,7 +15,7 @@ import numpy as np
 
 from planner.formulas.messages import shift_seconds
 from planner.numeric import Num
-from planner.techniques.context._family import ContextMethod, any_heads, four_chunks, ring_share
+from planner.techniques.context.family import ContextMethod, any_heads, four_chunks, ring_share
 
 
 def forward_elements(tokens: Num, q_width: Num, kv_width: Num, cp: Num) -> Num:

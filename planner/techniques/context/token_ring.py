@@ -8,7 +8,7 @@ gradients of queries the other. Row statistics of partial results (one number fo
 
 from planner.formulas.messages import shift_seconds
 from planner.numeric import Num
-from planner.techniques.context._family import ContextMethod, any_heads, ring_share, two_chunks
+from planner.techniques.context.family import ContextMethod, any_heads, ring_share, two_chunks
 
 
 def forward_elements(tokens: Num, q_width: Num, kv_width: Num, cp: Num) -> Num:

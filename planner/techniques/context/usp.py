@@ -9,8 +9,8 @@ A search tries it for long sequences alone: shorter ones need no more ranks than
 from planner.formulas.mesh import mesh_head_ranks
 from planner.formulas.messages import shift_seconds
 from planner.numeric import Num
-from planner.techniques.context._family import ContextMethod, Mask, four_chunks, ring_share, splits_evenly
 from planner.techniques.context.all_to_all import ENTRY as ALL_TO_ALL
+from planner.techniques.context.family import ContextMethod, Mask, four_chunks, ring_share, splits_evenly
 from planner.techniques.context.ring import backward_elements, forward_elements
 
 

@@ -5,7 +5,10 @@ from __future__ import annotations
 import sys
 
 from planner.registry import load_family
-from planner.techniques.engines._family import Engine
+from planner.techniques.engines.family import Engine
+
+SHARED = ("rounds",)
+"""Modules that members share, and no members themselves."""
 
 ENGINES = load_family(sys.modules[__name__], Engine)
 

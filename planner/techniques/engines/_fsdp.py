@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from planner.numeric import Num, maximum, minimum, where
-from planner.techniques.engines._family import GATHERED_BYTES, Moment, Moments, Step
 from planner.techniques.engines._gathering import beside_bytes, head_bytes, late_gradients
+from planner.techniques.engines.family import GATHERED_BYTES, Moment, Moments, Step
 
 
 def fsdp_moments(step: Step) -> Moments:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from planner.numeric import Num, maximum, minimum
-from planner.techniques.engines._family import GATHERED_BYTES, Moment, Moments, Step
+from planner.techniques.engines.family import GATHERED_BYTES, Moment, Moments, Step
 
 
 def gathering_moments(step: Step) -> Moments:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from planner.techniques.engines._family import Moment, Moments, Step
+from planner.techniques.engines.family import Moment, Moments, Step
 
 
 def lasting_moments(step: Step) -> Moments:

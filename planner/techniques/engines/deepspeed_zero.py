@@ -4,9 +4,9 @@ Where the host steps, gradients that ranks share go there as they are reduced, a
 (``deepspeed/runtime/zero/stage3.py``: ``grad_partitions_flat_buffer`` and ``fp32_partitioned_groups_flat``).
 """
 
-from planner.techniques.engines._family import Engine
 from planner.techniques.engines._gathering import gathering_moments
 from planner.techniques.engines._lasting import lasting_moments
+from planner.techniques.engines.family import Engine
 
 ENTRY = Engine(
     name="deepspeed-zero",

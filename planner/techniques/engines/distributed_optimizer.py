@@ -1,8 +1,8 @@
 """Megatron-core's distributed optimizer: one buffer of gradients, or weights gathered by layers."""
 
-from planner.techniques.engines._family import Engine
 from planner.techniques.engines._gathering import gathering_moments
 from planner.techniques.engines._lasting import lasting_moments
+from planner.techniques.engines.family import Engine
 
 ENTRY = Engine(
     name="distributed-optimizer",

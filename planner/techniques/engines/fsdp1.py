@@ -1,7 +1,7 @@
 """PyTorch's first FSDP: the parameters of a layer as one flat one; DDP where nothing is sharded."""
 
-from planner.techniques.engines._family import Engine
 from planner.techniques.engines._fsdp import ddp_moments, fsdp_moments
+from planner.techniques.engines.family import Engine
 
 TORCH_ADAM_SECONDS = 1.45e-9
 """Seconds of PyTorch's Adam on a host for one parameter: 1.39, 5.71 and 14.76 s for 1, 4 and 10 billion.

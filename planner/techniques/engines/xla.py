@@ -1,9 +1,9 @@
 """XLA's partitioner: weights gathered for one product after the other, layers as one loop."""
 
 from planner.numeric import Num
-from planner.techniques.engines._family import GATHERED_BYTES, Engine, Moment, Moments, Step
 from planner.techniques.engines._fsdp import ddp_moments
 from planner.techniques.engines._gathering import head_bytes
+from planner.techniques.engines.family import GATHERED_BYTES, Engine, Moment, Moments, Step
 
 ASYNC_PRODUCTS = 2.0
 """Products whose weights, or gradients, are there at once: one that runs and one that travels. [-]"""

@@ -4,8 +4,8 @@ One block runs, one comes and one goes, as its authors' memory says (`tests/unit
 """
 
 from planner.numeric import maximum
-from planner.techniques.engines._family import Engine, Moment, Moments, Step
 from planner.techniques.engines._fsdp import ddp_moments
+from planner.techniques.engines.family import Engine, Moment, Moments, Step
 
 BLOCKS = 3.0
 """Blocks on the device at once. [-]"""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from planner.registry import load_family
-from planner.techniques.layouts._family import TokenLayout
+from planner.techniques.layouts.family import TokenLayout
 
 TOKEN_LAYOUTS = load_family(sys.modules[__name__], TokenLayout)
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from planner.techniques.layouts._family import TokenLayout, Tokens, drawn, part_of, within
+from planner.techniques.layouts.family import TokenLayout, Tokens, drawn, part_of, within
 
 
 def queries(seq: int, ranks: int) -> Tokens:

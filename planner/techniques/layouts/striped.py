@@ -5,7 +5,7 @@ Lines at fixed distances, as dynamic sparse attention keeps them, lie evenly on 
 
 import numpy as np
 
-from planner.techniques.layouts._family import TokenLayout, Tokens, drawn
+from planner.techniques.layouts.family import TokenLayout, Tokens, drawn
 
 
 def queries(seq: int, ranks: int) -> Tokens:

@@ -6,7 +6,7 @@ at fixed distances, a round has much for some ranks and nothing for others.
 
 import numpy as np
 
-from planner.techniques.layouts._family import TokenLayout, Tokens, drawn, part_of, within
+from planner.techniques.layouts.family import TokenLayout, Tokens, drawn, part_of, within
 
 
 def pairs(seq: int, ranks: int) -> list[tuple[range, range]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from planner.registry import load_family
-from planner.techniques.methods._family import Method
+from planner.techniques.methods.family import Method
 
 METHODS = load_family(sys.modules[__name__], Method)
 

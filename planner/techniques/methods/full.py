@@ -1,7 +1,7 @@
 """All weights are trained."""
 
 from planner.fields import default
-from planner.techniques.methods._family import Method, no_adapter_params
+from planner.techniques.methods.family import Method, no_adapter_params
 
 ENTRY = Method(
     name="full",

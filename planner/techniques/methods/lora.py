@@ -1,6 +1,6 @@
 """LoRA: frozen 16-bit weights, trained low-rank factors beside every linear layer."""
 
-from planner.techniques.methods._family import TUNING_BATCH, Method, lora_params
+from planner.techniques.methods.family import TUNING_BATCH, Method, lora_params
 
 ENTRY = Method(
     name="lora",

@@ -4,7 +4,7 @@ Storage is 4 bits and 0.127 bits of scales for each weight (sec. 3, double quant
 that and writes and reads the rebuilt 16-bit weight.
 """
 
-from planner.techniques.methods._family import TUNING_BATCH, Method, lora_params
+from planner.techniques.methods.family import TUNING_BATCH, Method, lora_params
 
 STORED_BYTES = (4 + 0.127) / 8
 

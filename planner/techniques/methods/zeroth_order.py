@@ -5,7 +5,7 @@ host, each block comes up, is stepped and run twice, and goes down (ZO2, arXiv:2
 them bring a part each over their own links (DistZO2, arXiv:2507.03211).
 """
 
-from planner.techniques.methods._family import TUNING_BATCH, Method, no_adapter_params
+from planner.techniques.methods.family import TUNING_BATCH, Method, no_adapter_params
 
 ENTRY = Method(
     name="zeroth-order",

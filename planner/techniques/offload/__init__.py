@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from planner.registry import load_family
-from planner.techniques.offload._family import Offload
+from planner.techniques.offload.family import Offload
 
 OFFLOADS = load_family(sys.modules[__name__], Offload)
 

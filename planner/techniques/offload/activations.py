@@ -1,6 +1,6 @@
 """Saved tensors of N layers of each stage: down in forward, up in backward, beside the compute."""
 
-from planner.techniques.offload._family import Offload
+from planner.techniques.offload.family import Offload
 
 ENTRY = Offload(
     name="activations",

@@ -1,6 +1,6 @@
 """Inputs of some modules of every layer: down once a module has run, up before its backward."""
 
-from planner.techniques.offload._family import Offload
+from planner.techniques.offload.family import Offload
 
 ENTRY = Offload(
     name="modules",

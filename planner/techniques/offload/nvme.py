@@ -1,6 +1,6 @@
 """Weights and optimizer states on the node's NVMe, with pinned buffers on the host (ZeRO-Infinity)."""
 
-from planner.techniques.offload._family import Offload
+from planner.techniques.offload.family import Offload
 
 ENTRY = Offload(
     name="nvme",

@@ -1,6 +1,6 @@
 """Optimizer states and step on the host: 16-bit gradients go down, new weights come up."""
 
-from planner.techniques.offload._family import Offload
+from planner.techniques.offload.family import Offload
 
 ENTRY = Offload(
     name="optimizer", cite="arXiv:2101.06840", states="host", down_bytes=2.0, up_bytes=2.0, aliases=("cpu",)

@@ -1,6 +1,6 @@
 """Optimizer states on the node's NVMe, stepped on the host tile by tile; weights stay on the device."""
 
-from planner.techniques.offload._family import Offload
+from planner.techniques.offload.family import Offload
 
 ENTRY = Offload(
     name="optimizer-nvme",

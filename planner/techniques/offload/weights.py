@@ -1,6 +1,6 @@
 """Weights, gradients and optimizer states on the host: each part of the weights comes up to be gathered."""
 
-from planner.techniques.offload._family import Offload
+from planner.techniques.offload.family import Offload
 
 ENTRY = Offload(
     name="weights",

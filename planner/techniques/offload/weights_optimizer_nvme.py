@@ -1,6 +1,6 @@
 """Weights on the host, optimizer states on the node's NVMe, stepped on the host tile by tile."""
 
-from planner.techniques.offload._family import Offload
+from planner.techniques.offload.family import Offload
 
 ENTRY = Offload(
     name="weights-optimizer-nvme",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from planner.registry import load_family
-from planner.techniques.optimizers._family import MatrixStep, Optimizer
+from planner.techniques.optimizers.family import MatrixStep, Optimizer
 
 OPTIMIZERS = load_family(sys.modules[__name__], Optimizer)
 

@@ -1,6 +1,6 @@
 """8-bit Adam: moments quantised in blocks of 2,048 with an fp32 scale each."""
 
-from planner.techniques.optimizers._family import Optimizer
+from planner.techniques.optimizers.family import Optimizer
 
 ENTRY = Optimizer(
     name="adam8bit",

@@ -1,6 +1,6 @@
 """AdamW: two fp32 moments and an fp32 master weight."""
 
-from planner.techniques.optimizers._family import Optimizer
+from planner.techniques.optimizers.family import Optimizer
 
 ENTRY = Optimizer(
     name="adamw", cite="arXiv:1711.05101", states=2, state_bytes=4.0, aliases=("adam", "fused-adam")

@@ -1,7 +1,7 @@
 """Dion: a momentum for the matrices of the layers, orthonormalised in low rank; AdamW for all else."""
 
 from planner.formulas.low_rank_step import dion_exchanged, dion_flops, dion_kept
-from planner.techniques.optimizers._family import MatrixStep, Optimizer
+from planner.techniques.optimizers.family import MatrixStep, Optimizer
 
 ENTRY = Optimizer(
     name="dion",

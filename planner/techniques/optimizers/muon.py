@@ -7,7 +7,7 @@ of Megatron-core); tensor-parallel ranks gather it in fp32 and do the same work.
 """
 
 from planner.formulas.newton_schulz import newton_schulz_flops
-from planner.techniques.optimizers._family import MatrixStep, Optimizer
+from planner.techniques.optimizers.family import MatrixStep, Optimizer
 
 ENTRY = Optimizer(
     name="muon",

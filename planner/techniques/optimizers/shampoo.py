@@ -1,7 +1,7 @@
 """Distributed Shampoo: statistics of both sides of each matrix beside two moments, dealt out to replicas."""
 
 from planner.formulas.shampoo import shampoo_flops, shampoo_kept
-from planner.techniques.optimizers._family import MatrixStep, Optimizer
+from planner.techniques.optimizers.family import MatrixStep, Optimizer
 
 ENTRY = Optimizer(
     name="shampoo",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from planner.registry import load_family
-from planner.techniques.precision._family import Precision
+from planner.techniques.precision.family import Precision
 
 PRECISIONS = load_family(sys.modules[__name__], Precision)
 

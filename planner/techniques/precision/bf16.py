@@ -1,6 +1,6 @@
 """bfloat16 throughout, with fp32 accumulation."""
 
-from planner.techniques.precision._family import Precision
+from planner.techniques.precision.family import Precision
 
 ENTRY = Precision(
     name="bf16",

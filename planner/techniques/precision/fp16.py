@@ -1,6 +1,6 @@
 """Half precision with loss scaling."""
 
-from planner.techniques.precision._family import Precision
+from planner.techniques.precision.family import Precision
 
 ENTRY = Precision(
     name="fp16",

@@ -1,6 +1,6 @@
 """Linear layers in 8 bit with one scale for each tensor; weights keep a copy and its transpose."""
 
-from planner.techniques.precision._family import Precision
+from planner.techniques.precision.family import Precision
 
 ENTRY = Precision(
     name="fp8",

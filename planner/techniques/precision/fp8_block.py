@@ -1,6 +1,6 @@
 """Linear layers in 8 bit with a scale for each 1 x 128 or 128 x 128 block."""
 
-from planner.techniques.precision._family import Precision
+from planner.techniques.precision.family import Precision
 
 ENTRY = Precision(
     name="fp8-block",

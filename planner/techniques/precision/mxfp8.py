@@ -1,6 +1,6 @@
 """Linear layers in 8 bit with a shared exponent for each 32 elements."""
 
-from planner.techniques.precision._family import Precision
+from planner.techniques.precision.family import Precision
 
 ENTRY = Precision(
     name="mxfp8",

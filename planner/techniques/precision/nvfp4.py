@@ -1,6 +1,6 @@
 """Linear layers in 4 bit with a scale for each 16 elements."""
 
-from planner.techniques.precision._family import Precision
+from planner.techniques.precision.family import Precision
 
 ENTRY = Precision(
     name="nvfp4",

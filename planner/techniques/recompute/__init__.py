@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from planner.registry import load_family
-from planner.techniques.recompute._family import Recompute
+from planner.techniques.recompute.family import Recompute
 
 RECOMPUTES = load_family(sys.modules[__name__], Recompute)
 

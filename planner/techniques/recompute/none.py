@@ -1,6 +1,6 @@
 """No recompute: every activation that backward needs is kept."""
 
-from planner.techniques.recompute._family import Recompute, RecomputeChoice
+from planner.techniques.recompute.family import Recompute, RecomputeChoice
 
 
 def choice(argument: str) -> RecomputeChoice:

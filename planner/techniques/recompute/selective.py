@@ -2,7 +2,7 @@
 
 import math
 
-from planner.techniques.recompute._family import Recompute, RecomputeChoice, module_set
+from planner.techniques.recompute.family import Recompute, RecomputeChoice, module_set
 
 
 def choice(argument: str) -> RecomputeChoice:

@@ -2,7 +2,7 @@
 
 import math
 
-from planner.techniques.recompute._family import Recompute, RecomputeChoice
+from planner.techniques.recompute.family import Recompute, RecomputeChoice
 from planner.units import is_whole
 
 USUAL_PARTS = 3

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from planner.registry import load_family
-from planner.techniques.recovery._family import Recovery
+from planner.techniques.recovery.family import Recovery
 
 RECOVERIES = load_family(sys.modules[__name__], Recovery)
 

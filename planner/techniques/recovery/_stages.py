@@ -7,7 +7,7 @@ from typing import Any
 
 from planner.inputs.model import Experts, ModelSpec
 from planner.plan import even_split
-from planner.techniques.recovery._family import Held
+from planner.techniques.recovery.family import Held
 
 
 def whole_stages(held: Held, least: int) -> Iterator[str]:

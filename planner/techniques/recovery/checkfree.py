@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 
-from planner.techniques.recovery._family import ENVIRONMENT, WATCHED, Held, Recovery
 from planner.techniques.recovery._stages import (
     even_layouts,
     even_stages,
@@ -10,6 +9,7 @@ from planner.techniques.recovery._stages import (
     layers_alike,
     whole_stages,
 )
+from planner.techniques.recovery.family import ENVIRONMENT, WATCHED, Held, Recovery
 
 LEARNING = (0.0, 10.0)
 """Steps of learning that one recovery costs, as its optimizer states are fresh and its weights a mean. No

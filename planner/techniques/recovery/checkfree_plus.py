@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 
-from planner.techniques.recovery._family import ENVIRONMENT, WATCHED, Held, Recovery
 from planner.techniques.recovery._stages import (
     even_layouts,
     even_stages,
@@ -11,6 +10,7 @@ from planner.techniques.recovery._stages import (
     whole_stages,
 )
 from planner.techniques.recovery.checkfree import LEARNING
+from planner.techniques.recovery.family import ENVIRONMENT, WATCHED, Held, Recovery
 
 
 def _faults(held: Held) -> Iterator[str]:

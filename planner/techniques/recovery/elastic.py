@@ -1,6 +1,6 @@
 """The other replicas go on at once with the lost one's work, cut anew over all, until the node is back."""
 
-from planner.techniques.recovery._family import WATCHED, Recovery, needs_replicas
+from planner.techniques.recovery.family import WATCHED, Recovery, needs_replicas
 
 ENTRY = Recovery(
     name="elastic",

@@ -1,6 +1,6 @@
 """Each node keeps a copy of another's state in its memory; processes start again on a spare and load it."""
 
-from planner.techniques.recovery._family import ENVIRONMENT, WATCHED, Recovery
+from planner.techniques.recovery.family import ENVIRONMENT, WATCHED, Recovery
 
 ENTRY = Recovery(
     name="in-memory",

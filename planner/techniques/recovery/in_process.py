@@ -1,6 +1,6 @@
 """Processes stay where software fails: training begins anew in them, from the last checkpoint."""
 
-from planner.techniques.recovery._family import WATCHED, Recovery
+from planner.techniques.recovery.family import WATCHED, Recovery
 
 BEGUN = 30.0
 """From the soft to the hard timeout after which a stuck rank is ended (``--inprocess-hard-timeout`` less

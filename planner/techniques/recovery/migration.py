@@ -1,6 +1,6 @@
 """A spare accelerator takes place and state of the one that fails, and training goes on at that step."""
 
-from planner.techniques.recovery._family import WATCHED, Recovery, needs_replicas
+from planner.techniques.recovery.family import WATCHED, Recovery, needs_replicas
 
 ENTRY = Recovery(
     name="migration",

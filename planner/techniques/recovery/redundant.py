@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from planner.techniques.recovery._family import ENVIRONMENT, WATCHED, Held, Recovery
 from planner.techniques.recovery._stages import stage_layouts, whole_stages
+from planner.techniques.recovery.family import ENVIRONMENT, WATCHED, Held, Recovery
 
 FORWARD = 1.0 / 3.0
 """Share of a step's arithmetic that is its forward pass, where nothing is run again. [-]"""

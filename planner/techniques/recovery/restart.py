@@ -1,6 +1,6 @@
 """The job ends, is queued and started again, and loads its last checkpoint."""
 
-from planner.techniques.recovery._family import ENVIRONMENT, NCCL_TIMEOUT, QUEUE, Recovery
+from planner.techniques.recovery.family import ENVIRONMENT, NCCL_TIMEOUT, QUEUE, Recovery
 
 ENTRY = Recovery(
     name="restart",

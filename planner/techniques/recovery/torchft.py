@@ -5,7 +5,7 @@ from typing import Any
 
 from planner.formulas.collectives import ring_sent_bytes
 from planner.inputs.model import ModelSpec
-from planner.techniques.recovery._family import WATCHED, Held, Recovery
+from planner.techniques.recovery.family import WATCHED, Held, Recovery
 from planner.units import GB
 
 EXCHANGE_RATE = 1.0 * GB

@@ -1,7 +1,7 @@
 """The Chinchilla paper's runs fitted anew, which agrees with its other two approaches."""
 
 from planner.formulas.scaling import LossFit
-from planner.techniques.scaling_laws._family import ScalingLaw
+from planner.techniques.scaling_laws.family import ScalingLaw
 
 ENTRY = ScalingLaw(
     name="besiroglu",

@@ -1,6 +1,6 @@
 """Twenty tokens for each parameter, as the Chinchilla paper's first approach finds at all sizes."""
 
-from planner.techniques.scaling_laws._family import ScalingLaw
+from planner.techniques.scaling_laws.family import ScalingLaw
 
 ENTRY = ScalingLaw(
     name="chinchilla",

@@ -1,7 +1,7 @@
 """The Chinchilla paper's parametric fit, which asks for more tokens than its own model had."""
 
 from planner.formulas.scaling import LossFit
-from planner.techniques.scaling_laws._family import ScalingLaw
+from planner.techniques.scaling_laws.family import ScalingLaw
 
 ENTRY = ScalingLaw(
     name="hoffmann",

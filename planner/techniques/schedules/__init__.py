@@ -7,7 +7,10 @@ from typing import Final
 
 from planner.numeric import Num
 from planner.registry import load_family
-from planner.techniques.schedules._family import Schedule
+from planner.techniques.schedules.family import Schedule
+
+SHARED = ("copies", "engine", "text")
+"""Modules that members share, and no members themselves."""
 
 SCHEDULES = load_family(sys.modules[__name__], Schedule)
 

@@ -12,7 +12,8 @@ import numpy as np
 
 from planner.formulas.pipeline import Pipe
 from planner.numeric import Num
-from planner.techniques.schedules._family import (
+from planner.techniques.schedules._greedy import fill_idle
+from planner.techniques.schedules.family import (
     TWO_CHUNKS,
     UNIT,
     Mask,
@@ -25,7 +26,6 @@ from planner.techniques.schedules._family import (
     v_rank,
     weight_gradient_hides,
 )
-from planner.techniques.schedules._greedy import fill_idle
 
 INTERVAL: Final = 6
 

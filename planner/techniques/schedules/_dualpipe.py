@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import deque
 
-from planner.techniques.schedules._family import Pass
 from planner.techniques.schedules._orders import OrderScript
+from planner.techniques.schedules.family import Pass
 
 
 def dual_passes(place: int, places: int, first: int, second: int, microbatches: int) -> tuple[Pass, ...]:

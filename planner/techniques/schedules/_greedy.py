@@ -6,7 +6,7 @@ import math
 from collections import deque
 from collections.abc import Sequence
 
-from planner.techniques.schedules._family import Orders, Pass
+from planner.techniques.schedules.family import Orders, Pass
 
 
 def fill_idle(fixed: Sequence[Sequence[Pass]], route: int, limit: float = math.inf) -> Orders:

@@ -11,8 +11,8 @@ import numpy as np
 
 from planner.formulas.pipeline import Pipe
 from planner.numeric import Num
-from planner.techniques.schedules._family import Mask, Orders, Pass, weight_gradient_hides
 from planner.techniques.schedules._orders import alternate, by_rounds
+from planner.techniques.schedules.family import Mask, Orders, Pass, weight_gradient_hides
 
 
 def half(pp: Num) -> Num:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
-from planner.techniques.schedules._family import Kind, Pass
+from planner.techniques.schedules.family import Kind, Pass
 
 
 def alternate(forwards: Sequence[Pass], backwards: Sequence[Pass], warm_up: int) -> tuple[Pass, ...]:

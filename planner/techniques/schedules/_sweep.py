@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 
-from planner.techniques.schedules._family import Kind, Orders, Pass, PassTimes
+from planner.techniques.schedules.family import Kind, Orders, Pass, PassTimes
 
 LEAST_GAPS = (0.1, 0.5, 1.0)
 SLACK = 1e-9

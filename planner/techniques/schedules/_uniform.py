@@ -9,8 +9,8 @@ import numpy as np
 from planner.formulas.pipeline import Pipe
 from planner.formulas.pipeline_offload import uniform_interleaved_bubble_seconds
 from planner.numeric import Num
-from planner.techniques.schedules._family import UNIT, Mask, Orders, PassTimes
 from planner.techniques.schedules._groups import group_turns, half, lead_beats, uniform_order
+from planner.techniques.schedules.family import UNIT, Mask, Orders, PassTimes
 
 
 def bubble_seconds(pipe: Pipe) -> Num:

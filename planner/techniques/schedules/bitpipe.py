@@ -9,7 +9,8 @@ import numpy as np
 from planner.formulas.pipeline import Pipe
 from planner.formulas.pipeline_two_way import bitpipe_bubble_seconds
 from planner.numeric import Num
-from planner.techniques.schedules._family import (
+from planner.techniques.schedules._orders import OrderScript, second_route
+from planner.techniques.schedules.family import (
     EVEN_RANKS,
     TWO_CHUNKS,
     UNIT,
@@ -23,7 +24,6 @@ from planner.techniques.schedules._family import (
     two_way_rank,
     v_messages,
 )
-from planner.techniques.schedules._orders import OrderScript, second_route
 
 
 def holds(pipe: Pipe) -> Mask:

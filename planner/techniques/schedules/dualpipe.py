@@ -8,7 +8,8 @@ from planner.formulas.pipeline import Pipe
 from planner.formulas.pipeline_two_way import dualpipe_bubble_seconds
 from planner.numeric import Num
 from planner.techniques.schedules._dualpipe import dual_passes
-from planner.techniques.schedules._family import (
+from planner.techniques.schedules._orders import second_route
+from planner.techniques.schedules.family import (
     EVEN_RANKS,
     ONE_CHUNK,
     UNIT,
@@ -21,7 +22,6 @@ from planner.techniques.schedules._family import (
     two_way_rank,
     weight_gradient_hides,
 )
-from planner.techniques.schedules._orders import second_route
 
 
 def holds(pipe: Pipe) -> Mask:

@@ -8,7 +8,7 @@ from planner.formulas.pipeline import Pipe
 from planner.formulas.pipeline_v import dualpipe_v_bubble_seconds
 from planner.numeric import Num
 from planner.techniques.schedules._dualpipe import dual_passes
-from planner.techniques.schedules._family import (
+from planner.techniques.schedules.family import (
     TWO_CHUNKS,
     UNIT,
     Mask,

@@ -7,7 +7,8 @@ import numpy as np
 from planner.formulas.pipeline import Pipe
 from planner.formulas.pipeline_offload import group_interleaved_bubble_seconds
 from planner.numeric import Num
-from planner.techniques.schedules._family import (
+from planner.techniques.schedules._groups import group_order, group_peak, group_turns
+from planner.techniques.schedules.family import (
     MANY_CHUNKS,
     UNIT,
     WHOLE_UNITS,
@@ -17,7 +18,6 @@ from planner.techniques.schedules._family import (
     PassTimes,
     Schedule,
 )
-from planner.techniques.schedules._groups import group_order, group_peak, group_turns
 
 FORM = InRounds(group_interleaved_bubble_seconds, per_round=lambda pp, microbatches: pp)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from planner.formulas.pipeline import gpipe_bubble_seconds
 from planner.numeric import Num
-from planner.techniques.schedules._family import (
+from planner.techniques.schedules.family import (
     ONE_CHUNK,
     UNIT,
     Orders,

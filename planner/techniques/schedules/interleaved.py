@@ -6,7 +6,8 @@ import numpy as np
 
 from planner.formulas.pipeline import Pipe, looped_bubble_seconds, round_microbatches
 from planner.numeric import Num
-from planner.techniques.schedules._family import (
+from planner.techniques.schedules._orders import alternate, by_rounds
+from planner.techniques.schedules.family import (
     EQUAL_ROUNDS,
     MANY_CHUNKS,
     UNIT,
@@ -17,7 +18,6 @@ from planner.techniques.schedules._family import (
     PassTimes,
     Schedule,
 )
-from planner.techniques.schedules._orders import alternate, by_rounds
 
 
 def holds(pipe: Pipe) -> Mask:

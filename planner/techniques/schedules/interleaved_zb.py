@@ -9,7 +9,8 @@ import numpy as np
 from planner.formulas.pipeline import Pipe, round_microbatches
 from planner.formulas.pipeline_split import interleaved_zb_bubble_seconds
 from planner.numeric import Num
-from planner.techniques.schedules._family import (
+from planner.techniques.schedules._orders import alternate, by_rounds
+from planner.techniques.schedules.family import (
     EQUAL_ROUNDS,
     UNIT,
     InRounds,
@@ -20,7 +21,6 @@ from planner.techniques.schedules._family import (
     Schedule,
     weight_gradient_hides,
 )
-from planner.techniques.schedules._orders import alternate, by_rounds
 
 
 def holds(pipe: Pipe) -> Mask:

@@ -6,7 +6,8 @@ import numpy as np
 
 from planner.formulas.pipeline import one_f_one_b_bubble_seconds
 from planner.numeric import Num
-from planner.techniques.schedules._family import (
+from planner.techniques.schedules._orders import alternate
+from planner.techniques.schedules.family import (
     ONE_CHUNK,
     UNIT,
     Orders,
@@ -14,7 +15,6 @@ from planner.techniques.schedules._family import (
     PassTimes,
     Schedule,
 )
-from planner.techniques.schedules._orders import alternate
 
 
 def in_flight_chunks(pp: Num, vpp: Num, microbatches: Num, rank: Num) -> Num:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from planner.formulas.pipeline import pipedream_wait_seconds
 from planner.numeric import Num
-from planner.techniques.schedules._family import ONE_CHUNK, Schedule
+from planner.techniques.schedules.family import ONE_CHUNK, Schedule
 from planner.techniques.schedules.one_f_one_b import in_flight_chunks, order
 
 

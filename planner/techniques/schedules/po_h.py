@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from planner.techniques.schedules._family import MANY_CHUNKS, Schedule
 from planner.techniques.schedules._uniform import (
     bubble_seconds,
     holds,
@@ -10,6 +9,7 @@ from planner.techniques.schedules._uniform import (
     on_device_chunks,
     order,
 )
+from planner.techniques.schedules.family import MANY_CHUNKS, Schedule
 
 ENTRY = Schedule(
     name="po-h",

@@ -7,7 +7,8 @@ import numpy as np
 from planner.formulas.pipeline import Pipe
 from planner.formulas.pipeline_delayed import delayed_bubble_seconds
 from planner.numeric import Num
-from planner.techniques.schedules._family import (
+from planner.techniques.schedules._orders import OrderScript
+from planner.techniques.schedules.family import (
     ONE_CHUNK,
     UNIT,
     Mask,
@@ -16,7 +17,6 @@ from planner.techniques.schedules._family import (
     PassTimes,
     Schedule,
 )
-from planner.techniques.schedules._orders import OrderScript
 
 
 def holds(pipe: Pipe) -> Mask:

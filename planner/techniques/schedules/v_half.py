@@ -7,7 +7,7 @@ import numpy as np
 from planner.formulas.pipeline_v import v_half_bubble_seconds
 from planner.numeric import Num
 from planner.techniques.schedules._blocks import BuildingBlock, block_schedule
-from planner.techniques.schedules._family import Mask
+from planner.techniques.schedules.family import Mask
 
 
 def peak_chunks(pp: Num) -> Num:

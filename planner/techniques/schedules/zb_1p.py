@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from planner.formulas.pipeline_split import zb_h1_bubble_seconds, zb_h1_span_bubble_seconds
-from planner.techniques.schedules._family import (
+from planner.techniques.schedules._sweep import shortest_order
+from planner.techniques.schedules.family import (
     ONE_CHUNK,
     UNIT,
     Orders,
@@ -11,7 +12,6 @@ from planner.techniques.schedules._family import (
     Schedule,
     shortest_weight_gradient,
 )
-from planner.techniques.schedules._sweep import shortest_order
 from planner.techniques.schedules.zb_h1 import (
     awaiting_weight_chunks,
     in_flight_chunks,

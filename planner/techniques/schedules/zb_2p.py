@@ -7,7 +7,8 @@ import numpy as np
 from planner.formulas.pipeline import Pipe
 from planner.formulas.pipeline_split import zb_2p_bubble_seconds, zb_2p_span_bubble_seconds
 from planner.numeric import Num
-from planner.techniques.schedules._family import (
+from planner.techniques.schedules._sweep import shortest_order
+from planner.techniques.schedules.family import (
     ONE_CHUNK,
     UNIT,
     Mask,
@@ -15,7 +16,6 @@ from planner.techniques.schedules._family import (
     PassTimes,
     Schedule,
 )
-from planner.techniques.schedules._sweep import shortest_order
 from planner.techniques.schedules.zb_h2 import holds as h2_holds
 
 

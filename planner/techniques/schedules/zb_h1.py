@@ -6,7 +6,8 @@ import numpy as np
 
 from planner.formulas.pipeline_split import zb_h1_bubble_seconds, zb_h1_span_bubble_seconds
 from planner.numeric import Num
-from planner.techniques.schedules._family import (
+from planner.techniques.schedules._orders import alternate_split
+from planner.techniques.schedules.family import (
     ONE_CHUNK,
     UNIT,
     Orders,
@@ -14,7 +15,6 @@ from planner.techniques.schedules._family import (
     Schedule,
     shortest_weight_gradient,
 )
-from planner.techniques.schedules._orders import alternate_split
 
 
 def in_flight_chunks(pp: Num, vpp: Num, microbatches: Num, rank: Num) -> Num:

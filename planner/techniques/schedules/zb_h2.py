@@ -7,7 +7,8 @@ import numpy as np
 from planner.formulas.pipeline import Pipe
 from planner.formulas.pipeline_split import zb_h2_bubble_seconds, zb_h2_span_bubble_seconds
 from planner.numeric import Num
-from planner.techniques.schedules._family import (
+from planner.techniques.schedules._orders import alternate_split
+from planner.techniques.schedules.family import (
     ONE_CHUNK,
     UNIT,
     Mask,
@@ -16,7 +17,6 @@ from planner.techniques.schedules._family import (
     Schedule,
     weight_gradient_hides,
 )
-from planner.techniques.schedules._orders import alternate_split
 
 
 def holds(pipe: Pipe) -> Mask:

@@ -9,7 +9,8 @@ import numpy as np
 from planner.formulas.pipeline import Pipe
 from planner.formulas.pipeline_v import zb_v_bubble_seconds, zb_v_span_bubble_seconds
 from planner.numeric import Num
-from planner.techniques.schedules._family import (
+from planner.techniques.schedules._orders import OrderScript
+from planner.techniques.schedules.family import (
     TWO_CHUNKS,
     UNIT,
     Kind,
@@ -22,7 +23,6 @@ from planner.techniques.schedules._family import (
     v_rank,
     weight_gradient_hides,
 )
-from planner.techniques.schedules._orders import OrderScript
 
 GROUP: Final[tuple[Kind, ...]] = ("F", "B", "W")
 

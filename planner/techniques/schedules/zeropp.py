@@ -11,7 +11,8 @@ import numpy as np
 from planner.formulas.pipeline import Pipe
 from planner.formulas.pipeline_delayed import zeropp_bubble_seconds
 from planner.numeric import Num
-from planner.techniques.schedules._family import (
+from planner.techniques.schedules._greedy import fill_idle
+from planner.techniques.schedules.family import (
     MANY_CHUNKS,
     UNIT,
     WHOLE_UNITS,
@@ -22,7 +23,6 @@ from planner.techniques.schedules._family import (
     Schedule,
     weight_gradient_hides,
 )
-from planner.techniques.schedules._greedy import fill_idle
 
 
 def holds(pipe: Pipe) -> Mask:

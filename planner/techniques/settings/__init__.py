@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from planner.registry import load_family
-from planner.techniques.settings._family import Setting
+from planner.techniques.settings.family import Setting
 
 SETTINGS = load_family(sys.modules[__name__], Setting)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from planner.techniques.settings._family import Setting, unequal_lengths
+from planner.techniques.settings.family import Setting, unequal_lengths
 
 ENTRY = Setting(
     name="dynamic_context",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from planner.techniques.settings._family import Setting, with_experts
+from planner.techniques.settings.family import Setting, with_experts
 
 ENTRY = Setting(
     name="expert_overlap",

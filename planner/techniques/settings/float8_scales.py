@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from planner.inputs.model import ModelSpec
 from planner.inputs.workload import Workload
-from planner.techniques.settings._family import Setting
+from planner.techniques.settings.family import Setting
 
 
 def in_float8(model: ModelSpec, workload: Workload) -> bool:

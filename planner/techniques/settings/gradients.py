@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from planner.techniques.settings._family import Setting, always
+from planner.techniques.settings.family import Setting, always
 
 ENTRY = Setting(
     name="gradients",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from planner.techniques.settings._family import Setting, long_sequences
+from planner.techniques.settings.family import Setting, long_sequences
 
 ENTRY = Setting(
     name="host_checkpoints",

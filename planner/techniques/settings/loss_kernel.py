@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from planner.techniques.settings._family import Setting, always
+from planner.techniques.settings.family import Setting, always
 
 # Megatron-core's own, which is compiled, keeps logits in 16 bits, a copy in fp32 and another of their powers
 # (megatron/core/fusions/fused_cross_entropy.py): 2 + 4 + 4 bytes. Transformer Engine's (v2.9,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from planner.techniques.settings._family import TILE_COUNTS, Setting, long_sequences
+from planner.techniques.settings.family import TILE_COUNTS, Setting, long_sequences
 
 ENTRY = Setting(
     name="loss_tiles",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from planner.techniques.settings._family import Setting, in_low_bits
+from planner.techniques.settings.family import Setting, in_low_bits
 
 ENTRY = Setting(
     name="low_bit_weights",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from planner.registry import load_family
-from planner.techniques.sharding._family import Sharding
+from planner.techniques.sharding.family import Sharding
 
 SHARDINGS = load_family(sys.modules[__name__], Sharding)
 

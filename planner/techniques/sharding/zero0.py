@@ -1,6 +1,6 @@
 """Plain data parallelism: every rank holds everything."""
 
-from planner.techniques.sharding._family import Sharding
+from planner.techniques.sharding.family import Sharding
 
 ENTRY = Sharding(
     name="zero0",

@@ -1,6 +1,6 @@
 """ZeRO stage 1: each rank keeps a part of the optimizer states."""
 
-from planner.techniques.sharding._family import Sharding
+from planner.techniques.sharding.family import Sharding
 
 ENTRY = Sharding(
     name="zero1",

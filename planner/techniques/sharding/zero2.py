@@ -1,6 +1,6 @@
 """ZeRO stage 2: each rank keeps a part of the optimizer states and gradients."""
 
-from planner.techniques.sharding._family import Sharding
+from planner.techniques.sharding.family import Sharding
 
 ENTRY = Sharding(
     name="zero2",

@@ -1,6 +1,6 @@
 """ZeRO stage 3 and FSDP: parameters too are spread, and gathered layer by layer."""
 
-from planner.techniques.sharding._family import Sharding
+from planner.techniques.sharding.family import Sharding
 
 ENTRY = Sharding(
     name="zero3",

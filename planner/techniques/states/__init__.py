@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from planner.registry import load_family
-from planner.techniques.states._family import StateMethod
+from planner.techniques.states.family import StateMethod
 
 STATE_METHODS = load_family(sys.modules[__name__], StateMethod)
 

@@ -8,7 +8,7 @@ times that of a layer on 128 (arXiv:2507.01004). This price lies between them.
 
 from planner.formulas.relay import relay_seconds
 from planner.numeric import Num
-from planner.techniques.states._family import StateMethod, one_state
+from planner.techniques.states.family import StateMethod, one_state
 
 
 def turns(cp: Num) -> Num:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from planner.formulas.collectives import Tier, ring_seconds
 from planner.numeric import Num
-from planner.techniques.states._family import StateMethod
+from planner.techniques.states.family import StateMethod
 
 
 def seconds(nbytes: Num, ranks: Num, stride: Num, tiers: Sequence[Tier]) -> Num:

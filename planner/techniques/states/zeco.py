@@ -5,7 +5,7 @@ arrives costs under 1% of the scan (sec. 3.3) and is not counted.
 """
 
 from planner.formulas.relay import pipelined_relay_seconds
-from planner.techniques.states._family import StateMethod, one_state
+from planner.techniques.states.family import StateMethod, one_state
 
 ENTRY = StateMethod(
     name="zeco",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from planner.registry import load_family
-from planner.techniques.sync._family import AXES, Sync
+from planner.techniques.sync.family import AXES, Sync
 
 SYNCS = load_family(sys.modules[__name__], Sync)
 

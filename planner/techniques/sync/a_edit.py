@@ -1,7 +1,7 @@
 """A-EDiT: EDiT that synchronises by the clock, so that no replica waits for a slower one."""
 
-from planner.techniques.sync._family import Penalty, Sync
 from planner.techniques.sync.edit import in_forward
+from planner.techniques.sync.family import Penalty, Sync
 
 ENTRY = Sync(
     name="a-edit",

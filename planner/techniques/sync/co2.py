@@ -1,6 +1,6 @@
 """CO2: local steps, then an asynchronous all-reduce of the parameters beside the next local steps."""
 
-from planner.techniques.sync._family import Penalty, Sync, period_late
+from planner.techniques.sync.family import Penalty, Sync, period_late
 
 ENTRY = Sync(
     name="co2",

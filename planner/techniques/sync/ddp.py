@@ -1,6 +1,6 @@
 """Data parallelism across sites: gradients are summed at every step, behind the backward pass."""
 
-from planner.techniques.sync._family import BACKWARD, EXACT, Send, Sync, SyncTiming
+from planner.techniques.sync.family import BACKWARD, EXACT, Send, Sync, SyncTiming
 
 
 def every_step(steps: int, layers: int, delay: int) -> SyncTiming:

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from planner.techniques.sync._family import Penalty, Send, Sync, SyncTiming
+from planner.techniques.sync.family import Penalty, Send, Sync, SyncTiming
 
 MOMENTUM: Final = 3
 """Periods of the parameters from one average of the first moment to the next. [-]"""

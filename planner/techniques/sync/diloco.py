@@ -4,7 +4,7 @@ The outer optimizer is SGD with Nesterov momentum. torchft 73dafea (``local_sgd.
 parameters in host memory and the momentum on the device, and while it exchanges also the change and a clone.
 """
 
-from planner.techniques.sync._family import LAW, Penalty, Sync, blocking
+from planner.techniques.sync.family import LAW, Penalty, Sync, blocking
 
 ENTRY = Sync(
     name="diloco",

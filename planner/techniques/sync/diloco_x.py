@@ -1,6 +1,6 @@
 """DiLoCoX: pipelined replicas, an exchange one period late, low rank and low bits."""
 
-from planner.techniques.sync._family import Penalty, Sync, period_late
+from planner.techniques.sync.family import Penalty, Sync, period_late
 
 ENTRY = Sync(
     name="diloco-x",

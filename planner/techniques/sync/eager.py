@@ -1,6 +1,6 @@
 """Eager updates: DiLoCo whose exchange lasts a whole outer period, with the replica's own change at once."""
 
-from planner.techniques.sync._family import LAW, Penalty, Sync, period_late
+from planner.techniques.sync.family import LAW, Penalty, Sync, period_late
 
 ENTRY = Sync(
     name="eager",

@@ -1,6 +1,6 @@
 """EDiT: parameters are averaged layer by layer in the forward pass that follows the inner steps."""
 
-from planner.techniques.sync._family import FORWARD, Penalty, Send, Sync, SyncTiming
+from planner.techniques.sync.family import FORWARD, Penalty, Send, Sync, SyncTiming
 
 
 def in_forward(steps: int, layers: int, delay: int) -> SyncTiming:

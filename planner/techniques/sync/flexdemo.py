@@ -1,6 +1,6 @@
 """FlexDeMo: at each step the largest DCT coefficients of the momentum are gathered, the rest stays local."""
 
-from planner.techniques.sync._family import Penalty, Send, Sync, SyncTiming
+from planner.techniques.sync.family import Penalty, Send, Sync, SyncTiming
 
 
 def at_each_step(steps: int, layers: int, delay: int) -> SyncTiming:

@@ -1,6 +1,6 @@
 """Local SGD: each replica trains alone for some steps, then parameters are averaged."""
 
-from planner.techniques.sync._family import Penalty, Sync, blocking
+from planner.techniques.sync.family import Penalty, Sync, blocking
 
 ENTRY = Sync(
     name="local-sgd",

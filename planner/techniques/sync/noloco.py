@@ -1,6 +1,6 @@
 """NoLoCo: after the inner steps replicas meet in random pairs, with no collective over all of them."""
 
-from planner.techniques.sync._family import Penalty, Send, Sync, SyncTiming
+from planner.techniques.sync.family import Penalty, Send, Sync, SyncTiming
 
 
 def in_pairs(steps: int, layers: int, delay: int) -> SyncTiming:

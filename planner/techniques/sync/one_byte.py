@@ -4,8 +4,8 @@ from typing import Final
 
 from planner.formulas.partial_training import seeded_step_bytes
 from planner.inputs.model import ModelSpec
-from planner.techniques.compress._family import FULL
-from planner.techniques.sync._family import Parts, Penalty, Send, Sync, SyncTiming
+from planner.techniques.compress.family import FULL
+from planner.techniques.sync.family import Parts, Penalty, Send, Sync, SyncTiming
 
 PASSES: Final = 3.0
 """Passes over a parameter in memory that a direction takes: to perturb, to undo, to step. [-]"""

@@ -7,7 +7,7 @@ ends at a tenth of it.
 from typing import Final
 
 from planner.formulas.low_communication import cosine_rounds
-from planner.techniques.sync._family import Penalty, Send, Sync, SyncTiming
+from planner.techniques.sync.family import Penalty, Send, Sync, SyncTiming
 
 LEAST_RATE: Final = 0.1
 """Last learning rate over the highest. [-]"""

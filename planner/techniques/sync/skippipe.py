@@ -3,7 +3,7 @@
 from typing import Final
 
 from planner.formulas.partial_training import visited_share
-from planner.techniques.sync._family import Penalty, Sync
+from planner.techniques.sync.family import Penalty, Sync
 from planner.techniques.sync.swarm import between_stages
 
 VISITED: Final = 4.0

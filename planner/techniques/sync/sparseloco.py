@@ -1,6 +1,6 @@
 """SparseLoCo: the largest changes of each chunk in two bits, gathered by all, the rest kept for later."""
 
-from planner.techniques.sync._family import Penalty, Sync, blocking
+from planner.techniques.sync.family import Penalty, Sync, blocking
 
 ENTRY = Sync(
     name="sparseloco",

@@ -2,7 +2,7 @@
 
 from planner.formulas.partial_training import own_experts_sent
 from planner.inputs.model import Experts, ModelSpec
-from planner.techniques.sync._family import Parts, Penalty, Sync, blocking
+from planner.techniques.sync.family import Parts, Penalty, Sync, blocking
 
 
 def routed_params(model: ModelSpec) -> float:

@@ -1,6 +1,6 @@
 """Stages over sites: one pipeline whose stages lie at the sites, with its usual schedule."""
 
-from planner.techniques.sync._family import EXACT, Send, Sync, SyncTiming
+from planner.techniques.sync.family import EXACT, Send, Sync, SyncTiming
 
 
 def each_micro_batch(steps: int, layers: int, delay: int) -> SyncTiming:

@@ -1,6 +1,6 @@
 """Streaming DiLoCo: fragments of three layers take turns, each used some inner steps after it is sent."""
 
-from planner.techniques.sync._family import LAW, Penalty, Sync, streamed
+from planner.techniques.sync.family import LAW, Penalty, Sync, streamed
 
 ENTRY = Sync(
     name="streaming",

@@ -1,6 +1,6 @@
 """SWARM: the sites are stages of one pipeline, and activations go between them in eight bits."""
 
-from planner.techniques.sync._family import Penalty, Send, Sync, SyncTiming
+from planner.techniques.sync.family import Penalty, Send, Sync, SyncTiming
 
 
 def between_stages(steps: int, layers: int, delay: int) -> SyncTiming:

@@ -23,7 +23,7 @@ from planner.report.search_page import search_page
 from planner.report.text import page_text
 from planner.rules import Violation
 from planner.runtimes import runtimes
-from planner.runtimes._family import Job
+from planner.runtimes.family import Job
 from planner.search.optimise import SearchResult
 from planner.search.request import SearchRequest
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from planner.runtimes._family import Runtime
 from planner.runtimes.deepspeed import ENTRY as DEEPSPEED
+from planner.runtimes.family import Runtime
 from planner.runtimes.fsdp import ENTRY as FSDP
 from planner.runtimes.nanotron import ENTRY as NANOTRON
 from planner.runtimes.torchtitan import ENTRY as TORCHTITAN

@@ -12,7 +12,7 @@ import numpy as np
 
 from planner.cost.sites.price import Trained, Way, route_of, sent_bytes, step_seconds, timing_of
 from planner.cost.sites.routes import Route, key
-from planner.techniques.sync._family import SyncTiming
+from planner.techniques.sync.family import SyncTiming
 
 
 @dataclass(frozen=True)

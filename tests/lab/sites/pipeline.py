@@ -7,7 +7,7 @@ import heapq
 from planner.cost.sites.price import ACTIVATION, Trained, Way
 from planner.cost.sites.routes import chain_route
 from planner.formulas.low_communication import boundary_bytes
-from planner.techniques.sync._family import BACKWARD, FORWARD
+from planner.techniques.sync.family import BACKWARD, FORWARD
 
 
 def play_stages(way: Way, trained: Trained) -> float:

@@ -11,7 +11,7 @@ from planner.inputs.load_hardware import load_hardware
 from planner.inputs.model import ModelSpec
 from planner.inputs.workload import Workload
 from planner.plan import Plan
-from planner.runtimes._family import Job
+from planner.runtimes.family import Job
 
 model = cache(load_model)
 

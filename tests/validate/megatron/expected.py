@@ -6,8 +6,8 @@ import math
 
 from planner.inputs.model import Attention, Block, DenseFfn, Experts, LatentAttention, ModelSpec
 from planner.plan import Plan
-from planner.runtimes._family import Job
-from planner.runtimes._settings import Changes
+from planner.runtimes.family import Job
+from planner.runtimes.settings import Changes
 from tests.validate.megatron.numerics import wanted_numerics
 
 

@@ -11,8 +11,8 @@ from typing import Any
 from planner.inputs.model import Experts, ModelSpec
 from planner.plan import Plan
 from planner.rules import Violation, structural_rules, violations
-from planner.runtimes._family import Job, Runtime
-from planner.runtimes._settings import ANY, NO_CHANGES, Changes
+from planner.runtimes.family import Job, Runtime
+from planner.runtimes.settings import ANY, NO_CHANGES, Changes
 from planner.techniques.settings import SETTINGS
 from tests.validate.megatron import cases
 

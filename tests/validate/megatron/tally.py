@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Callable
 
 from planner.plan import Plan
-from planner.runtimes._family import Job, Runtime
 from planner.runtimes._idle import in_effect
-from planner.runtimes._settings import NO_CHANGES, Changes
+from planner.runtimes.family import Job, Runtime
 from planner.runtimes.megatron_lm.idle import IDLE
+from planner.runtimes.settings import NO_CHANGES, Changes
 from tests.validate.megatron.expected import as_set, wanted
 from tests.validate.megatron.plans import broken, illegal_plans
 from tests.validate.megatron.runner import Verdict

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from planner.plan import Plan
-from planner.runtimes._family import Job
-from planner.runtimes._settings import NO_CHANGES, Changes
+from planner.runtimes.family import Job
 from planner.runtimes.megatron_bridge import ENTRY
+from planner.runtimes.settings import NO_CHANGES, Changes
 from tests.validate.megatron.bridge_runner import Bridge
 from tests.validate.megatron.plans import legal_plans, settings
 from tests.validate.megatron.runner import Verdict

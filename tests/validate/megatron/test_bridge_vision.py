@@ -22,7 +22,7 @@ from planner.inputs.load_hardware import load_hardware
 from planner.inputs.workload import Workload
 from planner.plan import Plan
 from planner.rules import violations
-from planner.runtimes._family import Job
+from planner.runtimes.family import Job
 from planner.runtimes.megatron_bridge import ENTRY
 from tests.unit.test_vision_files import qwen3_vl
 from tests.validate.megatron.bridge_runner import Bridge

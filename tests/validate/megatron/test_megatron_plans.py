@@ -15,12 +15,12 @@ import pytest
 
 from planner.inputs.mixers.indexer import Indexer
 from planner.launchers import launchers
-from planner.launchers._family import LauncherSettings
+from planner.launchers.family import LauncherSettings
 from planner.plan import Plan
-from planner.runtimes._family import Job
-from planner.runtimes._settings import NO_CHANGES, Changes
+from planner.runtimes.family import Job
 from planner.runtimes.megatron_lm import ENTRY
 from planner.runtimes.megatron_lm.flags import padded_vocab
+from planner.runtimes.settings import NO_CHANGES, Changes
 from tests.validate.megatron import cases
 from tests.validate.megatron.capture import make_recorder, started
 from tests.validate.megatron.plans import broken, legal_plans, settings

@@ -1,0 +1,70 @@
+"""What a reader of one kind of file is given, and what it must say of itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from planner.inputs.yaml_file import read_text
+from planner.runtimes.imports._sheet import Imported
+from planner.runtimes.imports.command_line import Training
+
+
+@dataclass(frozen=True)
+class Source:
+    """One configuration file, parsed and never run.
+
+    Parameters
+    ----------
+    path : Path
+        Where it lies.
+    text : str
+        What it holds.
+    tree : mapping
+        The same as nested tables: of JSON, TOML and YAML; empty for Python.
+    starter : Training, optional
+        The command that starts it, of the script that led to it or of one beside it.
+    vocab : int, optional
+        Tokens of the vocabulary, as the user says them.
+    """
+
+    path: Path
+    text: str
+    tree: Mapping[str, Any]
+    starter: Training | None = None
+    vocab: int | None = None
+
+    @property
+    def where(self) -> str:
+        """Return the file's name, for messages."""
+        return str(self.path)
+
+
+@dataclass(frozen=True)
+class FileFormat:
+    """One kind of configuration file.
+
+    Parameters
+    ----------
+    title : str
+        What it is called in a message, with its article.
+    suffixes : tuple of str
+        Endings of its files, in lower case.
+    fits : callable
+        Whether a source is one; asked in the table's order.
+    read : callable
+        What a source says, its faults among it.
+    """
+
+    title: str
+    suffixes: tuple[str, ...]
+    fits: Callable[[Source], bool]
+    read: Callable[[Source], Imported]
+
+
+def beside(path: Path, name: str) -> str:
+    """Return the text of a file in the same folder; nothing where there is none."""
+    other = path.with_name(name) if name.strip("./\\ ") and "/" not in name and "\\" not in name else path
+    return read_text(other) if other != path and other.is_file() else ""

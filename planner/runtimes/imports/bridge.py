@@ -1,0 +1,148 @@
+"""A Python file of Megatron-Bridge with one ``ConfigContainer``, read by its syntax tree."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+from planner.inputs.load import load_model
+from planner.runtimes.imports._format import FileFormat, Source
+from planner.runtimes.imports._model import with_record
+from planner.runtimes.imports._sheet import Imported
+from planner.runtimes.imports.bridge_sums import bridge_sums
+from planner.runtimes.imports.bridge_vision import language_fields, with_images
+from planner.runtimes.imports.command_line import Training
+from planner.runtimes.imports.core_fields import core_flags, field_of, set_traits, unknown_fields
+from planner.runtimes.imports.megatron import from_script
+from planner.runtimes.imports.python_fields import Fields, python_fields
+from planner.runtimes.imports.zoo import names_of_shape
+from planner.runtimes.megatron_lm.flags import padded_vocab
+from planner.runtimes.megatron_lm.layout import layout_stages
+from planner.units import is_whole
+
+ROOT: Final = "ConfigContainer."
+SECTIONS: Final = ("comm_overlap", "optimizer", "model", "train", "ddp")
+"""Sections whose fields decide a price; of a field that two have, the later counts."""
+
+RANKS: Final = "use_tp_pp_dp_mapping"
+"""Field that lays the stages of a pipeline side by side."""
+
+TARGETS: Final = {
+    "linear_qkv": "qkv", "linear_q_proj": "qkv", "linear_q_down_proj": "qkv", "linear_q_up_proj": "qkv",
+    "linear_kv_down_proj": "qkv", "linear_kv_up_proj": "qkv", "linear_proj": "proj", "linear_fc1": "fc1",
+    "linear_fc2": "fc2",
+}  # fmt: skip
+"""Layers that carry an adapter, by the planner's names."""
+
+
+def fits(source: Source) -> bool:
+    """Return whether a Python file builds a ``ConfigContainer``."""
+    return "ConfigContainer(" in source.text and any(
+        key.startswith(f"{ROOT}model.") for key in python_fields(source.text)
+    )
+
+
+def read(source: Source) -> Imported:
+    """Return what the file says, with the command that starts it."""
+    said = python_fields(source.text)
+    fields = language_fields(said, section_fields(said))
+    flags = lm_flags(fields, said.get(f"{ROOT}checkpoint.ckpt_format"))
+    found, record = from_script(bridge_training(flags, source.starter), source.where)
+    found = replace(as_fields(found, unknown_fields(fields)), options=adapters(said, found))
+    found = replace(found, changes=(*found.changes, *set_traits(fields)))
+    found = bridge_sums(said, ROOT, found, source.where)
+    if record is None:
+        return found
+    found, record = with_images(said, found, record)
+    vocab = source.vocab or _vocabulary(record, fields, source.where)
+    return with_record(found, record | {"vocab": vocab}, source.path, "model.vocab_size")
+
+
+def lm_flags(fields: Fields, form: object) -> dict[str, str]:
+    """Return the flags of Megatron-LM that say the fields; it takes a layout without a count of chunks."""
+    flags = core_flags(fields)
+    layout, chunks = "--pipeline-model-parallel-layout", "--num-virtual-stages-per-pipeline-rank"
+    pp = str(fields.get("pipeline_model_parallel_size", 1))
+    count = flags.get(chunks, "1")
+    if layout in flags and is_whole(pp) and is_whole(count):
+        stages = len(layout_stages(flags[layout]))
+        if stages == int(pp) * int(count):
+            flags.pop(chunks, None)
+    if "--overlap-grad-reduce" not in flags:  # Bridge lets parameters overlap alone, Megatron-LM does not
+        flags.pop("--overlap-param-gather", None)
+    return flags | ({"--ckpt-format": str(form)} if form is not None else {})
+
+
+def section_fields(said: Fields) -> Fields:
+    """Return the fields of the sections as one table, with what names and traits need beside them."""
+    fields: Fields = {}
+    for section in SECTIONS:
+        place = f"{ROOT}{section}."
+        fields |= {key.removeprefix(place): value for key, value in said.items() if key.startswith(place)}
+    mixed = said.get(f"{ROOT}mixed_precision.", said.get(f"{ROOT}mixed_precision"))
+    fields["mixed_precision"] = mixed
+    fields["grad_reduce_in_fp32"] = said.get(
+        f"{ROOT}mixed_precision.grad_reduce_in_fp32", fields.get("grad_reduce_in_fp32")
+    )
+    for name in ("fp8_param_gather", "fp4_param_gather", "fp8_dot_product_attention"):
+        fields[name] = said.get(f"{ROOT}mixed_precision.{name}", fields.get(name))
+    if said.get(f"{ROOT}dist.{RANKS}") is True:
+        fields[RANKS] = True
+    if f"{ROOT}peft.dropout" in said:
+        fields["peft_dropout"] = said[f"{ROOT}peft.dropout"]
+    names = ("ddp.use_distributed_optimizer", "optimizer.use_distributed_optimizer")
+    sharded = [
+        said.get(f"{ROOT}{name}") for name in (*names, "optimizer.use_layer_wise_distributed_optimizer")
+    ]
+    fields["use_distributed_optimizer"] = True in sharded or next(
+        (one for one in sharded if one is not None), None
+    )
+    fields.setdefault("max_position_embeddings", fields.get("seq_length"))
+    return fields
+
+
+def bridge_training(flags: Mapping[str, str], starter: Training | None) -> Training:
+    """Return fields as the command of Megatron-LM that says the same; ZeRO-1 is a flag of its own there."""
+    nodes, ranks = (starter.nodes, starter.ranks) if starter else (None, None)
+    doubts, said = (starter.doubts, starter.environment) if starter else ((), {})
+    return Training("megatron-lm", flags, nodes, ranks, None, doubts, environment=said)
+
+
+def adapters(said: Fields, found: Imported) -> dict[str, str]:
+    """Return options with those of LoRA, where the container has such a section."""
+    options = dict(found.options)
+    if said.get(f"{ROOT}peft") == "LoRA":
+        targets = said.get(f"{ROOT}peft.target_modules", list(TARGETS))
+        names = [TARGETS[name] for name in targets if name in TARGETS] if isinstance(targets, list) else []
+        options |= {"method": "lora", "lora_rank": str(said.get(f"{ROOT}peft.dim", 32))}
+        options |= {"lora_targets": "+".join(dict.fromkeys(names))} if names else {}
+    return options
+
+
+def _vocabulary(record: Mapping[str, Any], fields: Fields, where: str) -> int | None:
+    """Return the tokens of the model: of the zoo's, where its padded table has the size that is said."""
+    size = fields.get("vocab_size")
+    tp = fields.get("tensor_model_parallel_size") or 1
+    for name in names_of_shape(record, where):
+        vocab = load_model(name).vocab
+        if size in (None, vocab) or padded_vocab(vocab, float(tp)) == size:
+            return vocab
+    return size if isinstance(size, int) else None
+
+
+def as_fields(found: Imported, unknown: tuple[str, ...]) -> Imported:
+    """Return what flags were found to say, with the fields in the flags' place."""
+    places = {option: field_of(flag) for option, flag in found.places.items()}
+    faults = tuple(
+        (option, replace(problem, where=_renamed(problem.where))) for option, problem in found.faults
+    )
+    return replace(found, runtime="megatron-bridge", places=places, faults=faults, unknown=unknown)
+
+
+def _renamed(where: str) -> str:
+    file, colon, flag = where.rpartition(": ")
+    return f"{file}{colon}{field_of(flag)}"
+
+
+ENTRY: Final = FileFormat("a Megatron-Bridge .py", (".py",), fits, read)

@@ -1,0 +1,66 @@
+"""What a Python file of Megatron-Bridge says of images: the library's own encoder, and how many there are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+from planner.inputs.hf_vision import USUAL_PATCHES
+from planner.inputs.vision_configs import encoder_record
+from planner.runtimes.imports._sheet import Imported
+from planner.runtimes.imports.python_fields import Fields
+
+CONFIGS: Final = {"Qwen2_5_VLVisionConfig": "qwen2_5_vl", "Qwen3VLVisionConfig": "qwen3_vl"}
+"""Classes of an encoder's config, and the model types that have it."""
+
+MODEL: Final = "ConfigContainer.model."
+ABOUT_IMAGES: Final = (
+    "vision_config",
+    "mrope_section",
+    "scatter_embedding",
+    "freeze_vision_",
+    "freeze_language_",
+)
+"""Starts of the fields of a model that are about images."""
+
+
+def family_of(said: Fields) -> str:
+    """Return the model type whose encoder the file builds; empty where it builds none that is known."""
+    return CONFIGS.get(str(said.get(f"{MODEL}vision_config")), "")
+
+
+def language_fields(said: Fields, fields: Fields) -> Fields:
+    """Return the fields of the language model alone; positions turn as without images where there is none."""
+    if not family_of(said):
+        return fields
+    kept = {name: value for name, value in fields.items() if not name.startswith(ABOUT_IMAGES)}
+    return kept | {"position_embedding_type": "rope"}
+
+
+def with_images(said: Fields, found: Imported, record: Mapping[str, Any]) -> tuple[Imported, dict[str, Any]]:
+    """Return what was found with the number of images and what is frozen, and the record with its encoder.
+
+    Images are those of the smoke run's made-up data; where there is none, one image of the usual size.
+    """
+    family = family_of(said)
+    if not family:
+        return found, dict(record)
+    start = f"{MODEL}vision_config."
+    config = {key.removeprefix(start): value for key, value in said.items() if key.startswith(start)}
+    made_up = {key.rpartition(".")[2]: value for key, value in said.items() if ".dataset." in key}
+    options, places = {"images": str(made_up.get("num_images", 1))}, {"images": "dataset.num_images"}
+    if said.get(f"{MODEL}freeze_vision_model") is True:
+        options["freeze_encoder"], places["freeze_encoder"] = "true", "model.freeze_vision_model"
+    patches = _patches(made_up.get("image_size"), config.get("patch_size"))
+    encoder = encoder_record(family, config, int(record.get("hidden") or 1), patches)
+    found = replace(found, options={**found.options, **options}, places={**found.places, **places})
+    return found, {**record, "encoder": encoder}
+
+
+def _patches(size: object, patch: object) -> int:
+    """Return the patches of an image of so many points; the usual number where the file does not say."""
+    if isinstance(size, tuple | list) and len(size) == 2 and isinstance(patch, int) and patch > 0:
+        sides = [side // patch for side in size if isinstance(side, int)]
+        return max(1, sides[0] * sides[1]) if len(sides) == 2 else USUAL_PATCHES
+    return USUAL_PATCHES

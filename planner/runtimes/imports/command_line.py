@@ -1,0 +1,283 @@
+"""The training command of a shell script: its program, its flags, and on how many accelerators it starts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from planner.errors import InputError, Problem
+from planner.runtimes.imports import bridge_programs, trainer_programs
+from planner.runtimes.imports.shell import ShellScript, read_script
+from planner.units import is_whole
+
+_MEGATRON: Final = re.compile(
+    r"(?:.*/)?(?:pretrain|finetune|train)_(?!bert|t5|mamba|hybrid|vision|vlm|ict)\w+\.py"
+)
+_TITAN: Final = re.compile(r"torchtitan\.(?:train|experiments\.[\w.]+\.train)|(?:.*/)?torchtitan/train\.py")
+_TITAN_SCRIPT: Final = re.compile(r"(?:.*/)?run_train\.sh")
+_TORCHRUN: Final = re.compile(r"(?:.*/)?torchrun|torch\.distributed\.(?:run|launch)")
+_TITAN_2024: Final = re.compile(r"(?:.*/)?train\.py")
+_TITAN_JOB: Final = ("--job.config_file", "--job.config-file")
+_DEEPSPEED: Final = ("--deepspeed_config", "--deepspeed-config", "--deepspeed")
+_MAY_TRAIN: Final = re.compile(
+    r"\.py|torchtitan|llamafactory-cli|axolotl|(?:trl|swift|megatron|xtuner) (?:sft|pt|train)"
+)
+_NUMBER: Final = re.compile(r"-(?:\d|\.\d)")
+
+NODES: Final = ("--nnodes", "--num_nodes", "--num_machines", "-N", "--nodes")
+RANKS: Final = ("--nproc-per-node", "--nproc_per_node", "--num_gpus", "--gpus-per-node", "--ntasks-per-node")
+
+
+Words = tuple[str, ...]
+Flags = Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class CommandProgram:
+    """A program that trains, as it stands in a command.
+
+    Parameters
+    ----------
+    place : callable
+        Where it stands among the words of a command, or None; the words after it are its arguments.
+    kind : callable
+        The ``Training.kind`` and the configuration file that it names, or None, from (words, place, flags of
+        the launcher before it, its own flags).
+    """
+
+    place: Callable[[Words], int | None]
+    kind: Callable[[Words, int, Flags, Flags], tuple[str, str | None]]
+
+
+@dataclass(frozen=True)
+class Training:
+    """What a script trains with.
+
+    Parameters
+    ----------
+    kind : str
+        ``megatron-lm``, ``torchtitan``, ``deepspeed`` or ``fsdp``.
+    flags : mapping
+        Flag of the program to its values joined by blanks; empty for a switch.
+    nodes, ranks : int, optional
+        Nodes, and accelerators of each, where the script says.
+    config : str, optional
+        The configuration file that the command names.
+    doubts : tuple of str
+        Variables of the command that have several values, under conditions.
+    before : mapping
+        Flags of the launcher to their values.
+    words : tuple of str
+        The program and all after it, as they stand.
+    environment : mapping
+        Variables that the script sets, each to its first value.
+    commands : int
+        How many commands of the script train; the last is this one.
+    connections : str, optional
+        ``CUDA_DEVICE_MAX_CONNECTIONS``, where the script sets it, and to one value.
+    """
+
+    kind: str
+    flags: Mapping[str, str]
+    nodes: int | None
+    ranks: int | None
+    config: str | None
+    doubts: tuple[str, ...]
+    before: Mapping[str, str] = field(default_factory=dict)
+    words: tuple[str, ...] = ()
+    environment: Mapping[str, str] = field(default_factory=dict)
+    commands: int = 1
+    connections: str | None = None
+
+    @property
+    def gpus(self) -> int | None:
+        """Accelerators in all."""
+        return self.nodes * self.ranks if self.nodes and self.ranks else None
+
+
+def flag_values(words: Iterable[str]) -> dict[str, str]:
+    """Return flags with their values; of a repeated flag the last counts, as for argparse.
+
+    Examples
+    --------
+    >>> flag_values(["--tp", "8", "--bf16", "--lr=1e-4", "--window", "-1", "0"])
+    {'--tp': '8', '--bf16': '', '--lr': '1e-4', '--window': '-1 0'}
+    """
+    flags: dict[str, str] = {}
+    last = ""
+    for word in words:
+        if word.startswith("-") and not _NUMBER.match(word):
+            last, equals, value = word.partition("=")
+            flags.pop(last, None)
+            flags[last] = value
+            last = "" if equals else last
+        elif last:
+            flags[last] = f"{flags[last]} {word}".strip()
+        else:
+            flags[word] = ""
+    return flags
+
+
+def overridden(words: Iterable[str]) -> list[tuple[str, str]]:
+    """Return flags with values that a later one of the same name replaces: a parser checks these too.
+
+    Examples
+    --------
+    >>> overridden(["train.py", "--kind", "a", "--size=1", "--kind", "b"])
+    [('--kind', 'a')]
+    """
+    said: list[list[str]] = []
+    for word in words:
+        if word.startswith("--"):
+            said.append([word])
+        elif said:
+            said[-1].append(word)
+    pairs = [pair for one in said for pair in flag_values(one).items()]
+    last = {key: place for place, (key, _) in enumerate(pairs)}
+    return [pair for place, pair in enumerate(pairs) if last[pair[0]] != place]
+
+
+def training_of(text: str, where: str) -> Training:
+    """Return what a script trains with.
+
+    Raises
+    ------
+    InputError
+        If no command of it is known, or it cannot be read.
+    """
+    script = read_script(text, where)
+    for programs in (PROGRAMS, (PLAIN,)):
+        for words, doubts in _candidates(script, where):
+            for program in programs:
+                place = program.place(words)
+                if place is not None:
+                    found = _training(words, place, program, script.directives, doubts)
+                    several = sum(program.place(command) is not None for command in script.commands)
+                    first = {name: values[0] for name, values in script.variables.items() if values}
+                    found = replace(found, environment=first, commands=max(1, several))
+                    told = {*script.variables.get("CUDA_DEVICE_MAX_CONNECTIONS", ())}
+                    return replace(found, connections=told.pop()) if len(told) == 1 else found
+    expected = (
+        "a command with pretrain_gpt.py, torchtitan.train, --deepspeed_config, accelerate launch, "
+        "--model_name_or_path and --per_device_train_batch_size, or of llamafactory-cli, axolotl, trl, swift "
+        "or xtuner"
+    )
+    raise InputError(Problem(where, "no training command", expected))
+
+
+def _candidates(script: ShellScript, where: str) -> Iterator[tuple[tuple[str, ...], tuple[str, ...]]]:
+    """Yield commands with what is in doubt, the last first; then those in a word, and in a variable."""
+    for words, doubts in zip(reversed(script.commands), reversed(script.doubts), strict=True):
+        yield words, doubts
+        for place, word in enumerate(words):
+            if " " in word.strip() and _MAY_TRAIN.search(word):
+                for inner in read_script(word, where).commands:
+                    yield (*words[:place], *inner), doubts
+    for text in script.texts:
+        if _MAY_TRAIN.search(text):
+            yield from ((words, ()) for words in read_script(text, where).commands)
+
+
+def _of_megatron_or_titan(words: Words) -> int | None:
+    return next(
+        (n for n, word in enumerate(words) if _MEGATRON.fullmatch(word) or _TITAN.fullmatch(word)), None
+    )
+
+
+def _of_deepspeed_or_accelerate(words: Words) -> int | None:
+    known = any(flag in words or any(w.startswith(f"{flag}=") for w in words) for flag in _DEEPSPEED)
+    if known or words[:2] == ("accelerate", "launch"):
+        return next((place for place, word in enumerate(words) if word.endswith(".py")), None)
+    return None
+
+
+def _training(
+    words: Words, place: int, program: CommandProgram, directives: Mapping[str, str], doubts: tuple[str, ...]
+) -> Training:
+    before, flags = flag_values(words[:place]), flag_values(words[place + 1 :])
+    kind, config = program.kind(words, place, before, flags)
+    nodes = _first(NODES, before, directives)
+    ranks = _first(RANKS, before, directives) or _gres(directives)
+    if kind == "fsdp" and (total := _first(("--num_processes",), before, {})) is not None:
+        nodes, ranks = 1, total
+    if nodes is None and ranks is not None and _starts_one_node(words, before, directives):
+        nodes = 1
+    return Training(kind, flags, nodes, ranks, config, doubts, before, words[place:])
+
+
+def _starts_one_node(words: Words, before: Flags, directives: Mapping[str, str]) -> bool:
+    """Whether torchrun starts one node: it is told so, or nothing names another number (its ``1:1``)."""
+    elsewhere = bool(directives) or "srun" in words[:3] or any(flag in before for flag in NODES)
+    torchrun = any(_TORCHRUN.fullmatch(word) for word in words[:3])
+    return "--standalone" in before or (torchrun and not elsewhere)
+
+
+def _kind(
+    words: Words, place: int, before: Mapping[str, str], flags: Mapping[str, str]
+) -> tuple[str, str | None]:
+    if _TITAN.fullmatch(words[place]):
+        return _titan_script(words, place, before, flags)
+    if words[:2] == ("accelerate", "launch"):
+        return "fsdp", before.get("--config_file", before.get("--config-file"))
+    named = next((flags[flag] for flag in _DEEPSPEED if flags.get(flag, "").endswith(".json")), None)
+    megatron = _MEGATRON.fullmatch(words[place]) and (named is None or "--num-layers" in flags)
+    return ("megatron-lm" if megatron else "deepspeed", named)
+
+
+def _first(names: Iterable[str], *tables: Mapping[str, str]) -> int | None:
+    for table in tables:
+        for name in names:
+            if is_whole(table.get(name, "")):
+                return int(table[name])
+    return None
+
+
+def _gres(directives: Mapping[str, str]) -> int | None:
+    match = re.fullmatch(r"gpu:(?:\w+:)?(\d+)", directives.get("--gres", ""))
+    return int(match[1]) if match else None
+
+
+def _of_python(words: Words) -> int | None:
+    launchers = {"torchrun", "torch.distributed.run", "torch.distributed.launch"}
+    started = not launchers.isdisjoint(words)
+    return next((n for n, word in enumerate(words) if word.endswith(".py")), None) if started else None
+
+
+def _python_file(words: Words, place: int, before: Flags, flags: Flags) -> tuple[str, str | None]:
+    return "python", words[place].rpartition("}/")[2]
+
+
+PLAIN: Final = CommandProgram(_of_python, _python_file)
+"""Any other Python file under a launcher: read where it is a configuration itself; asked last of all."""
+
+
+def _of_nanotron(words: Words) -> int | None:
+    own = {"run_train.py": "--config-file", "start.py": ""}
+    return next((n for n, w in enumerate(words) if own.get(w.rpartition("/")[2], "no") in ("", *words)), None)
+
+
+def _nanotron_file(words: Words, place: int, before: Flags, flags: Flags) -> tuple[str, str | None]:
+    return "nanotron", flags.get("--config-file", "nanotron.yaml")
+
+
+def _of_titan_script(words: Words) -> int | None:
+    old = any(word.partition("=")[0] in _TITAN_JOB for word in words)
+    names = (_TITAN_SCRIPT, _TITAN_2024) if old else (_TITAN_SCRIPT,)
+    return next((n for n, word in enumerate(words) if any(name.fullmatch(word) for name in names)), None)
+
+
+def _titan_script(words: Words, place: int, before: Flags, flags: Flags) -> tuple[str, str | None]:
+    return "torchtitan", next((flags[name] for name in _TITAN_JOB if name in flags), None)
+
+
+PROGRAMS: Final = (
+    CommandProgram(bridge_programs.place, bridge_programs.kind),
+    CommandProgram(trainer_programs.place, trainer_programs.kind),
+    CommandProgram(_of_megatron_or_titan, _kind),
+    CommandProgram(_of_deepspeed_or_accelerate, _kind),
+    CommandProgram(_of_nanotron, _nanotron_file),
+    CommandProgram(_of_titan_script, _titan_script),
+)
+"""Programs in the order in which a command is asked for them."""

@@ -1,0 +1,217 @@
+"""A DeepSpeed JSON as the options of a plan."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+from planner.errors import Problem
+from planner.runtimes.deepspeed.files import ELEMENTS
+from planner.runtimes.deepspeed.offloads import offload_named
+from planner.runtimes.deepspeed.tiles import TILES
+from planner.runtimes.deepspeed.zeropp import SECONDARY, SWITCHES
+from planner.runtimes.imports._format import FileFormat, Source, beside
+from planner.runtimes.imports._model import started, with_config
+from planner.runtimes.imports._sheet import Imported, Sheet
+from planner.runtimes.imports.hub_settings import reduced_in, script_changes
+from planner.runtimes.imports.literals import flat, literals
+from planner.runtimes.imports.schemas import DEEPSPEED, ZERO_KEYS, check_closed, check_kinds
+from planner.runtimes.imports.sums import deepspeed_sums, deepspeed_world
+
+OPTIMIZERS: Final = {"adamw": "adamw", "adam": "adamw", "fusedadam": "adamw", "sgd": "sgd", "muon": "muon"}
+
+WITHOUT_EFFECT: Final = re.compile(
+    r"gradient_clipping|steps_per_print|wall_clock_breakdown|prescale_gradients|dump_state|memory_breakdown"
+    r"|zero_allow_untested_optimizer|zero_force_ds_cpu_optimizer|disable_allgather"
+    r"|communication_data_type|gradient_predivide_factor"
+    r"|(?:scheduler|optimizer\.params|flops_profiler|tensorboard|wandb|csv_monitor|comms_logger|checkpoint"
+    r"|aio|data_efficiency|elasticity|autotuning|compile|timers|zero_optimization\.log_trace_cache_warnings"
+    r"|pipeline)\..*"
+    r"|(?:fp16|bf16)\.(?!enabled).*"
+    r"|zero_optimization\.(?:reduce_scatter|contiguous_gradients|allgather_partitions|.*bucket_size|round_robin.*"
+    r"|sub_group_size|stage3_.*|ignore_unused_parameters|zero_quantized_.*|load_from_fp32_weights|elastic_.*)"
+    r"|zero_optimization\.offload_optimizer\.(?!device|ratio).*"
+)
+"""Keys that decide neither layout nor what is kept in memory."""
+
+
+def from_json(tree: Mapping[str, Any], settings: Mapping[str, Any], where: str) -> Imported:
+    """Return what a DeepSpeed JSON says, with the constants of the training script beside it.
+
+    Raises
+    ------
+    InputError
+        With every fault of the file.
+    """
+    sheet = Sheet(where, flat(tree))
+    auto = [key for key, value in sheet.values.items() if value == "auto"]
+    if auto:
+        sheet.seen.update(auto)
+        sheet.notes.append(f"left to the trainer (auto): {', '.join(auto)}; say them as options")
+    _batch(sheet)
+    _zero(sheet)
+    _zeropp(sheet)
+    _sizes(sheet)
+    _degrees(sheet)
+    _kinds(sheet)
+    _script(sheet, settings)
+    check_kinds(sheet, DEEPSPEED)
+    check_closed(sheet, "zero_optimization.", ZERO_KEYS)
+    deepspeed_sums(sheet)
+    sheet.seen.update(key for key in sheet.values if WITHOUT_EFFECT.fullmatch(key))
+    return sheet.imported("deepspeed")
+
+
+def _batch(sheet: Sheet) -> None:
+    for option, key in (
+        ("micro_batch", "train_micro_batch_size_per_gpu"),
+        ("accumulation", "gradient_accumulation_steps"),
+        ("global_batch", "train_batch_size"),
+    ):
+        sheet.say(option, sheet.whole(key), key)
+
+
+def _zero(sheet: Sheet) -> None:
+    stage = sheet.whole("zero_optimization.stage")
+    sheet.say("zero", 0 if stage is None else stage, "zero_optimization.stage")
+    shards = sheet.whole("zero_optimization.mics_shard_size")
+    if shards and shards > 0:
+        sheet.say("zero_shards", shards, "zero_optimization.mics_shard_size")
+    _offload(sheet)
+    if sheet.take("zero_optimization.overlap_comm") is False:
+        sheet.changes.append("overlap_comm=false")
+        sheet.notes.append("overlap_comm is false: priced without overlap of data parallelism")
+
+
+def _offload(sheet: Sheet) -> None:
+    section = "zero_optimization.offload_"
+    known = say_offload(sheet, f"{section}optimizer.device", f"{section}param.device")
+    share = sheet.take(f"{section}optimizer.ratio")
+    if known:
+        sheet.seen.update(key for key in sheet.values if key.startswith(f"{section}param"))
+    if share not in (None, 1, 1.0):
+        sheet.notes.append(f"optimizer offload of a share of {share}: priced as all of it")
+
+
+def say_offload(sheet: Sheet, states: str, weights: str) -> bool:
+    """Say where two keys put optimizer states and weights; return whether some offload has both there.
+
+    Where none has, the key of the weights is left over, and told.
+    """
+    devices = [str(sheet.values.get(key) or "none").replace("auto", "none") for key in (states, weights)]
+    name = offload_named(*devices)
+    sheet.seen.add(states)
+    if name is None:
+        return False
+    sheet.seen.add(weights)
+    if name != "none":
+        sheet.say("offload", name, states, weights)
+    return True
+
+
+def _zeropp(sheet: Sheet) -> None:
+    """Say what of ZeRO++ is on; below ZeRO-3 its keys do nothing."""
+    if sheet.options.get("zero") != "3":
+        return
+    names = [trait for trait, key in SWITCHES.items() if sheet.has(f"zero_optimization.{key}")]
+    sheet.changes += [f"{name}=true" for name in names]
+    shards = sheet.whole(f"zero_optimization.{SECONDARY}")
+    if shards and shards > 1:
+        sheet.changes.append("secondary_shards=true")
+        sheet.notes.append(f"{SECONDARY} {shards}: priced as the ranks of a node")
+
+
+def _sizes(sheet: Sheet) -> None:
+    """Say the sizes of buffers that are not DeepSpeed's own; ZeRO-3 alone has all but the first."""
+    third = sheet.options.get("zero") == "3"
+    for trait, key in (
+        ("bucket_elements", "reduce_bucket_size"),
+        ("prefetch_elements", "stage3_prefetch_bucket_size"),
+        ("live_elements", "stage3_max_live_parameters"),
+        ("reuse_elements", "stage3_max_reuse_distance"),
+    ):
+        size = sheet.values.get(f"zero_optimization.{key}")
+        number = isinstance(size, int | float) and not isinstance(size, bool) and 0 < size < 1e15
+        if number and size != ELEMENTS[trait] and (third or trait == "bucket_elements"):
+            sheet.changes.append(f"{trait}={size:g}")
+
+
+def _degrees(sheet: Sheet) -> None:
+    sheet.say("tp", sheet.whole("tensor_parallel.autotp_size"), "tensor_parallel.autotp_size")
+    ranks = sheet.whole("sequence_parallel_size")
+    if ranks and ranks > 1:
+        sheet.say("cp", ranks, "sequence_parallel_size")
+        sheet.say("cp_method", "all-to-all", "sequence_parallel_size")
+    experts = sheet.whole("expert_parallel.autoep_size")
+    inner = sheet.whole("expert_parallel.expert_tensor_parallel_size")
+    if sheet.has("expert_parallel.enabled"):
+        sheet.say("ep", experts, "expert_parallel.autoep_size")
+        sheet.say("etp", inner, "expert_parallel.expert_tensor_parallel_size")
+
+
+def _kinds(sheet: Sheet) -> None:
+    half, brain = sheet.has("fp16.enabled"), sheet.has("bf16.enabled", "bfloat16.enabled")
+    precision = "bf16" if brain else "fp16" if half else "fp32"
+    said = "auto" in (sheet.values.get("fp16.enabled"), sheet.values.get("bf16.enabled"))
+    sheet.say("precision", None if said else precision, "bf16.enabled", "fp16.enabled")
+    gradient = sheet.take("data_types.grad_accum_dtype")
+    if gradient not in (None, precision):
+        sheet.say("gradient_dtype", gradient, "data_types.grad_accum_dtype")
+    if precision != "fp32" and not said:
+        sheet.changes += reduced_in(sheet.take("communication_data_type"), precision)
+    kind = sheet.take("optimizer.type")
+    if kind is not None:
+        sheet.say("optimizer", OPTIMIZERS.get(str(kind).lower(), str(kind).lower()), "optimizer.type")
+    if sheet.take("activation_checkpointing.cpu_checkpointing") is True:
+        sheet.changes.append("host_checkpoints=true")
+    section = [key for key in sheet.values if key.startswith("activation_checkpointing.")]
+    if section:
+        sheet.seen.update(section)
+        sheet.notes.append(
+            "activation_checkpointing tunes it; whether layers are recomputed says --recompute"
+        )
+
+
+def _script(sheet: Sheet, settings: Mapping[str, Any]) -> None:
+    """Say what the training script beside the JSON decides."""
+    sheet.say("seq_len", settings.get("SEQ_LEN"))
+    sheet.changes += script_changes(settings)
+    sheet.changes += [
+        f"{trait}={settings[name]}" for name, trait in TILES.items() if settings.get(name, 1) != 1
+    ]
+    if settings.get("RECOMPUTE"):
+        sheet.say("recompute", "full")
+    stages = settings.get("STAGE_LAYERS")
+    if isinstance(stages, tuple | list) and len(stages) > 1:
+        sheet.say("pp", len(stages))
+        sheet.say("stage_layers", ",".join(map(str, stages)))
+    elif any(key.startswith("pipeline.") for key in sheet.values) and stages is None:
+        sheet.notes.append("a pipeline section: how many stages there are says the script, or --pp")
+    if settings.get("LORA_RANK"):
+        sheet.say("method", "qlora" if settings.get("QUANTISED") else "lora")
+        sheet.say("lora_rank", settings["LORA_RANK"])
+        targets = settings.get("LORA_TARGETS")
+        if isinstance(targets, list | tuple):
+            sheet.say("lora_targets", "+".join(targets))
+
+
+def fits(source: Source) -> bool:
+    """Return whether a JSON has one of the keys that DeepSpeed asks for."""
+    return bool(
+        {"zero_optimization", "train_micro_batch_size_per_gpu", "train_batch_size"} & set(source.tree)
+    )
+
+
+def read(source: Source) -> Imported:
+    """Return what a JSON says, with the command that starts it and the constants of its training script."""
+    found = from_json(source.tree, literals(beside(source.path, "train.py")), source.where)
+    if not {"train_batch_size", "train_micro_batch_size_per_gpu"} & set(source.tree):
+        key = "train_micro_batch_size_per_gpu"
+        fault = Problem(f"{source.path}: {key}", "nothing", "it, train_batch_size, or --micro-batch")
+        found = replace(found, faults=(*found.faults, ("micro_batch", fault)))
+    return with_config(deepspeed_world(started(found, source.starter), source.where), source.path)
+
+
+ENTRY: Final = FileFormat("a DeepSpeed .json", (".json",), fits, read)

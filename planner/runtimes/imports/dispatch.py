@@ -1,0 +1,112 @@
+"""Whose file it is, and what it says, the files beside it included."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+from planner.errors import InputError, Problem
+from planner.inputs.yaml_file import parse_repeating, read_json, read_text
+from planner.runtimes.imports._format import Source, beside
+from planner.runtimes.imports._sheet import Imported
+from planner.runtimes.imports.command_line import Training, training_of
+from planner.runtimes.imports.formats import COMMANDS, FORMATS, KINDS, suffixes
+
+SCRIPTS: Final = ("train.sh", "train.sbatch")
+"""Scripts beside a configuration file that may start it."""
+
+
+def read_runner_file(path: Path, vocab: int | None = None) -> Imported:
+    """Return what a runner's file says, its faults among it.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    vocab : int, optional
+        Tokens of the vocabulary, where the file gives a model's shape without it.
+
+    Raises
+    ------
+    InputError
+        If it is none of the files that can be read.
+    """
+    suffix = path.suffix.lower()
+    if suffix in suffixes():
+        return _from_config(path, _starter(path), vocab)
+    if suffix in (".csv", ".md", ".html", ".py", ".json", ".toml", ".yaml", ".yml"):
+        raise InputError(Problem(str(path), f"a {suffix} file", KINDS))
+    return _from_script(path, vocab)
+
+
+def _from_script(path: Path, vocab: int | None) -> Imported:
+    """Read a script, and the configuration that it names."""
+    training = training_of(read_text(path), str(path))
+    if training.config is not None and training.kind != "megatron-lm":
+        config = _named(Path(training.config), path)
+        if training.kind == "python" and not config.is_file():
+            found = f"{training.config}, whose own settings are not known"
+            raise InputError(Problem(str(path), found, f"a training command with its settings: {KINDS}"))
+        return _from_config(config, training, vocab)
+    reader = COMMANDS.get(training.kind)
+    if reader is None:
+        raise InputError(Problem(str(path), "a command without its configuration file", KINDS))
+    return reader(training, path, vocab)
+
+
+def _named(config: Path, script: Path) -> Path:
+    """Return the file that a script names: from its own folder, one above it, or beside it."""
+    folders = (script.absolute().parent, *script.absolute().parent.parents)
+    places = (config, *(folder / config for folder in folders))
+    return next((place for place in places if place.is_file()), script.with_name(config.name))
+
+
+def _from_config(path: Path, starter: Training | None, vocab: int | None) -> Imported:
+    """Read a configuration by the first format of the table that it fits."""
+    text = read_text(path)
+    tree, repeated = _tree(path, text)
+    source = Source(path, text, tree, starter, vocab)
+    known = [entry for entry in FORMATS if path.suffix.lower() in entry.suffixes]
+    for entry in known:
+        if entry.fits(source):
+            found = entry.read(source)
+            notes = (f"{', '.join(repeated)} twice: the last counts",) if repeated else ()
+            return replace(found, notes=(*notes, *found.notes))
+    if source.tree.get("format") == "planner/plan/1":
+        expected = "launch files of a runner; this is a plan, for `planner emit` or `compare`"
+    else:
+        expected = f"{KINDS}; a model's config.json is MODEL" if path.suffix.lower() == ".json" else KINDS
+    names = " or ".join(entry.title for entry in known) or "none of these"
+    raise InputError(Problem(str(path), f"no key of {names}", expected))
+
+
+def _tree(path: Path, text: str) -> tuple[Mapping[str, Any], tuple[str, ...]]:
+    """Return a file's nested tables, and the keys that it repeats where its runner takes the last."""
+    suffix = path.suffix.lower()
+    if suffix == ".json":
+        return read_json(path), ()
+    if suffix in (".yaml", ".yml"):
+        return parse_repeating(text, str(path))
+    try:
+        return tomllib.loads(text) if suffix == ".toml" else {}, ()
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(Problem(str(path), f"no TOML ({error})", "a torchtitan job config")) from None
+
+
+def _starter(path: Path) -> Training | None:
+    """Return what a script beside a configuration file trains with, where it names that file."""
+    for name in SCRIPTS:
+        text = beside(path, name)
+        known = training_of(text, str(path.with_name(name))) if _names(text, path) else None
+        if known is not None:
+            return known
+    return None
+
+
+def _names(text: str, path: Path) -> bool:
+    """Return whether a script starts a configuration, by its name or through the script written beside it."""
+    named = path.name in text or f"--module {path.stem}" in text
+    return named or (path.name == "nanotron.yaml" and "start.py" in text)

@@ -1,0 +1,58 @@
+"""Files that can be read: configurations in the order they are tried, and commands of scripts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Final
+
+from planner.runtimes.imports import (
+    accelerate,
+    accelerate_script,
+    bridge,
+    bridge_launch,
+    deepspeed,
+    megatron,
+    megatron_files,
+    nanotron,
+    nemo,
+    nemo_python,
+    torchtitan,
+    torchtitan_flags,
+    trainer_files,
+)
+from planner.runtimes.imports._format import FileFormat
+from planner.runtimes.imports._sheet import Imported
+from planner.runtimes.imports.command_line import Training
+
+FORMATS: Final[tuple[FileFormat, ...]] = (
+    deepspeed.ENTRY,
+    torchtitan.ENTRY,
+    *megatron_files.ENTRIES,
+    *trainer_files.ENTRIES,
+    accelerate.ENTRY,
+    nanotron.ENTRY,
+    nemo.ENTRY,
+    bridge.ENTRY,
+    nemo_python.ENTRY,
+    torchtitan_flags.ENTRY,
+    accelerate_script.ENTRY,
+)
+"""Of two formats with one suffix the first that fits reads the file."""
+
+COMMANDS: Final[Mapping[str, Callable[[Training, Path, int | None], Imported]]] = {
+    "megatron-lm": megatron.read_command,
+    "torchtitan": torchtitan_flags.read_command,
+    "bridge-recipe": bridge_launch.read_command,
+    **dict.fromkeys((*trainer_files.LIBRARIES, "hf-trainer", "xtuner"), trainer_files.read_command),
+}
+"""Readers of a command that names no configuration, by ``Training.kind``: (training, script, vocabulary)."""
+
+KINDS: Final = ", ".join(["a shell script", *(entry.title for entry in FORMATS[:-1])]) + (
+    f" or {FORMATS[-1].title}"
+)
+
+
+def suffixes() -> set[str]:
+    """Return the endings of all configurations."""
+    return {suffix for entry in FORMATS for suffix in entry.suffixes}

@@ -1,0 +1,163 @@
+"""Arguments of Hugging Face's Trainer, and of TRL, as the options of a plan."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from planner.runtimes.imports import trainer
+from planner.runtimes.imports._sheet import Imported, Sheet
+from planner.runtimes.imports.adapters import PEFT_DEFAULT, say_adapter
+from planner.runtimes.imports.hub import model_named
+from planner.runtimes.imports.literals import flat
+from planner.runtimes.imports.trainer_layout import TrainerLaunch, laid_out
+
+LENGTHS: Final = (
+    "block_size", "max_length", "max_seq_length", "model_max_length", "max_seq_len", "cutoff_len",
+    "seq_length",
+    "max_source_length",
+)  # fmt: skip
+"""What scripts of the Trainer call the tokens that a sequence is cut to."""
+
+RANKS: Final = ("lora_r", "lora_rank", "lora_dim")
+TARGETS: Final = ("lora_target_modules", "lora_target", "target_modules")
+SWITCHES: Final = ("use_peft", "use_peft_lora", "use_lora", "lora_enable", "lora")
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """The defaults of one family of scripts.
+
+    Parameters
+    ----------
+    length : int, optional
+        Tokens of a sequence where nothing is said.
+    recompute : bool
+        Whether layers are recomputed where nothing is said.
+    precision : str
+        Numbers that it computes in where nothing is said.
+    packed : bool
+        Whether it fills sequences up, whatever ``packing`` says.
+    rank : int
+        Rank of adapters where nothing is said.
+    """
+
+    length: int | None = None
+    recompute: bool = False
+    precision: str = "fp32"
+    packed: bool = False
+    rank: int = 8
+
+
+TRAINER: Final = Dialect()
+"""transformers' own ``TrainingArguments``; a script's length is its own."""
+
+CLM: Final = Dialect(length=1024, packed=True)
+"""``run_clm.py`` of transformers' examples: blocks of 1,024 tokens where ``block_size`` is not said."""
+
+TRL: Final = Dialect(length=1024, recompute=True, precision="bf16", rank=16)
+"""TRL's ``SFTConfig`` and ``ModelConfig`` (trl/trainer/sft_config.py, model_config.py)."""
+
+DIALECTS: Final = {"run_clm.py": CLM, "run_clm_lora.py": CLM, "sft.py": TRL, "run_sft.py": TRL}
+"""Scripts by name; others have transformers' own defaults."""
+
+OTHERS: Final = frozenset(
+    {
+        "dpo",
+        "grpo",
+        "kto",
+        "orpo",
+        "reward",
+        "rloo",
+        "ppo",
+        "gkd",
+        "cpo",
+        "bco",
+        "online_dpo",
+        "prm",
+        "nash_md",
+        "xpo",
+    }
+)
+"""Commands of TRL that train with rewards or preferences."""
+
+TRL_KEYS: Final = frozenset(
+    {"per_device_train_batch_size", "gradient_accumulation_steps", "max_length", "max_seq_length",
+     "learning_rate",
+     "use_peft", "lora_r", "dataset_name", "dataset_mixer", "packing", "num_train_epochs", "output_dir"}
+)  # fmt: skip
+REWARDED: Final = (
+    "beta",
+    "reward_funcs",
+    "num_generations",
+    "max_completion_length",
+    "max_prompt_length",
+    "loss_type",
+)
+
+
+def is_one(tree: Mapping[str, Any]) -> bool:
+    """Return whether a file has arguments of TRL or the Trainer."""
+    return "model_name_or_path" in tree and len(TRL_KEYS & set(tree)) >= 2
+
+
+def from_tree(tree: Mapping[str, Any], path: Path, launch: TrainerLaunch, dialect: Dialect = TRL) -> Imported:
+    """Return what arguments say, by the names of Hugging Face's parser."""
+    sheet = Sheet(str(path), flat(tree))
+    rewarded = [key for key in REWARDED if key in tree and str(tree[key]) not in ("nll", "chunked_nll")]
+    if rewarded:
+        sheet.fault(
+            rewarded[0], "a training with rewards or preferences", "next-token training, which is priced"
+        )
+    trainer.batch(sheet, "per_device_train_batch_size", 8)
+    packed = sheet.has("packing", "group_texts", "packed") or dialect.packed
+    key = next(
+        (key for key in LENGTHS if key in sheet.values), "max_length" if dialect.length else "sequence length"
+    )
+    sheet.seen.update(LENGTHS)
+    trainer.length(sheet, key, dialect.length, packed)
+    plain = sheet.values.get("bf16") is not None
+    trainer.precision(sheet, "fp32" if plain else dialect.precision, said=dialect.precision == "bf16")
+    trainer.optimizer(sheet, "optim")
+    trainer.recompute(sheet, "gradient_checkpointing", dialect.recompute)
+    _method(sheet, dialect)
+    if "method" in sheet.options or str(sheet.values.get("dtype")) == "float32":
+        sheet.seen.add("dtype")
+    sheet.seen.update(key for key in ("loss_type",) if str(tree.get(key)) == "nll")
+    _unpriced(sheet)
+    model = model_named(sheet, path, "model_name_or_path", "model_name", "model", "model_id")
+    known = {key for key in sheet.values if trainer.WITHOUT_EFFECT.fullmatch(key)}
+    sheet.seen.update(known)
+    return laid_out(sheet, tree, path, launch, model)
+
+
+def _method(sheet: Sheet, dialect: Dialect) -> None:
+    rank = next((key for key in RANKS if key in sheet.values), RANKS[0])
+    switch = [key for key in SWITCHES if key in sheet.values]
+    on = any(sheet.has(key) for key in switch)
+    four = sheet.has("load_in_4bit", "use_4bit", "q_lora", "use_4bit_quantization")
+    eight = sheet.has("load_in_8bit", "use_8bit", "use_8bit_quantization")
+    bits = sheet.whole("bits")
+    sheet.seen.update((*SWITCHES, *RANKS, *TARGETS))
+    if on or four or bits in (4, 8) or (not switch and rank in sheet.values):
+        targets = next((key for key in TARGETS if key in sheet.values), TARGETS[0])
+        say_adapter(sheet, 4 if four or bits == 4 else 16, (rank, dialect.rank), (targets, PEFT_DEFAULT))
+        if (eight and not four) or bits == 8:
+            key = "load_in_8bit" if eight else "bits"
+            sheet.fault(key, "8 bits", "a base of 4 or 16 bits; or --method lora or qlora for one of them")
+            sheet.instead[key] = "method"
+        trainer.adapters_alone(sheet)
+
+
+def _unpriced(sheet: Sheet) -> None:
+    """Make faults of degrees and of what changes memory beside them."""
+    why = "1: degrees are read from parallelism_config of an Accelerate YAML; or --{} N"
+    degrees = {"tensor_parallel_size": "tp", "context_parallel_size": "cp", "sequence_parallel_size": "cp",
+               "tp_size": "tp", "pp_size": "pp"}  # fmt: skip
+    trainer.refuse(sheet, {key: why.format(option) for key, option in degrees.items()}, degrees)
+    sharded = {"sharded_ddp": "fsdp or deepspeed in its place, or --zero N"}
+    trainer.refuse(sheet, sharded, {"sharded_ddp": "zero"})
+    trainer.refuse(sheet, {"activation_offloading": "false: activations in host memory are not priced",
+                           "freeze_backbone": "all weights or adapters"})  # fmt: skip

@@ -1,0 +1,231 @@
+"""What kinds of value a runner takes for the keys of its file: another kind is a fault at its key.
+
+References
+----------
+.. [1] DeepSpeed 0.19.8, deepspeed/runtime/zero/config.py and offload_config.py (pydantic, no further keys),
+   deepspeed/runtime/precision_config.py, deepspeed/runtime/config_utils.py.
+.. [2] Accelerate 1.15, accelerate/utils/dataclasses.py (``FullyShardedDataParallelPlugin``),
+   accelerate/commands/config/config_args.py (no further keys), accelerate/utils/environment.py
+   (``str_to_bool``).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from typing import Any, Final, NamedTuple
+
+from planner.runtimes.imports._sheet import Sheet
+
+
+class Kind(NamedTuple):
+    """What a key takes.
+
+    Parameters
+    ----------
+    keys : pattern
+        The keys.
+    holds : callable
+        Whether a value will do.
+    expected : str
+        What will do, in words.
+    """
+
+    keys: re.Pattern[str]
+    holds: Callable[[Any], bool]
+    expected: str
+
+
+def _switch(value: Any) -> bool:
+    """Return whether pydantic takes a value for true or false."""
+    words = ("true", "false", "yes", "no", "on", "off", "1", "0", "t", "f", "y", "n")
+    return isinstance(value, bool) or value in (0, 1) or str(value).lower() in words
+
+
+def _count(value: Any) -> bool:
+    """Return whether pydantic takes a value for a whole number of 0 or more."""
+    if isinstance(value, bool | list):
+        return False
+    try:
+        number = float(value)
+    except (TypeError, ValueError, OverflowError):
+        return False
+    return number >= 0 and number.is_integer()
+
+
+def _fraction(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1
+
+
+def _scale(value: Any) -> bool:
+    """Return whether DeepSpeed takes a value for a loss scale: a finite number of 0 or more."""
+    if isinstance(value, bool):
+        return False
+    try:
+        return 0 <= float(value) < float("inf")
+    except (TypeError, ValueError):
+        return False
+
+
+def _among(*words: str) -> Callable[[Any], bool]:
+    return lambda value: str(value) in words
+
+
+ZERO: Final = r"zero_optimization\."
+SWITCHES: Final = (
+    rf"{ZERO}(?:contiguous_gradients|reduce_scatter|allgather_partitions|overlap_comm|load_from_fp32_weights"
+    r"|elastic_checkpoint|round_robin_gradients|ignore_unused_parameters|zero_quantized_\w+"
+    r"|use_multi_rank_bucket_allreduce|stage3_gather_(?:16bit|fp16)_weights_on_model_save|legacy_stage1"
+    r"|(?:stage3_)?use_all_reduce_for_fetch_params|memory_efficient_linear|offload_(?:param|optimizer)\.pin_memory)"
+    r"|(?:bf16|fp16|bfloat16)\.enabled|(?:bf16|fp16)\.\w+_master_weights_and_grads|fp16\.auto_cast"
+    r"|fp16\.(?:consecutive_hysteresis|fp16_\w+)|bf16\.(?:immediate_grad_update|check_grad_overflow"
+    r"|bf16_optimizer_states)|expert_parallel\.enabled|wall_clock_breakdown|memory_breakdown|prescale_gradients|sparse_gradients"
+)
+COUNTS: Final = (
+    rf"{ZERO}(?:allgather_bucket_size|sub_group_size|stage3_(?:prefetch_bucket_size|max_live_parameters"
+    r"|max_reuse_distance|param_persistence_threshold|model_persistence_threshold)|zero_hpz_partition_size"
+    r"|offload_(?:param|optimizer)\.buffer_(?:count|size))"
+    r"|fp16\.(?:initial_scale_power|loss_scale_window|hysteresis|min_loss_scale)"
+)
+OFFLOADS: Final = ("none", "cpu", "nvme")
+RATES: Final = ("LRRangeTest", "OneCycle", "WarmupLR", "WarmupDecayLR", "WarmupCosineLR")
+"""DeepSpeed, deepspeed/runtime/lr_schedules.py, ``VALID_LR_SCHEDULES``."""
+
+DEEPSPEED: Final = (
+    Kind(re.compile(SWITCHES), _switch, "true or false"),
+    Kind(re.compile(COUNTS), _count, "a whole number, 0 or more"),
+    Kind(re.compile(r"fp16\.loss_scale"), _scale, "a number, 0 or more; 0 is dynamic"),
+    Kind(re.compile(rf"{ZERO}reduce_bucket_size"), lambda v: _count(v) and float(v) > 0, "1 or more"),
+    Kind(re.compile(rf"{ZERO}stage"), lambda v: _count(v) and float(v) <= 3, "0, 1, 2 or 3"),
+    Kind(re.compile(rf"{ZERO}offload_\w+\.device"), _among(*OFFLOADS), "none, cpu or nvme"),
+    Kind(
+        re.compile(rf"{ZERO}allgather_bucket_size"),
+        lambda value: not _count(value) or float(value) % 2 == 0,
+        "an even number: its parts are aligned in pairs",
+    ),
+    Kind(re.compile(r"scheduler\.type"), _among(*RATES), ", ".join(RATES)),
+    Kind(
+        re.compile(r"elasticity\.enabled"),
+        lambda value: not _switch(value) or str(value).lower() in ("false", "no", "off", "0", "f", "n"),
+        "false: newest releases refuse it, and older ones choose a batch of their own",
+    ),
+    Kind(re.compile(rf"{ZERO}offload_optimizer\.ratio"), _fraction, "0 to 1"),
+    Kind(re.compile(r"gradient_predivide_factor"), lambda v: isinstance(v, int | float), "a number"),
+    Kind(
+        re.compile(r"data_types\.grad_accum_dtype"),
+        _among("fp32", "fp16", "bf16", "bfp16", "bfloat16", "float", "float32", "float16", "half", "None"),
+        "fp32, fp16 or bf16",
+    ),
+)
+
+WRAPS: Final = ("TRANSFORMER_BASED_WRAP", "SIZE_BASED_WRAP", "NO_WRAP")
+STATES: Final = ("FULL_STATE_DICT", "LOCAL_STATE_DICT", "SHARDED_STATE_DICT")
+SHARDINGS: Final = ("FULL_SHARD", "SHARD_GRAD_OP", "NO_SHARD", "HYBRID_SHARD", "HYBRID_SHARD_ZERO2")
+PREFETCHES: Final = ("BACKWARD_PRE", "BACKWARD_POST", "NO_PREFETCH")
+PLACES: Final = ("LOCAL_MACHINE", "AMAZON_SAGEMAKER")
+BACKENDS: Final = (
+    "NO", "EAGER", "AOT_EAGER", "INDUCTOR", "AOT_TS_NVFUSER", "NVPRIMS_NVFUSER", "CUDAGRAPHS", "OFI",
+    "FX2TRT", "ONNXRT", "TENSORRT", "AOT_TORCHXLA_TRACE_ONCE", "TORCHXLA_TRACE_ONCE",
+    "TVM", "HPU_BACKEND", "NEURON",
+)  # fmt: skip
+"""Accelerate, utils/dataclasses.py, ``DynamoBackend``, and the back ends of other releases."""
+
+ACCELERATE: Final = (
+    Kind(
+        re.compile(
+            r"fsdp_config\.fsdp_(?:offload_params|activation_checkpointing|cpu_ram_efficient_loading"
+            r"|sync_module_states|use_orig_params|forward_prefetch)"
+        ),
+        _switch,
+        "true or false",
+    ),
+    Kind(
+        re.compile(r"fsdp_config\.fsdp_backward_prefetch"),
+        lambda value: str(value).upper() in PREFETCHES or value in (1, 2, 3),
+        ", ".join(PREFETCHES),
+    ),
+    Kind(re.compile(r"compute_environment"), _among(*PLACES), " or ".join(PLACES)),
+    Kind(
+        re.compile(r"dynamo_config\.dynamo_backend"),
+        lambda value: str(value).upper() in BACKENDS,
+        ", ".join(BACKENDS),
+    ),
+    Kind(
+        re.compile(r"fsdp_config\.fsdp_auto_wrap_policy"),
+        lambda value: str(value).upper() in WRAPS,
+        ", ".join(WRAPS),
+    ),
+    Kind(
+        re.compile(r"fsdp_config\.fsdp_state_dict_type"),
+        lambda value: str(value).upper() in STATES or value in (1, 2, 3),
+        ", ".join(STATES),
+    ),
+    Kind(
+        re.compile(r"fsdp_config\.fsdp_sharding_strategy"),
+        lambda value: str(value).upper() in (*SHARDINGS, "1", "2", "3", "4", "5"),
+        ", ".join(SHARDINGS),
+    ),
+    Kind(
+        re.compile(r"mixed_precision"), _among("no", "fp16", "bf16", "fp8", "False"), "no, fp16, bf16 or fp8"
+    ),
+    Kind(re.compile(r"num_machines|machine_rank"), _count, "a whole number"),
+)
+
+
+def check_kinds(sheet: Sheet, kinds: Iterable[Kind]) -> None:
+    """Note a fault for each value that its key does not take; ``auto`` is left to the trainer."""
+    for kind in kinds:
+        for key, value in sheet.values.items():
+            if value is None or value == "auto" or not kind.keys.fullmatch(key):
+                continue
+            if not kind.holds(value):
+                sheet.fault(key, repr(value), kind.expected)
+
+
+def check_closed(sheet: Sheet, sections: str, known: Iterable[str]) -> None:
+    """Note a fault for each key of a section that takes no further ones.
+
+    Parameters
+    ----------
+    sheet : Sheet
+        The file.
+    sections : str
+        What the keys of the section start with.
+    known : iterable of str
+        The names that it has.
+    """
+    names = set(known)
+    for key in sheet.values:
+        name = key.removeprefix(sections).partition(".")[0]
+        if key.startswith(sections) and name not in names:
+            sheet.fault(f"{sections}{name}", "no key of it", "one that the runner has")
+
+
+ZERO_KEYS: Final = (
+    "allgather_bucket_size", "allgather_partitions", "compute_grad_norm", "contiguous_gradients",
+    "cpu_offload", "cpu_offload_param", "cpu_offload_use_pin_memory", "elastic_checkpoint",
+    "enable_sanity_checks", "ignore_unused_parameters", "leaf_module", "legacy_stage1",
+    "load_from_fp32_weights", "log_trace_cache_warnings", "memory_efficient_linear",
+    "offload_optimizer", "offload_param", "overlap_comm", "override_module_apply",
+    "parameter_alignment", "pipeline_loading_checkpoint", "reduce_bucket_size", "reduce_scatter",
+    "round_robin_gradients", "save_muon_momentum_buffer_in_memory", "stage",
+    "stage3_allgather_sequential", "stage3_gather_16bit_weights_on_model_save",
+    "stage3_gather_fp16_weights_on_model_save", "stage3_max_live_parameters",
+    "stage3_max_reuse_distance", "stage3_model_persistence_threshold",
+    "stage3_module_granularity_threshold", "stage3_param_persistence_threshold",
+    "stage3_prefetch_bucket_size", "stage3_use_all_reduce_for_fetch_params", "sub_group_size",
+    "use_multi_rank_bucket_allreduce", "zenflow", "zero_hpz_partition_size", "zero_quantized_gradients",
+    "zero_quantized_nontrainable_weights", "zero_quantized_weights", "mics_shard_size",
+    "mics_hierarchical_params_gather",
+)  # fmt: skip
+"""Keys of ``DeepSpeedZeroConfig`` and of ``MiCS_Config``, which refuse others."""
+
+LAUNCH_KEYS: Final = (
+    "compute_environment", "distributed_type", "mixed_precision", "use_cpu", "debug", "num_processes",
+    "machine_rank", "num_machines", "gpu_ids", "main_process_ip", "main_process_port", "rdzv_backend",
+    "same_network", "main_training_function", "enable_cpu_affinity", "fp8_config", "deepspeed_config",
+    "fsdp_config", "parallelism_config", "megatron_lm_config", "mpirun_config", "downcast_bf16",
+    "tpu_name", "tpu_zone", "tpu_use_cluster", "tpu_use_sudo", "command_file", "commands", "tpu_vm",
+    "tpu_env", "dynamo_config", "fp16",
+)  # fmt: skip
+"""Keys of ``ClusterConfig``, which refuses others; ``fp16`` is an old one that it turns into another."""

@@ -1,0 +1,179 @@
+"""What Hugging Face's Trainer is told: batch, length, precision, optimizer, recompute."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from planner.runtimes.imports._sheet import Sheet
+
+OPTIMIZERS: Final = {
+    "adamw": "adamw", "adamw_hf": "adamw", "adamw_torch": "adamw", "adamw_torch_fused": "adamw",
+    "adamw_apex_fused": "adamw", "adamw_bnb_8bit": "adam8bit", "adamw_8bit": "adam8bit",
+    "paged_adamw_8bit": "adam8bit", "adamw_torch_8bit": "adam8bit", "paged_adamw": "adamw",
+    "paged_adamw_32bit": "adamw", "sgd": "sgd", "muon": "muon",
+}  # fmt: skip
+"""transformers' ``OptimizerNames`` (transformers/training_args.py) that the planner prices."""
+
+WITHOUT_EFFECT: Final = re.compile(
+    r"output_dir|overwrite_.*|do_(?:train|eval|predict|test)|eval.*|.*_eval_.*|val_.*|test_.*|predict_.*"
+    r"|learning_rate|.*_learning_rate|min_lr.*|weight_decay|adam_.*|max_grad_norm|num_train_epochs|num_epochs"
+    r"|max_steps|lr_.*|warmup.*|log.*|logging.*|save.*|seed|data_seed|dataset.*|data_.*|.*_dataset|dataloader_.*"
+    r"|train_(?:file|dataset|on_.*|path|data)|validation_.*|max_(?:train|eval)?_?samples|streaming|shuffle.*"
+    r"|preprocessing_.*|report_to|run_name|push_to_hub|hub_.*|resume.*|ignore_data_skip|ddp_(?:timeout|find.*"
+    r"|backend|broadcast.*)|load_best.*|metric_for.*|greater_is.*|disable_tqdm|remove_unused_columns|label_.*"
+    r"|trust_remote_code|use_auth_token|token|cache_dir|use_fast_tokenizer|tokenizer.*|template|plot_loss"
+    r"|chat_template.*|system.*|stage|wandb.*|swanlab.*|mlflow.*|tensorboard.*|use_wandb|tf32|local_rank|full_determinism"
+    r"|neftune_.*|lora_(?:alpha|dropout|fan_in_fan_out|bias|lr|mlp_kernel|qkv_kernel|o_kernel)|use_rslora"
+    r"|lora_task_type|bnb_4bit_.*|use_bnb_nested_quant|double_quantization|quantization_(?:type|method)|bf16_full_eval|include_.*"
+    r"|attn_impl.*|flash_attn.*|flash_attention|xformers_attention|sdp_attention|sdpa_attention|eager_attention"
+    r"|low_cpu_mem_usage|config_name|model_revision|revision|.*kwargs(?:\..*)?|project|entity|num_proc|n_gpu"
+    r"|ddp_bucket_cap_mb|length_column_name|past_index|jit_mode_eval|prediction_loss_only|group_by_length"
+    r"|train_on_inputs|special_tokens(?:\..*)?|tokens|cosine_.*|loraplus_.*|beta[12]|epsilon|adam_beta.*"
+    r"|hf_hub_token|hub_token|model_(?:name|author|type)|acc_strategy|early_stopping_.*|strict|debug|profile.*"
+    r"|add_special_tokens|append_concat_token|splits|use_reentrant|use_nested_quant|use_flash_attn.*|lazy_preprocess"
+    r"|train_data_path|torch_empty_cache_steps|use_slow_tokenizer|with_tracking|add_bos|try_launch_.*|pissa_.*"
+    r"|checkpointing_steps|keep_last_n_checkpoints|timeout|hf_entity|wandb_entity|push_to_hub|reduce_loss"
+    r"|auto_find_batch_size|auto_resume_from_checkpoints|packing_strategy|skip_.*|ray_.*|callbacks|is_.*_derived_model|.*_loss_coef|ddp|world_size"
+)
+"""Arguments that decide neither layout nor what is kept in memory."""
+
+ADAPTED: Final = (
+    "use_dora",
+    "peft_use_dora",
+    "lora_modules_to_save",
+    "additional_target",
+    "modules_to_save",
+    "lora_target_parameters",
+)
+"""What adapters may train beside themselves."""
+
+
+_OFF: Final = ("false", "none", "no", "null", "0", "1", "1.0", "0.0")
+
+
+def plain(flags: Mapping[str, str]) -> dict[str, Any]:
+    """Return flags as Hugging Face's parser names their fields: no dashes before, underscores within.
+
+    Examples
+    --------
+    >>> plain({"--per-device-train-batch-size": "2", "--bf16": "", "--packing": "True"})
+    {'per_device_train_batch_size': '2', 'bf16': 'true', 'packing': 'True'}
+    """
+    return {
+        key.lstrip("-").replace("-", "_"): value if value else "true"
+        for key, value in flags.items()
+        if key.startswith("-")
+    }
+
+
+def batch(
+    sheet: Sheet, key: str, default: int | None, accumulation: str = "gradient_accumulation_steps"
+) -> None:
+    """Say the sequences of a pass and the passes of a step; a default is told."""
+    size = sheet.whole(key)
+    if size is None and default is not None:
+        size = default
+        sheet.notes.append(f"no {key}: {default}, as its library has it")
+    sheet.say("micro_batch", size, key)
+    steps = sheet.whole(accumulation)
+    sheet.say("accumulation", 1 if steps is None else steps, accumulation)
+
+
+def length(sheet: Sheet, key: str, default: int | None, packed: bool) -> None:
+    """Say the tokens of a sequence: what it is cut to, which is its length where sequences are packed."""
+    tokens = sheet.whole(key)
+    if tokens is None and default is not None:
+        tokens = default
+        sheet.notes.append(f"no {key}: {default} tokens, as its library has it")
+    if tokens is None and not sheet.faulty(key):
+        sheet.fault(key, "nothing", "the tokens of a sequence: --seq-len N")
+    sheet.say("seq_len", tokens, key)
+    if not packed:
+        sheet.notes.append(
+            "no packing: every sequence priced at its full length, which the data may not reach"
+        )
+
+
+UNSAID: Final = "no bf16, fp16 or fp8"
+"""The place of a precision that the launcher may still decide."""
+
+
+def precision(sheet: Sheet, default: str = "fp32", said: bool = False) -> None:
+    """Say in which numbers it computes, from ``bf16``, ``fp16`` and ``fp8``.
+
+    Unless its default is ``said``, as TRL's, the launcher decides where none of them is on.
+    """
+    eight = sheet.has("fp8")
+    brain = sheet.has("bf16", "pure_bf16", "bfloat16")
+    half = sheet.has("fp16", "float16")
+    if brain and half and str(sheet.values.get("bf16")).lower() != "auto":
+        sheet.fault("fp16", "fp16 and bf16 both on", "one of them")
+    name = "fp8" if eight else "bf16" if brain else "fp16" if half else default
+    sheet.say("precision", name, "bf16", "fp16", "fp8")
+    if not said and not eight | brain | half:
+        sheet.places["precision"] = UNSAID
+
+
+def optimizer(sheet: Sheet, *keys: str) -> None:
+    """Say the optimizer; one that is not priced is a fault."""
+    value = sheet.take(*keys)
+    if value is None:
+        sheet.say("optimizer", "adamw")
+        return
+    key = next(key for key in keys if sheet.values.get(key) is not None)
+    name = str(value).lower()
+    sheet.instead[key] = "optimizer"
+    if name not in OPTIMIZERS:
+        sheet.fault(key, repr(name), f"one of {', '.join(OPTIMIZERS)}; or --optimizer NAME for a like one")
+        return
+    if name.startswith("paged_"):
+        sheet.notes.append(f"{name}: priced with all states on the device")
+    sheet.say("optimizer", OPTIMIZERS[name], key)
+
+
+def recompute(sheet: Sheet, key: str, default: bool) -> None:
+    """Say whether every layer is recomputed."""
+    value = sheet.take(key)
+    text = str(value).lower()
+    if value is None:
+        on = default
+    elif text in ("true", "false", "0", "1", "yes", "no", "unsloth"):
+        on = sheet.has(key)
+    else:
+        sheet.instead[key] = "recompute"
+        sheet.fault(
+            key, repr(text), "true or false: checkpoints in host memory are not priced; or --recompute full"
+        )
+        return
+    sheet.say("recompute", "full" if on else "none", key)
+
+
+def refuse(sheet: Sheet, reasons: Mapping[str, str], options: Mapping[str, str] | None = None) -> None:
+    """Make keys faults that are switched on, hold a list, or hold a number above 1.
+
+    Parameters
+    ----------
+    sheet : Sheet
+        The file.
+    reasons : mapping
+        Key to what is accepted in its place.
+    options : mapping, optional
+        Key to the option that says it in its place.
+    """
+    for key, expected in reasons.items():
+        value = sheet.take(key)
+        inner = [name for name in sheet.values if name.startswith(f"{key}.")]
+        sheet.seen.update(inner)
+        if not inner and (value in (None, "", []) or str(value).lower() in _OFF):
+            continue
+        sheet.fault(key, repr(str("a section" if inner else value)[:60]), expected)
+        if options and key in options:
+            sheet.instead[key] = options[key]
+
+
+def adapters_alone(sheet: Sheet) -> None:
+    """Make faults of what adapters train beside themselves."""
+    expected = "plain adapters: what is trained beside them is not priced; leave it out of a copy of the file"
+    refuse(sheet, dict.fromkeys(ADAPTED, expected))

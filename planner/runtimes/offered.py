@@ -1,0 +1,306 @@
+"""Rules that every runtime states the same way: what it offers by name, and how it cuts stages and shards."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+
+from planner.errors import nearest
+from planner.inputs.model import Attention, Block, DenseFfn, Experts, LatentAttention, ModelSpec
+from planner.inputs.recurrent import RecurrentMixer
+from planner.inputs.variants import variant_texts
+from planner.inputs.workload import Workload
+from planner.numeric import Num
+from planner.plan import Plan, even_split
+from planner.rules import Mask, Rule, divides, nearest_divisors
+from planner.runtimes.family import Job, Runtime
+from planner.techniques.context.family import offered_name
+
+
+def offered(rule: str, option: str, found: str, choices: Iterable[str], where: Mask = True) -> Rule:
+    """Return the rule that ``found`` is among ``choices``, for the plans of the mask ``where``."""
+    known = tuple(choices)
+    return Rule(
+        rule,
+        np.logical_not(where) | (found in known),
+        lambda: (f"{option} {found}", f"one of {', '.join(known)}", nearest(found, known) or known[0]),
+    )
+
+
+def technique_rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
+    """Return the rules that the plan's and the workload's techniques are among those of ``runtime``."""
+    work = job.workload
+    stages = tuple(str(stage) for stage in runtime.zero_stages)
+    method = offered_name(plan.cp_method)
+    return [
+        offered("zero-offered", "zero", str(plan.zero), stages),
+        offered("schedule-offered", "schedule", plan.schedule, runtime.schedules, np.greater(plan.pp, 1)),
+        offered("cp-method-offered", "cp method", method, runtime.cp_methods, np.greater(plan.cp, 1)),
+        offered("recompute-offered", "recompute", plan.recompute, runtime.recomputes),
+        offered("offload-offered", "offload", plan.offload, runtime.offloads),
+        offered("precision-offered", "precision", work.precision, runtime.precisions),
+        method_rule(work.method, runtime.methods),
+    ]
+
+
+def whole_offload_rules(plan: Plan, work: Workload) -> list[Rule]:
+    """Return the rules on weights that rest on the host under PyTorch's FSDP: all trained, no pipeline."""
+    off = plan.offload == "none"
+    return [
+        Rule(
+            "host-weights-have-shards",
+            (np.greater(plan.zero_shards, 1) & (plan.zero > 0)) | off,
+            lambda: (
+                f"offload {plan.offload} with zero {plan.zero} over {plan.zero_shards:g} shards",
+                "two shards or more, zero 2 or 3: FSDP moves them",
+                "zero 3",
+            ),
+        ),
+        Rule(
+            "host-weights-unpiped",
+            np.equal(plan.pp, 1) | off,
+            lambda: (f"offload {plan.offload} with pp {plan.pp:g}", "pp 1", "pp 1"),
+        ),
+        Rule(
+            "host-weights-method",
+            off or work.method == "full",
+            lambda: (f"offload {plan.offload} with {work.method}", "full training", "offload none"),
+        ),
+    ]
+
+
+def method_rule(method: str, known: tuple[str, ...]) -> Rule:
+    """Return the rule that the runtime trains this way; where it does not, another may."""
+    return Rule(
+        "method-offered",
+        method in known,
+        lambda: (
+            f"method {method}",
+            f"one of {', '.join(known)}",
+            " or ".join([*runtimes_with(method), known[0]]),
+        ),
+    )
+
+
+def runtimes_with(method: str) -> list[str]:
+    """Return how to ask for the runtimes that train with ``method``."""
+    from planner.runtimes import runtimes
+
+    return [f"--runtime {name}" for name, runtime in runtimes().items() if method in runtime.methods]
+
+
+def optimizer_rules(
+    workload: Workload, optimizers: Iterable[str], dtypes: Mapping[str, tuple[str, ...]]
+) -> list[Rule]:
+    """Return the rules on the optimizer and on what the user says of its dtypes.
+
+    ``dtypes`` has the choices for state_dtype, master_dtype and gradient_dtype; what the user leaves open is
+    the runtime's own.
+    """
+    chosen = {name: getattr(workload, name) for name in dtypes}
+    return [offered("optimizer-offered", "optimizer", workload.optimizer, optimizers)] + [
+        offered(f"{name.replace('_', '-')}-offered", name.replace("_", " "), chosen[name], choices)
+        for name, choices in dtypes.items()
+        if chosen[name] is not None
+    ]
+
+
+def exactly(rule: str, option: str, found: Num, wanted: Num, why: str, where: Mask = True) -> Rule:
+    """Return the rule that a degree has the one value ``wanted``, for the plans of the mask ``where``."""
+    return Rule(
+        rule,
+        np.logical_not(where) | np.equal(found, wanted),
+        lambda: (f"{option} {found:g}", f"{option} {wanted:g}: {why}", f"{option} {wanted:g}"),
+    )
+
+
+def fits_model(
+    rule: str, reasons: tuple[str, ...], remedy: str = "another runtime, such as --runtime megatron-lm"
+) -> Rule:
+    """Return the rule that nothing of the model is missing in what is written; ``reasons`` say what is."""
+    return Rule(rule, not reasons, lambda: ("; ".join(reasons), "a model that its files can build", remedy))
+
+
+def divisor_rule(rule: str, option: str, part: Num, whole: int, thing: str) -> Rule:
+    """Return the rule that a degree divides a size of the model."""
+    return Rule(
+        rule,
+        divides(part, whole),
+        lambda: (
+            f"{option} {part:g}",
+            f"a divisor of {thing} {whole}",
+            f"{option} {nearest_divisors(part, whole)}",
+        ),
+    )
+
+
+def head_counts(model: ModelSpec) -> tuple[int, int]:
+    """Return the greatest number of query heads and of key/value heads that divides those of every block."""
+    heads = math.gcd(*(mixer.heads for mixer in model.attentions))
+    return heads or 1, math.gcd(*(mixer.kv_heads for mixer in model.attentions)) or 1
+
+
+def ffn_width(model: ModelSpec) -> int:
+    """Return the greatest width that divides the inner width of every feed-forward layer."""
+    return math.gcd(*(ffn.inner for ffn in model.ffns)) or 1
+
+
+def width_rules(plan: Plan, model: ModelSpec) -> list[Rule]:
+    """Return the rules that tp divides heads and feed-forward of every layer."""
+    heads, kv_heads = head_counts(model)
+    return [
+        divisor_rule("heads-divide", "tp", plan.tp, heads, "the attention heads"),
+        divisor_rule("kv-heads-divide", "tp", plan.tp, kv_heads, "the key/value heads"),
+        divisor_rule("ffn-divides", "tp", plan.tp, ffn_width(model), "the feed-forward width"),
+    ]
+
+
+def unsplit_sequence_rule(plan: Plan, why: str) -> Rule:
+    """Return the rule that tensor parallelism does not split what it replicates along the sequence."""
+    return Rule(
+        "no-sequence-parallel",
+        not plan.sequence_parallel or np.equal(plan.tp, 1),
+        lambda: ("sequence parallelism", f"none: {why}", "off"),
+    )
+
+
+def ties_rule(plan: Plan, model: ModelSpec) -> Rule:
+    """Return the rule that a table shared by embedding and head is on one stage."""
+    return Rule(
+        "pipeline-ties",
+        np.equal(plan.pp, 1) | (not model.tied_embeddings),
+        lambda: (f"pp {plan.pp:g} with tied embeddings", "pp 1, or untied embeddings", "pp 1"),
+    )
+
+
+def is_plain_causal(model: ModelSpec) -> bool:
+    """Whether no layer has a window or sinks, which kernels that split a sequence may not have."""
+    mixers = model.attentions
+    return not any(mixer.window or (isinstance(mixer, Attention) and mixer.sinks) for mixer in mixers)
+
+
+def attention_of(block: Block) -> Attention | LatentAttention:
+    """Return the attention of a block of a model that `uses` nothing else.
+
+    Raises
+    ------
+    ValueError
+        If it has none, which a rule has refused before.
+    """
+    if block.attention is None:
+        raise ValueError("a block without attention")
+    return block.attention
+
+
+def ffn_of(block: Block) -> DenseFfn | Experts:
+    """Return the feed-forward of a block of a model that `uses` nothing else.
+
+    Raises
+    ------
+    ValueError
+        If it has none, which a rule has refused before.
+    """
+    if block.ffn is None:
+        raise ValueError("a block without a feed-forward")
+    return block.ffn
+
+
+def uses(model: ModelSpec, block: Block) -> set[str]:
+    """Return what a block needs beyond a bias-free gated transformer layer with rotary positions."""
+    return {*variant_texts(model.variants), *_block_uses(model, block)}
+
+
+def _block_uses(model: ModelSpec, block: Block) -> set[str]:
+    mixer, ffn = block.mixer, block.ffn
+    if isinstance(mixer, RecurrentMixer):
+        return {f"{mixer.kind} layers"}
+    if mixer is None or ffn is None:
+        return {"layers of a mixer or a feed-forward alone"}
+    parts = {"learned positions": model.learned_positions, "layer norm": model.norm == "layernorm"}
+    parts |= {"norms without a bias": model.norm == "layernorm" and not model.norm_bias}
+    parts |= {"norms with a bias": model.norm == "rmsnorm" and model.norm_bias}
+    parts |= {"more than two norms a layer": block.norms != 2, "a plain feed-forward": not ffn.gated}
+    parts |= {"feed-forward biases": ffn.bias, "sliding windows": mixer.window is not None}
+    if isinstance(mixer, Attention):
+        parts |= {"query/key/value biases": mixer.qkv_bias, "an output bias": mixer.output_bias}
+        parts |= {
+            "norms on heads": mixer.qk_norm == "head",
+            "norms on all heads at once": mixer.qk_norm == "full",
+            "norms with weights of each head": mixer.qk_norm == "each",
+            "norms with a bias on heads": mixer.qk_norm == "head-bias",
+        }
+        parts |= {"an output gate on attention": mixer.output_gate}
+        parts |= {"attention sinks": mixer.sinks, "attention without rotary positions": not mixer.rotary}
+        parts |= {"values of their own width": mixer.value_head_dim != mixer.qk_head_dim}
+        parts |= {"heads that do not add up to the hidden size": mixer.heads * mixer.head_dim != model.hidden}
+    else:
+        parts |= {"latent attention": True, "an output bias": mixer.output_bias}
+        parts |= {"an indexer that picks the keys": mixer.indexer is not None}
+    return {name for name, used in parts.items() if used}
+
+
+def stage_layers(plan: Plan, model: ModelSpec) -> tuple[int, ...]:
+    """Return the layers of each virtual stage of a scalar plan."""
+    return plan.stage_layers or even_split(model.num_layers, int(plan.pp * plan.vpp))
+
+
+def mesh_shard_rule(plan: Plan) -> Rule:
+    """Return the rule of a mesh replicate · shard · cp: sharding spans every context-parallel rank."""
+    group = plan.dp * plan.cp
+    return Rule(
+        "zero-shards-on-mesh",
+        (plan.zero == 0) | (divides(plan.zero_shards, group) & divides(plan.cp, plan.zero_shards)),
+        lambda: (
+            f"zero shards {plan.zero_shards:g}",
+            f"a multiple of cp {plan.cp:g} that divides dp · cp = {group:g}",
+            f"zero shards {group:g}",
+        ),
+    )
+
+
+def whole_shard_rule(plan: Plan) -> Rule:
+    """Return the rule that states are sharded over all data-parallel ranks."""
+    group = plan.dp * plan.cp
+    return Rule(
+        "zero-shards-whole",
+        (plan.zero == 0) | np.equal(plan.zero_shards, group),
+        lambda: (f"zero shards {plan.zero_shards:g}", f"dp · cp = {group:g}", f"zero shards {group:g}"),
+    )
+
+
+def sequence_rule(seq_len: Num, divisor: Num, words: str) -> Rule:
+    """Return the rule that the sequence divides over the ranks that share it."""
+    return Rule(
+        "sequence-divides",
+        divides(divisor, seq_len),
+        lambda: (
+            f"{seq_len:g} tokens",
+            f"a multiple of {words} = {divisor:g}",
+            f"{seq_len - seq_len % divisor:g}",
+        ),
+    )
+
+
+TRIAL_STEPS = 100
+"""Steps of a job that does not say how many tokens it trains on."""
+
+
+def trial_note(workload: Workload) -> tuple[str, ...]:
+    """Return for the run card that a job without training tokens is a trial."""
+    stops = f"No training tokens were given: the run stops after {TRIAL_STEPS} steps."
+    return () if workload.tokens else (stops,)
+
+
+def train_steps(workload: Workload) -> int:
+    """Return the optimizer steps that see all tokens of a job, the last one maybe in part, or of a trial. [-]
+
+    Examples
+    --------
+    >>> train_steps(Workload(seq_len=8192, global_batch=1000, tokens=1e9))
+    123
+    """
+    if not workload.tokens:
+        return TRIAL_STEPS
+    return math.ceil(workload.tokens / workload.tokens_per_step)

@@ -1,0 +1,81 @@
+"""Which traits the launch files of a runtime can set, and what becomes of the others that a user changed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+from planner.runtimes.traits import Traits
+
+Value = float | bool | str
+Changes = Mapping[str, Value]
+"""Traits that differ from those of the runtime as it is, by name."""
+
+Settings = Mapping[str, tuple[Value, ...]]
+"""The values of a trait that launch files can ask for, beside the runtime's own."""
+
+ANY: Final = "any"
+"""Stands in `Settings` for whatever number the trait can have."""
+
+NO_CHANGES: Final[Changes] = MappingProxyType({})
+
+CHOICES: Final = frozenset(
+    {
+        "attention", "compiled", "context_by_length", "dropout", "fused_activation", "fused_norm",
+        "fused_rope", "fused_weight_gradient", "gradient_dtype", "host_checkpoints", "mlp_tiles",
+        "parameter_dtype",
+        "quantised_gathers", "quantised_reductions", "reduce_dtype", "secondary_shards", "selective",
+        "shard_levels", "stages_inside",
+        "vocab_parallel_loss", "fp8_activation_input", "fp8_attention", "cached_transposes",
+    }
+)  # fmt: skip
+"""Traits that say which code runs; the others are what is known of its speed and memory."""
+
+
+def changed(traits: Traits, plain: Traits) -> Changes:
+    """Return the traits that differ from the plain ones."""
+    own = plain.flat()
+    return {name: value for name, value in traits.flat().items() if value != own[name]}
+
+
+def heard(changes: Changes, settings: Settings) -> Changes:
+    """Return the changes that a setting of the runtime brings about, value for value."""
+    return {name: value for name, value in changes.items() if _heard(name, value, settings)}
+
+
+def unheard(changes: Changes, settings: Settings, plain: Traits) -> list[str]:
+    """Return why files cannot start what was priced: choices that no setting of the runtime makes."""
+    own = plain.flat()
+    return [
+        f"trait {name}: {word(value)}; needs {_either(own[name], settings.get(name, ()))}; "
+        f"nearest: --set {name}={word(own[name])}"
+        for name, value in changes.items()
+        if name in CHOICES and not _heard(name, value, settings)
+    ]
+
+
+def assumed(changes: Changes, settings: Settings) -> tuple[str, ...]:
+    """Return for the run card the changes that were priced, and that no setting of the runtime makes."""
+    return tuple(
+        f"The price assumes {name} {word(value)}, which no setting in these files brings about."
+        for name, value in changes.items()
+        if name not in CHOICES and not _heard(name, value, settings)
+    )
+
+
+def _heard(name: str, value: Value, settings: Settings) -> bool:
+    known = settings.get(name, ())
+    return value in known or ANY in known
+
+
+def word(value: Value) -> str:
+    """Return a trait's value as users write it."""
+    return (
+        str(value).lower() if isinstance(value, bool) else f"{value:g}" if isinstance(value, float) else value
+    )
+
+
+def _either(own: Value, others: tuple[Value, ...]) -> str:
+    known = ", ".join(map(word, dict.fromkeys((own, *others))))
+    return f"{known}, since the files have no other setting"

@@ -1,0 +1,86 @@
+"""What a runtime does with the machine: a stack of records by subject, read by the cost model.
+
+A trait belongs to a runtime and its era, never to a model or a run. Defaults are today's Megatron-core.
+Runtimes, eras, fitted constants, plan files and users know each trait by one flat name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from types import MappingProxyType
+from typing import Any
+
+from planner.runtimes.traits._trait import Trait, declared
+from planner.runtimes.traits.adapters import AdapterTraits
+from planner.runtimes.traits.allocator import AllocatorTraits
+from planner.runtimes.traits.attention import AttentionTraits
+from planner.runtimes.traits.context import ContextTraits
+from planner.runtimes.traits.data import DataTraits
+from planner.runtimes.traits.engine import EngineTraits
+from planner.runtimes.traits.experts import ExpertTraits
+from planner.runtimes.traits.host import HostTraits
+from planner.runtimes.traits.kernels import KernelTraits
+from planner.runtimes.traits.loss import LossTraits
+from planner.runtimes.traits.low_bit import LowBitTraits
+from planner.runtimes.traits.optimizer import StateTraits
+from planner.runtimes.traits.pipeline import PipelineTraits
+from planner.runtimes.traits.recompute import RecomputeTraits
+from planner.runtimes.traits.tensor import TensorTraits
+
+
+@dataclass(frozen=True)
+class Traits:
+    """Behaviour that changes time or memory, by subject."""
+
+    attention: AttentionTraits = field(default_factory=AttentionTraits)
+    kernels: KernelTraits = field(default_factory=KernelTraits)
+    loss: LossTraits = field(default_factory=LossTraits)
+    optimizer: StateTraits = field(default_factory=StateTraits)
+    adapters: AdapterTraits = field(default_factory=AdapterTraits)
+    low_bit: LowBitTraits = field(default_factory=LowBitTraits)
+    recompute: RecomputeTraits = field(default_factory=RecomputeTraits)
+    engine: EngineTraits = field(default_factory=EngineTraits)
+    pipeline: PipelineTraits = field(default_factory=PipelineTraits)
+    tensor: TensorTraits = field(default_factory=TensorTraits)
+    context: ContextTraits = field(default_factory=ContextTraits)
+    experts: ExpertTraits = field(default_factory=ExpertTraits)
+    data: DataTraits = field(default_factory=DataTraits)
+    host: HostTraits = field(default_factory=HostTraits)
+    allocator: AllocatorTraits = field(default_factory=AllocatorTraits)
+
+    def with_values(self, **values: Any) -> Traits:
+        """Return the stack with other values of some traits, by flat name.
+
+        Raises
+        ------
+        TypeError
+            If there is no trait of a name.
+        """
+        changes: dict[str, dict[str, Any]] = {}
+        for name, value in values.items():
+            if name not in TRAITS:
+                raise TypeError(f"no trait {name}")
+            changes.setdefault(TRAITS[name].subject, {})[TRAITS[name].field] = value
+        return replace(self, **{part: replace(getattr(self, part), **own) for part, own in changes.items()})
+
+    def value_of(self, name: str) -> Any:
+        """Return the value of a trait, by flat name."""
+        return getattr(getattr(self, TRAITS[name].subject), TRAITS[name].field)
+
+    def flat(self) -> dict[str, Any]:
+        """Return all values by flat name."""
+        return {name: self.value_of(name) for name in TRAITS}
+
+
+def _all() -> Mapping[str, Trait]:
+    stack = Traits()
+    found = [one for part in fields(stack) for one in declared(part.name, getattr(stack, part.name))]
+    table = {one.name: one for one in found}
+    if len(table) < len(found):
+        raise TypeError("two traits have one flat name")
+    return MappingProxyType(table)
+
+
+TRAITS = _all()
+"""All traits by flat name."""

@@ -1,0 +1,40 @@
+"""The attention kernel, and what surrounds it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from planner.runtimes.traits._trait import trait
+
+
+@dataclass(frozen=True)
+class AttentionTraits:
+    """The attention kernel, and what surrounds it."""
+
+    kernel: Literal[
+        "flash-3", "flash-2", "flash-1", "triton-2023", "lightseq", "fused-softmax", "unfused"
+    ] = trait(
+        "flash-3",
+        "Attention kernel; ``flash-3`` stands for the best that the accelerator has.",
+        name="attention",
+    )
+    share: float = trait(
+        1.0,
+        "Rate of that kernel over its published one.",
+        unit="-",
+        name="attention_share",
+        above_zero=True,
+        up_to=1.0,
+    )
+    fp8: bool = trait(
+        False,
+        "Whether attention multiplies in fp8 (Transformer Engine's ``fp8_dpa``). It changes numerics.",
+        name="fp8_attention",
+    )
+    copies: bool = trait(
+        False,
+        "Whether keys and values are repeated to all query heads, and the output copied, before they are "
+        "kept.",
+        name="attention_copies",
+    )

@@ -1,0 +1,86 @@
+"""What is fused outside attention, and the rate that training reaches."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from planner.runtimes.traits._trait import trait
+
+
+@dataclass(frozen=True)
+class KernelTraits:
+    """What is fused outside attention, and the rate that training reaches."""
+
+    fused_norm: bool = trait(
+        True,
+        "Whether a norm is one kernel, or a chain of elementwise ones.",
+    )
+    fused_activation: bool = trait(
+        True,
+        "Whether an activation is one kernel, or a chain.",
+    )
+    mlp_tiles: float = trait(
+        1.0,
+        "Tiles of a rank's tokens that pass through a dense feed-forward one after another; above one, it "
+        "runs forward again in backward.",
+        unit="-",
+        above_zero=True,
+    )
+    fused_rope: bool = trait(
+        True,
+        "Whether the rotary embedding is one kernel, or a chain.",
+    )
+    chained_rope: Literal["", "halves", "complex"] = trait(
+        "",
+        "How a rotary embedding turns that is a chain of PyTorch's own operators: by ``halves`` or as "
+        "``complex`` numbers. It keeps nothing, since it multiplies by constants, and moves more than a "
+        "scripted one, which keeps copies; empty for that.",
+    )
+    norm_in_product: bool = trait(
+        False,
+        "Whether the norm before a product of attention or of a dense feed-forward is part of that product's "
+        "layer, so that recompute of norms does not reach it.",
+    )
+    unfused_norm_bytes: float = trait(
+        4.0,
+        "Bytes of an element that a norm of several kernels keeps besides: an fp32 copy of its input; 6 "
+        "where the normalised element too stays in fp32, in place of 16 bit, to be multiplied by the weight.",
+        unit="byte",
+    )
+    norm_reads_fp32: bool = trait(
+        False,
+        "Whether a fused norm reads a copy of its input that was cast to fp32, and keeps it for backward.",
+    )
+    compiled: bool = trait(
+        False,
+        "Whether a compiler fuses the elementwise chains.",
+    )
+    dropout: bool = trait(
+        False,
+        "Whether residual and attention dropout run, as in GPT recipes before 2022.",
+    )
+    fused_weight_gradient: bool = trait(
+        True,
+        "Whether the weight-gradient product adds into the gradient buffer itself.",
+    )
+    graphed: Literal["", "mlp", "router", "attention", "passes"] = trait(
+        "",
+        "What runs as a CUDA graph, whose memory serves nothing else: each layer's feed-forward (``mlp``), "
+        "its ``router`` and what sorts tokens before experts, its ``attention`` too, all ``passes``, or "
+        "nothing.",
+    )
+    elementwise_traffic: float = trait(
+        1.0,
+        "Bytes that memory-bound kernels, the loss's among them, move over those counted for a fused one: "
+        "sums of bias gradients and of gradients that meet, copies between kernels, metrics on the logits.",
+        unit="-",
+        above_zero=True,
+    )
+    compute_derate: float = trait(
+        1.0,
+        "Share of the kernels' stand-alone rate that the training step reaches.",
+        unit="-",
+        above_zero=True,
+        up_to=1.0,
+    )

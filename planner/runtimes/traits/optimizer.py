@@ -1,0 +1,65 @@
+"""Weights and gradients on a rank, and the optimizer's step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from planner.inputs.workload import DTYPE_BYTES
+from planner.runtimes.traits._trait import trait
+
+
+@dataclass(frozen=True)
+class StateTraits:
+    """Weights and gradients on a rank, and the optimizer's step."""
+
+    parameter_dtype: str = trait(
+        "bf16",
+        "Dtype of weights at rest; fp32 where they are their own master copy, and cast when gathered.",
+        words=tuple(DTYPE_BYTES),
+    )
+    gradient_dtype: str = trait(
+        "fp32",
+        "Dtype in which gradients are kept between micro-batches.",
+        words=tuple(DTYPE_BYTES),
+    )
+    gradient_copy_bytes: float = trait(
+        0.0,
+        "Bytes of each gradient in a further dtype, kept beside those of ``gradient_dtype``.",
+        unit="byte",
+    )
+    reduce_dtype: str = trait(
+        "fp32",
+        "Dtype in which gradients travel.",
+        words=tuple(DTYPE_BYTES),
+    )
+    whole_matrices: Literal["gathered", "owned", "dealt"] = trait(
+        "gathered",
+        "How ranks that share states see whole matrices, where the optimizer needs them: their momentum is "
+        "``gathered``, or each matrix is ``owned`` by one rank, and its gradient and weight sent from and to "
+        "it; ``dealt`` is the same in buffers whose parts are not made equal.",
+    )
+    all_reduced_bytes: float = trait(
+        0.0,
+        "Bytes of each gradient in an all-reduce over the ranks that share optimizer states, each of which "
+        "then steps its own part; 0 for a reduce-scatter of ``reduce_dtype``.",
+        unit="byte",
+    )
+    step_bytes: float = trait(
+        0.0,
+        "Bytes for each weight that a rank's optimizer steps, in flat buffers that it takes for the step and "
+        "for which no freed activation has room: an fp32 copy of its gradients.",
+        unit="byte",
+    )
+    step_copies: Literal["any", "low-bit", "never"] = trait(
+        "never",
+        "Where an optimizer's step holds an fp32 copy of gradients that are kept in fewer bits, and a 16-bit "
+        "one of weights that rest in low bits alone: with ``any`` weights, with ``low-bit`` ones, or never.",
+    )
+    traffic: float = trait(
+        1.0,
+        "Bytes that an optimizer's step moves over those counted for one fused kernel: clipping, copies into "
+        "and out of buffers, a kernel for each of its operations.",
+        unit="-",
+        name="optimizer_traffic",
+    )

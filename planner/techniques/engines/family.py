@@ -1,0 +1,261 @@
+"""What an engine of data parallelism keeps at rest, and the moments at which a step may need most memory."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from planner.numeric import Num, maximum, minimum, where
+from planner.plan import Plan
+from planner.techniques.offload.family import HOST_ADAM_SECONDS
+from planner.techniques.sharding import Sharding
+
+HOST_SHARE = 0.8
+"""Share of a node's memory that states may take: the rest is for data, caches and the system. [-]"""
+
+GATHERED_BYTES = 2.0
+"""Weights that learn are gathered in 16 bit. [byte]"""
+
+
+@dataclass(frozen=True)
+class PassBytes:
+    """Bytes that the passes of a step need on each stage, however the states are sharded. [byte]
+
+    Parameters
+    ----------
+    activations : Num
+        What forward leaves for backward, for all micro-batches in flight.
+    rebuilt : Num
+        What the backward of one layer needs besides.
+    loss : Num
+        What the loss needs besides, on the stage that has it.
+    largest_layer : Num
+        Weights that learn in the largest layer. [element]
+    product : Num
+        Weights of the largest product, where it is needed. [element]
+    gathered_layer, gathered_head, gathered_embedding : Num
+        Weights of the largest layer, and of the ends that a stage has, gathered for use.
+    head : Num
+        Weights of the head that learn, on the stage that has it. [element]
+    one_layer : Num
+        What one layer leaves for backward.
+    grown : Num, optional
+        Share of a stage's gradients that are there while its activations are still at their peak, where
+        those of some layers come back from the host. [-]
+    graphed : Num
+        Of ``activations``, those in the memory of layers' CUDA graphs.
+    chunk : Num
+        Weights that learn in the largest chunk, where chunks stay gathered. [element]
+    gathered_chunk : Num
+        All weights of that chunk, gathered.
+    """
+
+    activations: Num
+    rebuilt: Num
+    loss: Num
+    largest_layer: Num
+    gathered_layer: Num
+    gathered_head: Num
+    gathered_embedding: Num
+    head: Num
+    one_layer: Num
+    grown: Num | None = None
+    product: Num = 0.0
+    graphed: Num = 0.0
+    chunk: Num = 0.0
+    gathered_chunk: Num = 0.0
+
+    @property
+    def table(self) -> Num:
+        """Weights of the embedding that learn, on the stage that has it. [element]"""
+        return self.gathered_embedding / GATHERED_BYTES
+
+
+@dataclass(frozen=True)
+class Step:
+    """All of a step that decides what comes and goes in it.
+
+    Parameters
+    ----------
+    passes : PassBytes
+        What its passes need.
+    plan, sharding : Plan, Sharding
+        The degrees, and what the ranks of a data-parallel group share.
+    gradients, gathered : Num
+        All gradients of a stage as a rank keeps them, and all its weights if gathered at once. [byte]
+    gradient_bytes, reduce_bytes : float
+        A gradient as it is kept, and as it travels. [byte]
+    waiting : float
+        Flat buckets that wait for gradients through the passes. [byte]
+    whole_layers : bool
+        Whether recompute repeats whole layers.
+    loss_beside : bool
+        Whether the loss's buffers are still there in the first layer's backward.
+    loss_in_parts : bool
+        Whether the loss comes in parts, the head's gradients summed over them.
+    whole_tables : bool
+        Whether backward makes the gradient of a divided embedding at its whole size (DTensor).
+    live_elements, bucket_elements : float
+        Weights gathered at most beside a product, and gradients reduced at once; 0 for layers. [element]
+    """
+
+    passes: PassBytes
+    plan: Plan
+    sharding: Sharding
+    gradients: Num
+    gathered: Num
+    gradient_bytes: float
+    reduce_bytes: float
+    waiting: float = 0.0
+    whole_layers: bool = False
+    loss_beside: bool = False
+    loss_in_parts: bool = False
+    whole_tables: bool = False
+    live_elements: float = 0.0
+    bucket_elements: float = 0.0
+
+    @property
+    def gathered_at_once(self) -> Num:
+        """Bytes of sharded weights that are gathered at once at most; endless where whole layers are.
+
+        References
+        ----------
+        .. [1] DeepSpeed, ``deepspeed/runtime/zero/partitioned_param_coordinator.py``: modules are fetched one
+           by one and kept while they come again within ``stage3_max_reuse_distance`` weights, up to
+           ``stage3_max_live_parameters``.
+        """
+        if not self.live_elements:
+            return math.inf
+        return GATHERED_BYTES * (self.passes.product + self.live_elements)
+
+    @property
+    def unreduced(self) -> Num:
+        """Bytes of gradients that wait to be reduced: a layer's, or a bucket of them."""
+        layer = self.passes.largest_layer
+        if not self.bucket_elements:
+            return self.reduce_bytes * layer
+        return self.reduce_bytes * minimum(layer, maximum(self.passes.product, self.bucket_elements))
+
+    @property
+    def earlier_gradients(self) -> Num:
+        """Bytes of gradients from earlier micro-batches: none in the first, but for buckets that stay."""
+        later = self.plan.num_microbatches > 1
+        if not self.sharding.shards_optimizer:
+            later = later | (self.plan.dp > 1)
+        return self.gradients * where(later, 1.0, 0.0)
+
+    def gradients_of(self, elements: Num) -> Num:
+        """Bytes of the rank's own gradients of so many weights, once they are reduced."""
+        return elements * self.gradient_bytes / self.sharding.gradient_shards(self.plan.zero_shards)
+
+
+@dataclass(frozen=True)
+class Moment:
+    """One moment of a step, with what comes and goes in it. [byte]
+
+    Parameters
+    ----------
+    name : str
+        What happens, in words.
+    phase : str
+        ``loss``, ``backward`` or ``optimizer``.
+    size : Num
+        What moments are compared by: all that is there at the moment and not through the whole step.
+    activations : Num
+        Of that, what forward has left for backward.
+    gradients : Num, optional
+        Of that, gradients; None where they live through the whole step.
+    spans : bool
+        Whether ``size`` holds the activations, which are else the same at all moments.
+    """
+
+    name: str
+    phase: Literal["loss", "backward", "optimizer"]
+    size: Num
+    activations: Num
+    gradients: Num | None = None
+    spans: bool = True
+
+
+Moments = tuple[Moment, ...]
+"""Those that compete; of equal ones the first counts."""
+
+
+@dataclass(frozen=True)
+class Engine:
+    """Who keeps weights, gradients and optimizer states, and moves them between ranks.
+
+    Parameters
+    ----------
+    name, aliases : str, tuple of str
+        As in ``--set engine=NAME``.
+    cite : str
+        Where it was read.
+    whole, sharded : callable
+        The moments of a step, where each rank keeps weights whole and where it keeps a part.
+    lasting : bool
+        Whether gradients live through the whole step, where weights are whole.
+    at_rest : bool
+        Whether ZeRO-2 too shards weights between steps and holds them gathered from forward to backward, and
+        a pipeline gathers or reduces what it can once in a step.
+    pads_rows : bool
+        Whether sharded parameters are cut by rows, each by itself, the last parts padded to the first's.
+    keeps_head : bool
+        Whether the last norm and the head, and a table tied to it, stay gathered from forward to backward
+        where other weights do not and there is no pipeline.
+    by_product : bool
+        Whether weights are gathered, and gradients reduced, one product after the other.
+    idles_gradients : bool
+        Whether memory of gradients freed after a step serves nothing else.
+    wraps_whole : bool
+        Whether weights that rest whole on each rank are wrapped too, in groups of one: cast for each layer as
+        others are gathered.
+    hosts_gradients : bool
+        Whether gradients that ranks share leave for the host as they are reduced, where it steps them.
+    host_copy_bytes : float
+        Bytes of each parameter that the host needs beside states and gradients as they are kept. [byte]
+    host_adam_seconds : float
+        Seconds of its Adam on the host for one parameter. [s]
+    host_share : float
+        Share of a node's memory that states may take. [-]
+    replaces_weights : bool
+        Whether a gradient takes the place of its 16-bit weight on the host.
+    pooled : bool
+        Whether what a node's memory does not hold of weights and states rests on its devices.
+    runs : bool
+        Whether a runtime here has it.
+    states : str
+        How optimizer states are dealt out: as parts of one ``buffer``, as a part of each of the
+        ``parameters``, with a ring pass for each, or whole parameters to ``owners``, a message for each.
+    """
+
+    name: str
+    cite: str
+    whole: Callable[[Step], Moments]
+    sharded: Callable[[Step], Moments]
+    lasting: bool = True
+    at_rest: bool = False
+    pads_rows: bool = False
+    keeps_head: bool = False
+    by_product: bool = False
+    idles_gradients: bool = False
+    wraps_whole: bool = False
+    hosts_gradients: bool = False
+    host_copy_bytes: float = 0.0
+    host_adam_seconds: float = HOST_ADAM_SECONDS
+    host_share: float = HOST_SHARE
+    replaces_weights: bool = False
+    pooled: bool = False
+    runs: bool = True
+    states: Literal["buffer", "parameters", "owners"] = "buffer"
+    aliases: tuple[str, ...] = ()
+
+    def moments(self, step: Step) -> Moments:
+        """Return the moments that may need most memory."""
+        return (self.sharded if step.sharding.shards_parameters else self.whole)(step)
+
+    def keeps_all(self, sharding: Sharding) -> bool:
+        """Whether weights are whole and gradients live through the whole step, whatever the moment."""
+        return self.lasting and not sharding.shards_parameters

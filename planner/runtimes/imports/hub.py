@@ -49,7 +49,7 @@ def known_name(name: str) -> str | None:
 
     Examples
     --------
-    >>> known_name("Qwen/Qwen2.5-Coder-7B-Instruct"), known_name("tiiuae/falcon-7b")
+    >>> known_name("Qwen/Qwen2.5-Coder-7B-Instruct"), known_name("ai21labs/Jamba-v0.1")
     ('qwen2.5-7b', None)
     """
     index = _index()

@@ -36,6 +36,7 @@ UNSEEN = {
     "sequence-divides": "seen in the first forward",
     "model-in-transformers": "no config could be written",
     "context-is-causal": "raised by Accelerate when the model is prepared",
+    "host-weights-have-shards": "one rank has nothing to shard, and its weights may rest on the host",
     "batch-divides": "the launcher does not know the global batch",
     "no-stage-layers": "the YAML has no key for a pipeline",
     "experts-divide": "the YAML has no key for experts",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
 import stat
 from pathlib import Path
 from typing import Final
@@ -95,7 +94,7 @@ def write_whole(path: Path, text: str, force: bool, option: str = "--out") -> No
             path.write_text(text, encoding="utf-8")
             return
         place = path.resolve()
-        part = place.with_name(f".planner-{secrets.token_hex(8)}")
+        part = place.with_name(f".planner-{os.urandom(8).hex()}")
         with part.open("x", encoding="utf-8") as stream:
             stream.write(text)
         if place.exists():

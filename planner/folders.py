@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
 import shutil
 import stat
 from collections.abc import Mapping
@@ -46,7 +45,7 @@ def write_folder(files: Mapping[str, str], out: Path, force: bool = False) -> li
         _bring_back(place)
         _check(files, out, force)
         place.parent.mkdir(parents=True, exist_ok=True)
-        fresh = place.with_name(f".{place.name[:200]}-{secrets.token_hex(4)}")
+        fresh = place.with_name(f".{place.name[:200]}-{os.urandom(4).hex()}")
         fresh.mkdir()
         _fill(fresh, files, place)
         if not place.exists():

@@ -22,7 +22,7 @@ TERMINATED: Final = 143
 
 def main() -> None:
     """Run the command line and exit with the code of the contract."""
-    gc.set_threshold(50_000)  # a start makes many objects that stay: fewer passes over them
+    gc.set_threshold(200_000)  # a start makes many objects that stay: fewer passes over them
     _open_closed_streams()
     raise_on_sigterm()
     for stream in (sys.stdout, sys.stderr):

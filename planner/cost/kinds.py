@@ -14,7 +14,7 @@ from typing import Final
 from planner.cost.settings import Where, unseen_settings, where
 from planner.inputs.bands import Asked, Band, beyond_runs, chip_of, core_of, error_band, regime_of
 from planner.inputs.fitted import fitted_file
-from planner.inputs.yaml_file import read_yaml
+from planner.inputs.yaml_file import read_fitted
 from planner.plan import Plan
 from planner.runtimes.family import Job, Runtime
 
@@ -77,7 +77,7 @@ def measured_kinds() -> Mapping[tuple[Where, str], KindRuns]:
         ((entry["core"], entry["chip"], bool(entry["experts"])), entry["kind"]): KindRuns(
             int(entry["runs"]), float(entry["error"])
         )
-        for entry in (read_yaml(path)["kinds"] if path.is_file() else ())
+        for entry in (read_fitted(path)["kinds"] if path.is_file() else ())
     }
 
 

@@ -9,7 +9,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Final
 
 from planner.inputs.fitted import fitted_file
-from planner.inputs.yaml_file import read_yaml
+from planner.inputs.yaml_file import read_fitted
 
 if TYPE_CHECKING:
     from planner.inputs.hardware import Pool
@@ -131,7 +131,7 @@ def measured_bands() -> dict[Key, MeasuredBand]:
     path = fitted_file("bands")
     if not path.is_file():
         return {}
-    bands = [MeasuredBand(**entry) for entry in read_yaml(path)["bands"]]
+    bands = [MeasuredBand(**entry) for entry in read_fitted(path)["bands"]]
     return {(band.runtime, band.accelerator, band.regime): band for band in bands}
 
 
@@ -139,7 +139,7 @@ def measured_bands() -> dict[Key, MeasuredBand]:
 def release_bands() -> dict[tuple[Key, str], MeasuredBand]:
     """Return what is known of errors by `Key` and era, of however few runs."""
     path = fitted_file("release_bands")
-    bands = [MeasuredBand(**entry) for entry in (read_yaml(path)["bands"] if path.is_file() else ())]
+    bands = [MeasuredBand(**entry) for entry in (read_fitted(path)["bands"] if path.is_file() else ())]
     return {((band.runtime, band.accelerator, band.regime), band.era): band for band in bands}
 
 
@@ -147,7 +147,7 @@ def release_bands() -> dict[tuple[Key, str], MeasuredBand]:
 def lent_error() -> float:
     """Return the error of kernel curves where nothing was measured: nine of ten kernels stay below. [-]"""
     path = fitted_file("bands")
-    return float(read_yaml(path).get("lent_curves", {}).get("p90_error", 0.0)) if path.is_file() else 0.0
+    return float(read_fitted(path).get("lent_curves", {}).get("p90_error", 0.0)) if path.is_file() else 0.0
 
 
 def error_bands() -> dict[tuple[str, str], float]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from planner.inputs.shipped import data_folder
-from planner.inputs.yaml_file import read_yaml
+from planner.inputs.yaml_file import read_fitted, read_yaml
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ def all_constants() -> tuple[Constant, ...]:
     """Return every constant that ships."""
     if not fitted_file().is_file():
         return ()
-    return tuple(Constant(**entry) for entry in read_yaml(fitted_file())["constants"])
+    return tuple(Constant(**entry) for entry in read_fitted(fitted_file())["constants"])
 
 
 def fitted(scope: str, owner: str) -> list[Constant]:

@@ -14,7 +14,7 @@ from planner.inputs.changed_cluster import changed_cluster
 from planner.inputs.fitted import REFERENCE, SHARE, all_constants, fitted, share_of_kin
 from planner.inputs.hardware import Accelerator, HardwareProfile
 from planner.inputs.record import Record
-from planner.inputs.shipped import data_folder, find_file, names_and_aliases
+from planner.inputs.shipped import data_folder, find_file, named_file
 from planner.inputs.spoken_cluster import spoken_cluster
 from planner.inputs.yaml_file import read_yaml
 
@@ -190,7 +190,7 @@ def _plain(text: str) -> str:
 def _shipped_or_path(text: str, folder: Path, where: str) -> Path:
     plain = _plain(text)
     bare = next((plain.removeprefix(prefix) for prefix in _PREFIXES if plain.startswith(prefix)), plain)
-    if bare != plain and bare in names_and_aliases(folder):
+    if bare != plain and named_file(bare, folder) is not None:
         return find_file(bare, folder, where)
     return find_file(text, folder, where)
 

@@ -42,6 +42,15 @@ def names_and_aliases(folder: Path) -> dict[str, Path]:
     return index
 
 
+def named_file(text: str, folder: Path) -> Path | None:
+    """Return the file in ``folder`` whose name or alias a text is in any case; None where there is none."""
+    word = text.strip().lower()
+    own = folder / f"{word}.yaml"
+    if re.fullmatch(r"[\w.-]+", word) and own.is_file():
+        return own
+    return names_and_aliases(folder).get(word)
+
+
 def find_file(text: str, folder: Path, kind: str) -> Path:
     """Return the file that ``text`` means: a name or alias in ``folder``, whatever its case, or a path.
 

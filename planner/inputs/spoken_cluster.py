@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from planner.inputs.shipped import data_folder, names_and_aliases
+from planner.inputs.shipped import data_folder, named_file, names_and_aliases
 
 SILENT: Final = frozenset({"nvidia", "amd", "intel", "google", "aws", "geforce", "tesla", "gpu", "gpus", ""})
 """Words of a product's name that tell no accelerators apart."""
@@ -73,7 +73,7 @@ def spoken_cluster(text: str) -> Spoken | None:
 
 def _is_cluster(text: str) -> bool:
     """Whether a text is the name of a shipped cluster, or a path."""
-    if text.strip().lower() in names_and_aliases(data_folder("hardware_profiles")):
+    if named_file(text, data_folder("hardware_profiles")) is not None:
         return True
     try:
         return Path(text).expanduser().exists()

@@ -104,6 +104,12 @@ def read_yaml(path: Path) -> dict[str, Any]:
     return parse_yaml(read_text(path), str(path))
 
 
+def read_fitted(path: Path) -> dict[str, Any]:
+    """Return the mapping of a file that a fit wrote and the tests judge, which no start judges again."""
+    table: dict[str, Any] = yaml.load(read_text(path), _Loader)
+    return table
+
+
 def parse_yaml(text: str, where: str) -> dict[str, Any]:
     """Return the mapping that YAML ``text`` holds; ``where`` names it in messages. Raises as `read_yaml`.
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, Protocol
 
 from planner.arguments import made_with_care, refuse
+from planner.deferred import deferred
 from planner.errors import InputError, Problem
 from planner.inputs.hardware import HardwareProfile
 from planner.inputs.model import ModelSpec
-from planner.inputs.vision_configs import vision_family
 from planner.inputs.workload import Workload
 from planner.plan import Plan
 from planner.remembered import remembered
@@ -19,6 +19,9 @@ from planner.runtimes._idle import Idle, left_out
 from planner.runtimes.groups import MESH, Grouping
 from planner.runtimes.settings import NO_CHANGES, Changes, Settings, Value
 from planner.runtimes.traits import Traits
+
+with deferred():
+    from planner.inputs import vision_configs
 
 GROWING_SEGMENTS: Final = {
     "PYTORCH_ALLOC_CONF": "expandable_segments:True",
@@ -330,12 +333,16 @@ class Runtime:
 
     def builds_encoder(self, model: ModelSpec) -> bool:
         """Whether its files build a model's encoder."""
-        return model.encoder is not None and vision_family(model.encoder, model.hidden) in self.encoders
+        return (
+            model.encoder is not None
+            and vision_configs.vision_family(model.encoder, model.hidden) in self.encoders
+        )
 
     def splits_encoder(self, model: ModelSpec) -> bool:
         """Whether they split it over tensor-parallel ranks."""
         return self.builds_encoder(model) and (
-            model.encoder is not None and vision_family(model.encoder, model.hidden) in self.split_encoders
+            model.encoder is not None
+            and vision_configs.vision_family(model.encoder, model.hidden) in self.split_encoders
         )
 
     def for_model(self, model: ModelSpec) -> Runtime:

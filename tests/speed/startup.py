@@ -12,7 +12,7 @@ from tests.helpers import ROOT, user_environment
 EMPTY = "import typer\napp = typer.Typer()\n\n@app.command()\ndef main():\n    'Do nothing.'\n\napp()\n"
 
 
-def processor_seconds(*commands: tuple[str, ...], folder: Path, repeats: int = 12) -> list[float]:
+def processor_seconds(*commands: tuple[str, ...], folder: Path, repeats: int = 20) -> list[float]:
     """Return the least processor times of Python processes, in turns so that all meet the same load. [s]"""
     times: list[list[float]] = [[] for _ in commands]
     for _ in range(repeats):

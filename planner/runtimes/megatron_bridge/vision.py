@@ -14,14 +14,17 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from planner.deferred import deferred
 from planner.inputs.encoder import Encoder
 from planner.inputs.model import ModelSpec
-from planner.inputs.vision_configs import patch_side, vision_config, vision_family
 from planner.plan import Plan
 from planner.rules import Rule
 from planner.runtimes._idle import Idle, TrainingTask
 from planner.runtimes.family import Job
 from planner.runtimes.megatron_bridge.code import Code, Section, setting
+
+with deferred():
+    from planner.inputs import vision_configs
 
 
 class Seen(NamedTuple):
@@ -75,7 +78,7 @@ def family_of(model: ModelSpec) -> str:
     """Return the type of a model with an encoder that the files can build; empty of any other."""
     if model.encoder is None:
         return ""
-    found = vision_family(model.encoder, model.hidden)
+    found = vision_configs.vision_family(model.encoder, model.hidden)
     sparse = bool(model.expert_kinds)
     return found if found in FAMILIES and (FAMILIES[found].sparse or not sparse) else ""
 
@@ -124,7 +127,7 @@ def vision_fields(job: Job) -> Section:
     if not sees(job.model):
         return {}
     name, seen = family_of(job.model), seen_as(job.model)
-    said = vision_config(_encoder(job), name)
+    said = vision_configs.vision_config(_encoder(job), name)
     fields = ", ".join(f"{name}={value!r}" for name, value in said.items())
     return {
         "position_embedding_type": "mrope",
@@ -152,7 +155,7 @@ def data_section(job: Job) -> Section:
 def made_up_images(job: Job) -> Section:
     """Return the fields of MockVLMSFTDatasetConfig: as many images as the plan has, and as large."""
     encoder = _encoder(job)
-    side = isqrt(encoder.patches) * patch_side(encoder)
+    side = isqrt(encoder.patches) * vision_configs.patch_side(encoder)
     return {
         "seq_length": job.workload.seq_len,
         "hf_processor_path": Code("TOKENIZER_PATH"),
@@ -218,7 +221,9 @@ def vision_rules(plan: Plan, job: Job) -> list[Rule]:
 
 def _sparse_rules(model: ModelSpec) -> list[Rule]:
     """Return the rule that no encoder that the files build stands before experts that they do not."""
-    known = model.encoder is not None and vision_family(model.encoder, model.hidden) in FAMILIES
+    known = (
+        model.encoder is not None and vision_configs.vision_family(model.encoder, model.hidden) in FAMILIES
+    )
     return [
         Rule(
             "vision-before-dense-layers",

@@ -6,8 +6,8 @@ Adding a member is adding a file. Nothing registers itself on import, and nobody
 from __future__ import annotations
 
 import importlib
-import pkgutil
 from collections.abc import Mapping
+from pathlib import Path
 from types import MappingProxyType, ModuleType
 from typing import Protocol, TypeVar
 
@@ -33,7 +33,8 @@ def member_modules(package: ModuleType) -> list[str]:
     and those whose name starts with an underscore are no members.
     """
     shared = {"family", *getattr(package, "SHARED", ())}
-    names = (info.name for info in pkgutil.iter_modules(package.__path__))
+    found = (entry for path in package.__path__ for entry in Path(path).iterdir())
+    names = (entry.stem for entry in found if entry.suffix == ".py" or (entry / "__init__.py").is_file())
     return sorted(name for name in names if name not in shared and not name.startswith("_"))
 
 

@@ -98,6 +98,7 @@ def _command(name: str, found: Any) -> Any:
     for leaf in getattr(command, "commands", {name: command}).values():
         _refusing_mistakes(leaf)
         _with_grouped_help(leaf)
+        _with_converters_when_said(leaf)
     return command if isinstance(found, typer.Typer) else _telling(command)
 
 
@@ -119,6 +120,18 @@ def _refusing_mistakes(command: Any) -> None:
         return plain(ctx, words)
 
     command.parse_args = parse_args
+
+
+def _with_converters_when_said(command: Any) -> None:
+    """Let an option that nobody gives have no converter made: most of a command's are not given."""
+    for option in command.params:
+        plain = option.process_value
+
+        def process_value(ctx: Any, value: Any, option: Any = option, plain: Any = plain) -> Any:
+            unsaid = value is None and option.nargs == 1 and not option.multiple
+            return None if unsaid and not option.required and option.callback is None else plain(ctx, value)
+
+        option.process_value = process_value
 
 
 def _with_grouped_help(command: Any) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -111,6 +111,8 @@ class PricedRows:
         Rows that do not fit without recompute, as far as the scan has come.
     report : ScanReport
         What the scan has seen so far.
+    plans : dict
+        Rows that were made a plan of their own, which several lists keep.
     """
 
     scope: Scope
@@ -125,6 +127,7 @@ class PricedRows:
     pieces: Callable[[], Pieces]
     squeezed: Squeezed
     report: ScanReport
+    plans: dict[int, Plan] = field(default_factory=dict)
 
     @property
     def best(self) -> float:
@@ -168,9 +171,11 @@ class PricedRows:
 
     def _row(self, screened: Screened, index: int) -> Candidate:
         """Return one row as a candidate."""
+        if index not in self.plans:
+            self.plans[index] = self.plan.row((index,))
         return Candidate(
             value=float(screened.values[index]),
             bound=float(screened.bounds[index]),
             total_bytes=float(self.used[index]),
-            plan=self.plan.row((index,)),
+            plan=self.plans[index],
         )

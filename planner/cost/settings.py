@@ -9,7 +9,7 @@ import numpy as np
 
 from planner.inputs.bands import chip_of, core_of
 from planner.inputs.fitted import fitted_file
-from planner.inputs.yaml_file import read_yaml
+from planner.inputs.yaml_file import read_fitted
 from planner.plan import Plan
 from planner.remembered import remembered
 from planner.runtimes.family import Job, Runtime
@@ -88,7 +88,7 @@ def measured_settings() -> Mapping[tuple[Where, str], int]:
     path = fitted_file("kinds")
     return {
         ((entry["core"], entry["chip"], bool(entry["experts"])), entry["setting"]): int(entry["runs"])
-        for entry in (read_yaml(path).get("settings", ()) if path.is_file() else ())
+        for entry in (read_fitted(path).get("settings", ()) if path.is_file() else ())
     }
 
 

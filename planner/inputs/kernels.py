@@ -16,7 +16,7 @@ from planner.formulas.gemm import GemmCurve
 from planner.formulas.kernels import Kernels, Stream
 from planner.inputs.curves import attention_curve, expert_curve, gemm_curve, unfused_attention
 from planner.inputs.shipped import data_folder
-from planner.inputs.yaml_file import read_yaml
+from planner.inputs.yaml_file import read_fitted, read_yaml
 from planner.units import parse
 
 RELATIVES: Final[Mapping[str, str]] = {
@@ -129,7 +129,7 @@ def load_kernels(accelerator: Chip, sustained: bool = True) -> Kernels:
         If the curve file is missing or wrong.
     """
     path, own = _curve_file(accelerator)
-    raw = read_yaml(path)
+    raw = read_fitted(path) if path.parent == _curves() else read_yaml(path)
     try:
         return _Reader(accelerator, raw, own, sustained).kernels()
     except KeyError as error:

@@ -46,9 +46,10 @@ def named_file(text: str, folder: Path) -> Path | None:
     """Return the file in ``folder`` whose name or alias a text is in any case; None where there is none."""
     word = text.strip().lower()
     own = folder / f"{word}.yaml"
-    if re.fullmatch(r"[\w.-]+", word) and own.is_file():
+    if re.fullmatch(r"[a-z\d_.-]{1,99}", word, re.ASCII) and own.is_file():
         return own
-    return names_and_aliases(folder).get(word)
+    index = names_and_aliases(folder)
+    return index.get(word) or index.get("-".join(word.split()))
 
 
 def find_file(text: str, folder: Path, kind: str) -> Path:
@@ -59,11 +60,10 @@ def find_file(text: str, folder: Path, kind: str) -> Path:
     InputError
         If it is neither; the message has the nearest names.
     """
-    index = names_and_aliases(folder)
-    word = text.strip().lower()
-    for name in (word, "-".join(word.split())):
-        if name in index:
-            return index[name]
+    known = named_file(text, folder)
+    if known is not None:
+        return known
+    index, word = names_and_aliases(folder), text.strip().lower()
     try:
         path = Path(text).expanduser()
         if word and path.exists():

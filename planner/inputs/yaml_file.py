@@ -10,7 +10,7 @@ import marshal
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
@@ -106,8 +106,8 @@ def read_yaml(path: Path) -> dict[str, Any]:
 
 def read_fitted(path: Path) -> dict[str, Any]:
     """Return the mapping of a file that a fit wrote and the tests judge, which no start judges again."""
-    table: dict[str, Any] = yaml.load(read_text(path), _Loader)
-    return table
+    text = read_text(path)
+    return _kept(text, lambda: yaml.load(text, _Loader))
 
 
 def parse_yaml(text: str, where: str) -> dict[str, Any]:
@@ -115,9 +115,14 @@ def parse_yaml(text: str, where: str) -> dict[str, Any]:
 
     A text that was read before is not judged again; each caller has a mapping of its own.
     """
+    return _kept(text, lambda: _parsed(text, where))
+
+
+def _kept(text: str, parsed: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """Return a copy of what a text holds, which is parsed where it was not read before."""
     known = _READ.get(text)
     if known is None:
-        known = marshal.dumps(_parsed(text, where))
+        known = marshal.dumps(parsed())
         if len(text) <= KEPT_LETTERS:
             if len(_READ) >= KEPT_TEXTS:
                 _READ.clear()

@@ -12,8 +12,6 @@ import numpy as np
 from planner.inputs.model import ModelSpec
 from planner.plan import Plan
 from planner.rules import Rule
-from planner.techniques.offload import OFFLOADS
-from planner.techniques.offload.family import read_offload
 from planner.units import is_whole
 
 
@@ -37,7 +35,8 @@ def offloaded_modules(offload: str) -> list[str]:
     >>> offloaded_modules("modules:core_attn+attn_proj"), offloaded_modules("activations:20")
     (['core_attn', 'attn_proj'], [])
     """
-    return list(read_offload(OFFLOADS, offload).modules)
+    name, _, argument = offload.partition(":")
+    return argument.split("+") if name == "modules" else []
 
 
 def offload_rules(plan: Plan, model: ModelSpec) -> list[Rule]:

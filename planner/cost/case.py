@@ -136,6 +136,12 @@ class Case:
         """Rate of the host link, one direction; endless where nobody says, and then refused. [byte/s]"""
         return float(self.pool.accelerator.host_link or math.inf)
 
+    @cached_property
+    def host_copy(self) -> float:
+        """Rate of copies to and from the host's memory, one direction: the link's, or less. [byte/s]"""
+        chip = self.pool.accelerator
+        return float(chip.host_copy or chip.host_link or math.inf)
+
     @property
     def node_ranks(self) -> int:
         """Ranks that share a node's memory, processors and disks. [-]"""

@@ -181,7 +181,8 @@ class Reliable(Slowed):
     def _copied(self) -> float:
         """Seconds for which training waits until a rank's part of the state is on the host. [s]"""
         own = self.state_bytes / self.gpus
-        rate = self.answer.job.hardware.pool.accelerator.host_link or self.storage / self.gpus
+        chip = self.answer.job.hardware.pool.accelerator
+        rate = chip.host_copy or chip.host_link or self.storage / self.gpus
         hidden = self.answer.time.compute if self.answer.runtime.name in COPIES_BEHIND else 0.0
         return float(stall_seconds(own, float(rate), hidden))
 

@@ -152,6 +152,36 @@ def copy_exposed_seconds(transfer: Num, window: Num, layers: Num, offloaded: Num
     return np.where(layers - moved >= 2.0, behind, moved * transfer)
 
 
+def free_window(window: Num, carried: Num) -> Num:
+    r"""Time of a pass in one layer that its link has for copies beside messages of the same direction.
+
+    .. math:: w' = \max(0,\; w - m)
+
+    Parameters
+    ----------
+    window : Num
+        Time :math:`w` of the pass in one layer. [s]
+    carried : Num
+        Time :math:`m` for which the link carries messages of the layer. [s]
+
+    Returns
+    -------
+    Num
+        Time. [s]
+
+    References
+    ----------
+    .. [1] NVIDIA, Megatron-Bridge 067f987d, ``docs/performance-guide.md``, "Activation offloading to host
+       memory": settings "to avoid resource conflict between CPU memory offloading and network communication".
+
+    Examples
+    --------
+    >>> [float(free_window(1.0, carried)) for carried in (0.25, 3.0)]
+    [0.75, 0.0]
+    """
+    return np.maximum(window - carried, 0.0)
+
+
 def input_copy_exposed_seconds(transfer: Num, window: Num, layers: Num, offloaded: Num) -> Num:
     r"""Seconds by which copies of modules' inputs, one direction, make the pass of a micro-batch longer.
 

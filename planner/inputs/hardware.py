@@ -42,7 +42,8 @@ class Accelerator(Record):
     """One device as the framework sees it: a GPU, or one die of a package with several.
 
     ``memory`` is the label's, ``memory_visible`` what the device reports; ``l2`` the last cache that all
-    multiprocessors share; ``host_link`` one direction; ``cluster`` the usual cluster of a bare accelerator.
+    multiprocessors share; ``host_link`` one direction; ``host_copy`` what copies over it reach, there and
+    back and beside its neighbours', where that is less; ``cluster`` the usual cluster of a bare accelerator.
     What a vendor does not publish is None.
     """
 
@@ -61,6 +62,7 @@ class Accelerator(Record):
     power_communicating: Power | None = None
     power_waiting: Power | None = None
     host_link: Rate | None = None
+    host_copy: Rate | None = None
     price: Price | None = None
     price_date: str = ""
     price_seller: str = ""

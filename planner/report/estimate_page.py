@@ -33,7 +33,6 @@ from planner.report.plan_columns import (
     plan_record,
 )
 from planner.report.settings_line import left_out_lines, settings_line, unproven_settings
-from planner.report.shared_link import unproven_link
 from planner.report.unequal import lengths_page
 from planner.report.view import figure, figures
 from planner.runtimes.family import Job, Runtime
@@ -290,7 +289,7 @@ def unproven(answer: Estimate) -> list[str]:
     """Say what of a plan no measured run stands behind, whatever its band."""
     kinds = unmeasured_kinds(answer.plan, answer.job, answer.runtime)
     if not kinds:
-        return [*unproven_host(answer), *unproven_settings(answer), *unproven_link(answer)]
+        return [*unproven_host(answer), *unproven_settings(answer)]
     chip = chip_of(answer.job.hardware.pool.accelerator.name)
     what = "a mixture of experts" if answer.job.model.expert_kinds else "a dense model"
     there = f"no measured {core_of(answer.runtime.name)} run of {what} on {chip} has"
@@ -298,7 +297,6 @@ def unproven(answer: Estimate) -> list[str]:
         *unproven_host(answer),
         *unproven_settings(answer),
         f"Unproven: {there} {' or '.join(kinds)}.",
-        *unproven_link(answer),
     ]
 
 

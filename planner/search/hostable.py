@@ -8,9 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from planner.cost.case import Case, case_of
-from planner.cost.memory.activation_offload import LayerPasses, exposed_copies_seconds
+from planner.cost.memory.activation_offload import LayerPasses
 from planner.cost.memory.host_rules import HAS_LINK, offload_rules
+from planner.cost.memory.weights import StageWeights
 from planner.cost.step.step import PassPrice, StepPrice
+from planner.cost.traffic.host_copies import exposed_copies_seconds
 from planner.numeric import Column
 from planner.plan import Plan
 from planner.runtimes.family import Job, Runtime
@@ -69,10 +71,10 @@ def least_hosted_seconds(
     A byte that leaves frees itself and the allocator's reserve beside it, and no more. Calls for memory that
     are tried again are left out of what a step takes, since they depend on what is there.
     """
-    layers = _layers_of(passes, result, rows)
+    layers, held = _stage_of(passes, result, rows)
     missing = np.asarray(result.total_bytes)[rows] - limit
     wanted = case.offload.layers + missing / np.maximum(_freed_bytes(case, layers), 1.0)
-    seconds = _seconds_with(wanted, case, plan, layers, result, rows)
+    seconds = _seconds_with(wanted, case, plan, (layers, held), result, rows)
     return np.where(wanted <= layers.count - 1.0, seconds, np.inf)
 
 
@@ -93,21 +95,25 @@ def least_hosted_bytes(
     array
         Of each row; infinite where not even the fewest layers are in time.
     """
-    layers = _layers_of(passes, result, rows)
+    layers, held = _stage_of(passes, result, rows)
     fewest = np.full(rows.size, max(1.0, float(case.offload.layers)))
     low, high = fewest - 1.0, np.maximum(layers.count - 1.0, fewest - 1.0)
     while np.any(low < high):
         middle = np.ceil((low + high) / 2.0)
-        in_time = _seconds_with(middle, case, plan, layers, result, rows) <= within
+        in_time = _seconds_with(middle, case, plan, (layers, held), result, rows) <= within
         low, high = np.where(in_time, middle, low), np.where(in_time, high, middle - 1.0)
     gone = _freed_bytes(case, layers) * (low - case.offload.layers)
     return np.where(low >= fewest, np.asarray(result.total_bytes)[rows] - gone, np.inf)
 
 
-def _layers_of(passes: PassPrice, result: StepPrice, rows: Rows) -> LayerPasses:
-    """Return the layers of the first stage of some rows."""
+FirstStage = tuple[LayerPasses, StageWeights]
+
+
+def _stage_of(passes: PassPrice, result: StepPrice, rows: Rows) -> FirstStage:
+    """Return the layers of the first stage of some rows, and its weights."""
     size = np.asarray(result.total_bytes).size
-    return LayerPasses(*(_of_first_stage(one, rows, size) for one in vars(passes.layers).values()))
+    layers = LayerPasses(*(_of_first_stage(one, rows, size) for one in vars(passes.layers).values()))
+    return layers, passes.weights.mapped(lambda column: _of_first_stage(column, rows, size))
 
 
 def _freed_bytes(case: Case, layers: LayerPasses) -> Column:
@@ -116,12 +122,12 @@ def _freed_bytes(case: Case, layers: LayerPasses) -> Column:
 
 
 def _seconds_with(
-    hosted: Column, case: Case, plan: Plan, layers: LayerPasses, result: StepPrice, rows: Rows
+    hosted: Column, case: Case, plan: Plan, stage: FirstStage, result: StepPrice, rows: Rows
 ) -> Column:
     """Seconds that a step takes at least with so many layers on the host. [s]"""
     beside = replace(case, offload=HOSTED.of(hosted))
-    exposed = np.asarray(exposed_copies_seconds(beside, plan, layers))
-    known = np.asarray(result.step)[rows] - np.asarray(exposed_copies_seconds(case, plan, layers))
+    exposed = np.asarray(exposed_copies_seconds(beside, plan, *stage))
+    known = np.asarray(result.step)[rows] - np.asarray(exposed_copies_seconds(case, plan, *stage))
     if case.traits.allocator.retry_seconds:
         known = np.asarray(result.bound)[rows]
     seconds: Column = known + exposed

@@ -133,7 +133,7 @@ def test_what_stays_gathered_is_in_memory(name: str) -> None:
 @EACH
 def test_activations_on_the_host_are_copied_and_missing_on_the_device(name: str) -> None:
     """Sequences so long that a chunk's passes outlast its copies, and chunks enough that some are away."""
-    schedule, long = SCHEDULES[name], {"seq_len": 65536}
+    schedule, long = SCHEDULES[name], {"seq_len": 131072}
     answer = priced(name, **(long | {"vpp": 3} if schedule.hosts else long))
     parts = PlanParts(answer.plan, case_of(answer.plan, answer.job, answer.runtime))
     chunks = int(answer.plan.vpp)

@@ -6,10 +6,14 @@ from dataclasses import replace
 from itertools import product
 from typing import Any
 
+import numpy as np
 import pytest
 
 from planner.calibrate.runs.plan import offload_name
+from planner.cost.case import case_of
 from planner.cost.estimate import Estimate, estimate
+from planner.cost.step.parts import PlanParts
+from planner.cost.traffic.host_copies import exposed_copies_seconds, linked_bytes
 from planner.errors import InputError
 from planner.formulas.activation_offload import (
     copied_bytes,
@@ -22,7 +26,7 @@ from planner.runtimes.family import Job
 from planner.techniques.offload import OFFLOADS
 from planner.techniques.offload.family import read_offload
 from tests.cli.command import planner
-from tests.unit.cost_jobs import DENSE, GQA, job, model, plan_of, runtime
+from tests.unit.cost_jobs import DENSE, GQA, MODELS, job, model, plan_of, runtime
 
 # Forward and backward as Transformer Engine plays them (pytorch/cpu_offload.py, DefaultOffloadSynchronizer):
 # layers 0 to n - 1 of L go to the host, one copy after the other on a stream of its own. The copy of layer i
@@ -102,7 +106,7 @@ def dense(layers: int) -> Any:
 def linked(work: Job, rate: float) -> Job:
     """Return the job on accelerators with a host link of this rate."""
     pool = work.hardware.pool
-    accelerator = pool.accelerator.model_copy(update={"host_link": rate})
+    accelerator = pool.accelerator.model_copy(update={"host_link": rate, "host_copy": None})
     cluster = work.hardware.model_copy(
         update={"pools": (pool.model_copy(update={"accelerator": accelerator}),)}
     )
@@ -142,6 +146,27 @@ def test_copies_that_nothing_hides_are_in_the_step() -> None:
     assert known.time.offload == pytest.approx(exposed, rel=1e-9)
     assert known.step - plain.step == pytest.approx(exposed, rel=1e-9)
     assert priced(12, "activations:5", 1e12).step == plain.step
+
+
+@pytest.mark.parametrize(("zero", "ep"), [(1, 1), (3, 1), (3, 16)])
+def test_copies_wait_for_messages_to_other_nodes_on_their_link(zero: int, ep: int) -> None:
+    """Two nodes of eight: each card carries an eighth of a ring pass, and half of what tokens take."""
+    work = linked(job(dense(12) if ep == 1 else MODELS["experts"], 16, seq_len=4096, global_batch=32), 5e9)
+    plan = plan_of(work, zero=zero, ep=ep, offload="activations:5")
+    parts = PlanParts(plan, case_of(plan, work, runtime()))
+    case, passes = parts.case, parts.passes
+    forward, backward = (float(np.max(one)) for one in linked_bytes(case, plan, passes.weights))
+    dense_bytes = 2.0 * float(np.max(passes.weights.trained)) * 15 / 16 / 8
+    gathered = dense_bytes if zero == 3 else dense_bytes / plan.num_microbatches
+    assert forward == pytest.approx(gathered)
+    assert backward >= forward * (zero == 3)
+    sent = float(np.max(passes.layers.routed))
+    assert (sent > 0) == (ep > 8)
+    known, alone = (
+        float(np.max(exposed_copies_seconds(one, plan, passes.layers, passes.weights)))
+        for one in (case, case_of(plan, linked(work, 1e15), runtime()))
+    )
+    assert known > alone == 0.0
 
 
 def test_gradients_grow_while_activations_come_back() -> None:
@@ -224,6 +249,15 @@ def test_others_refuse_and_say_what_they_offer(name: str) -> None:
     told = {fault.rule: fault for fault in estimate(plan, work, entry).violations}
     assert told["offload-offered"].found == "offload activations:4"
     assert told["offload-offered"].expected == f"one of {', '.join(entry.offloads)}"
+
+
+def test_two_accelerators_share_the_memory_of_a_grace() -> None:
+    """github.com/NVIDIA/Megatron-LM/issues/6491: four GB300 copy at 170 to 184 GB/s each."""
+    work = job(dense(12), 4, hardware="gb300-nvl72")
+    case = case_of(plan_of(work), work, runtime())
+    assert (case.host_link, case.host_copy) == (450e9, 177e9)
+    usual = case_of(plan_of(job(dense(12), 4)), job(dense(12), 4), runtime())
+    assert usual.host_copy == usual.host_link
 
 
 def test_a_host_link_must_be_known() -> None:

@@ -181,3 +181,15 @@ def test_an_illegal_override_is_not_priced_in_silence(tmp_path: Path, override: 
     path.write_text(LLAMA + override + "\n")
     done = planner("estimate", "--from", str(path), "--hardware", "dgx-h100", "-q")
     assert done.code != 0
+
+
+def test_the_runner_gives_adam_in_bf16_its_flag() -> None:
+    """scripts/training/run_recipe.py, _apply_benchmark_runtime_defaults: benchmarks, no other optimizer."""
+    found = [
+        (one.fields.get("optimizer.use_precision_aware_optimizer"), one.fields.get("optimizer.optimizer"))
+        for name in recipe_names()
+        if "_bf16_" in name and (one := known_recipe(name)) is not None and one.gpus is not None
+    ]
+    assert len(found) > 60
+    assert {aware for aware, optimizer in found if optimizer is None} == {True}
+    assert not any(aware for aware, optimizer in found if optimizer is not None)

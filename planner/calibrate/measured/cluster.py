@@ -57,7 +57,8 @@ def accelerator_part(base: Accelerator, rows: Sequence[Raw], memory: float, curv
     if LEAST_SHARE < share <= 1:
         part["matmul_efficiency"] = quantity(f"{share:.4g}")
     link = host_rate(rows)
-    return part | ({"host_link": quantity(rate_text(link))} if link else {})
+    names = ("host_link", "host_copy") if base.host_copy else ("host_link",)
+    return part | ({name: quantity(rate_text(link)) for name in names} if link else {})
 
 
 def host_rate(rows: Sequence[Raw]) -> float:

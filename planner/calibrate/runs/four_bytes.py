@@ -45,7 +45,8 @@ def in_two_bytes(run: Run, hardware: HardwareProfile) -> tuple[Run, HardwareProf
     }
     halves: dict[str, object] = {name: _share(value, HALF) for name, value in rates.items()}
     halves["peak"] = chip.peak | {name: chip.peak[kind] for name in ("bf16", "fp16") if name in chip.peak}
-    halves["host_link"] = _share(chip.host_link, HALF) if chip.host_link else None
+    links = {name: getattr(chip, name) for name in ("host_link", "host_copy")}
+    halves |= {name: _share(rate, HALF) if rate else None for name, rate in links.items()}
     shares = {
         name: _share(Sourced(reached(getattr(pool, name))), HALF)
         for name in ("scaleup_share", "network_share")

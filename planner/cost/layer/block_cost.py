@@ -19,7 +19,7 @@ from planner.cost.layer.blocks import (
     spared_product,
 )
 from planner.cost.layer.communication import BlockExchanges, block_exchanges, edge_exchange
-from planner.cost.layer.dispatched import routed_bytes
+from planner.cost.layer.dispatched import leaving_bytes, routed_bytes
 from planner.cost.layer.encoders import encoder_piece
 from planner.cost.layer.exchange import Exchange
 from planner.cost.layer.expert_host import host_floor_and_idle, local_experts
@@ -260,6 +260,7 @@ def layer_cost(layer: PricedLayer, choice: RecomputeChoice, pricer: Pricer) -> L
         graphed=layer_graph_bytes(pricer, layer.operators, lambda op: again_share(op, choice, pricer)),
         copied=copied,
         leaves=leaves,
+        routed=leaving_bytes(pricer, ep.forward_sent),
     )
 
 

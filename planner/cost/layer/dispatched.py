@@ -7,7 +7,7 @@ from planner.cost.layer.operators import Pricer
 from planner.formulas import elementwise as traffic
 from planner.formulas.zero_experts import peak_picks
 from planner.inputs.model import DenseFfn, Experts
-from planner.numeric import Num, where
+from planner.numeric import Num, maximum, where
 from planner.plan import Plan
 
 
@@ -40,3 +40,12 @@ def routed_bytes(pricer: Pricer, ffn: DenseFfn | Experts | None) -> Num:
     back = 1.0 if case.traits.experts.dispatcher == "fused" else ffn.picks
     rows = pricer.local_tokens * (back + picks * case.workload.imbalance)
     return where(plan.ep > 1, 2.0 * rows * case.model.hidden, 0.0)
+
+
+def leaving_bytes(pricer: Pricer, sent: Num) -> Num:
+    """Bytes, of those that a rank sends for experts in a pass, that leave the fast links. [byte]"""
+    if not pricer.case.has_experts:
+        return 0.0
+    ranks = pricer.plan.ep * pricer.plan.etp
+    beyond = maximum(ranks - pricer.case.fast_tier.domain, 0.0)
+    return sent * beyond / maximum(ranks - 1.0, 1.0)

@@ -35,6 +35,8 @@ class LayerCost:
         memory of a feed-forward's CUDA graph. [byte]
     copied, leaves : Num
         Of ``held``, what is copied to the host as inputs of modules, and what leaves the device. [byte]
+    routed : Num
+        Bytes that tokens take beyond the fast links in each pass. [byte]
     """
 
     seconds: Num
@@ -52,6 +54,7 @@ class LayerCost:
     graphed: Num = 0.0
     copied: Num = 0.0
     leaves: Num = 0.0
+    routed: Num = 0.0
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,7 @@ from planner.cost.stages import ENDS, Piece, Stages
 from planner.cost.step.layout import piece_costs, priced_layers
 from planner.formulas.activation_offload import (
     copied_bytes,
-    copy_exposed_seconds,
     device_bytes,
-    input_copy_exposed_seconds,
     offloaded_layers,
 )
 from planner.numeric import Num, ceil, maximum, where
@@ -37,6 +35,8 @@ class LayerPasses:
         Their passes. [s]
     copied, leaves : Num
         Of what they keep, what goes to the host as inputs of modules, and what leaves the device. [byte]
+    routed : Num
+        Bytes that tokens take beyond the fast links in each pass. [byte]
     """
 
     count: Num
@@ -45,6 +45,7 @@ class LayerPasses:
     backward: Num
     copied: Num = 0.0
     leaves: Num = 0.0
+    routed: Num = 0.0
 
     def sent(self, case: Case) -> Num:
         """What may go to the host: all that is kept, or inputs of modules. [byte]"""
@@ -63,6 +64,7 @@ def layer_passes(costs: Mapping[Piece, LayerCost], stages: Stages) -> LayerPasse
     seconds: Num = 0.0
     copied: Num = 0.0
     leaves: Num = 0.0
+    routed: Num = 0.0
     for piece, count in stages.counts.items():
         if piece[0] not in ENDS:
             many = many + count
@@ -71,7 +73,8 @@ def layer_passes(costs: Mapping[Piece, LayerCost], stages: Stages) -> LayerPasse
             seconds = seconds + count * costs[piece].seconds
             copied = copied + count * costs[piece].copied
             leaves = leaves + count * costs[piece].leaves
-    return LayerPasses(many, saved, forward, seconds - forward, copied, leaves)
+            routed = routed + count * costs[piece].routed
+    return LayerPasses(many, saved, forward, seconds - forward, copied, leaves, routed)
 
 
 def bytes_beside_host(case: Case, plan: Plan, nbytes: PassBytes, layers: LayerPasses, rank: Num) -> PassBytes:
@@ -108,18 +111,8 @@ def copied_share(case: Case, plan: Plan, layers: LayerPasses) -> Num:
     ----------
     .. [1] X. Wan et al., "PipeOffload," arXiv:2503.01328, sec. 2: k, of the chunks that are copied.
     """
-    moved = 2.0 * layers.saved * (case.schedule.offloaded_chunks(plan.vpp) / plan.vpp) / case.host_link
+    moved = 2.0 * layers.saved * (case.schedule.offloaded_chunks(plan.vpp) / plan.vpp) / case.host_copy
     return moved / (layers.forward + layers.backward)
-
-
-def exposed_copies_seconds(case: Case, plan: Plan, layers: LayerPasses) -> Num:
-    """Seconds of a step that the copies of each stage are not hidden: down in forward, up in backward. [s]"""
-    each = np.maximum(layers.count, 1.0)
-    transfer = layers.sent(case) / each / case.host_link
-    exposed = input_copy_exposed_seconds if case.offload.modules else copy_exposed_seconds
-    down = exposed(transfer, layers.forward / each, layers.count, case.offload.layers)
-    up = exposed(transfer, layers.backward / each, layers.count, case.offload.layers)
-    return plan.num_microbatches * (down + up)
 
 
 def host_activation_bytes(case: Case, plan: Plan, layers: LayerPasses | None = None) -> Num:
@@ -145,5 +138,5 @@ def _largest_stage(case: Case, plan: Plan) -> LayerPasses:
     every = layer_passes(costs, Stages(counts, np.asarray(0.0)))
     count = ceil(model.num_layers / (plan.pp * plan.vpp)) * plan.vpp
     share = count / model.num_layers
-    sizes = (every.saved, every.forward, every.backward, every.copied, every.leaves)
+    _, *sizes = vars(every).values()
     return LayerPasses(count, *(one * share for one in sizes))

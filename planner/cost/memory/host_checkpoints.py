@@ -37,7 +37,7 @@ def bytes_beside_checkpoints(nbytes: PassBytes, layers: LayerPasses) -> PassByte
 def checkpoint_seconds(case: Case, plan: Plan, layers: LayerPasses) -> Num:
     """Seconds of a step that the copies of inputs are not hidden. [s]"""
     each = maximum(layers.count, 1.0)
-    transfer = layers.saved / each / case.host_link
+    transfer = layers.saved / each / case.host_copy
     return plan.num_microbatches * fetched_seconds(transfer, layers.forward / each, layers.count)
 
 

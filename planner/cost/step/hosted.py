@@ -61,7 +61,7 @@ def hosted_of(case: Case, plan: Plan, costs: Mapping[Piece, LayerCost]) -> Hoste
     chunks = range(int(case.schedule.offloaded_chunks(vpp)) * pp)
     sizes = tuple(piece_sum(chunk, costs, "held", ends=False) for chunk in chunk_pieces(plan, case))
     largest = max(sizes[chunk] for chunk in chunks)
-    return Hosted(chunks, sizes, largest / case.host_link if math.isfinite(case.host_link) else 0.0)
+    return Hosted(chunks, sizes, largest / case.host_copy if math.isfinite(case.host_copy) else 0.0)
 
 
 @dataclass(frozen=True)

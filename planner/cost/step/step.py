@@ -10,12 +10,7 @@ import numpy as np
 
 from planner.cost.case import Case
 from planner.cost.layer.layer_costs import LayerCost, stage_sum
-from planner.cost.memory.activation_offload import (
-    LayerPasses,
-    bytes_beside_host,
-    exposed_copies_seconds,
-    layer_passes,
-)
+from planner.cost.memory.activation_offload import LayerPasses, bytes_beside_host, layer_passes
 from planner.cost.memory.allocator import retried_seconds, stalled_seconds
 from planner.cost.memory.host_checkpoints import (
     bytes_beside_checkpoints,
@@ -29,6 +24,7 @@ from planner.cost.step.host_time import host_step_seconds
 from planner.cost.step.step_end import StepEnd, least_seconds, step_end
 from planner.cost.step.unequal import waiting_seconds
 from planner.cost.traffic.data_parallel import data_parallel_seconds
+from planner.cost.traffic.host_copies import exposed_copies_seconds
 from planner.cost.traffic.messages import are_unlike, hop_seconds
 from planner.formulas.pipeline import Pipe
 from planner.numeric import Num, Truth, maximum, some, where
@@ -261,7 +257,7 @@ def price_step(
     nbytes = passes.nbytes
     if case.offload.layers:
         nbytes = bytes_beside_host(case, plan, nbytes, passes.layers, stages.rank)
-        offload = offload + exposed_copies_seconds(case, plan, passes.layers)
+        offload = offload + exposed_copies_seconds(case, plan, passes.layers, held)
     if hosts_checkpoints(case):
         nbytes = bytes_beside_checkpoints(nbytes, passes.layers)
         offload = offload + checkpoint_seconds(case, plan, passes.layers)

@@ -120,7 +120,7 @@ def optimizer_seconds(case: Case, plan: Plan, trained: Num, expert_trained: Num)
         shard = shard + expert_trained / case.sharding.optimizer_shards(filled_expert_shards(case, plan))
     shard = shard * case.schedule.weight_copies
     if case.offload.optimizer:
-        link = offload_seconds(shard, case.host_gradient_bytes, case.offload.up_bytes, case.host_link)
+        link = offload_seconds(shard, case.host_gradient_bytes, case.offload.up_bytes, case.host_copy)
         ranks = minimum(float(case.pool.gpus_per_node), plan.tp * plan.pp * plan.cp * plan.dp)
         stepped = host_optimizer_seconds(shard, ranks, case.engine.host_adam_seconds)
         return 0.0 * shard, link + maximum(stepped, disk_seconds(case, shard, ranks))

@@ -85,7 +85,7 @@ def fetched_seconds(case: Case, group: ShardGroup) -> Num:
     whole = group.params * case.weight_bytes if case.method.trains_base else group.gathered
     part = whole / group.shards
     read = case.pool.node.nvme_read if case.offload.weights == "disk" else None
-    return fetch_seconds(part, case.host_link, case.node_ranks, read)
+    return fetch_seconds(part, case.host_copy, case.node_ranks, read)
 
 
 def exchange_seconds(case: Case, plan: Plan, group: ShardGroup) -> Num:

@@ -1,0 +1,62 @@
+"""Copies of saved tensors to the host and back, beside messages to other nodes over the same link."""
+
+from __future__ import annotations
+
+from planner.cost.case import Case
+from planner.cost.memory.activation_offload import LayerPasses
+from planner.cost.memory.weights import StageWeights
+from planner.cost.traffic.data_parallel import gathers, replica_bytes, shard_bytes
+from planner.cost.traffic.rounds import gatherings, reductions
+from planner.cost.traffic.shard_groups import ShardGroup, groups
+from planner.formulas.activation_offload import (
+    copy_exposed_seconds,
+    free_window,
+    input_copy_exposed_seconds,
+)
+from planner.formulas.collectives import ring_sent_bytes
+from planner.numeric import Num, maximum, minimum, where
+from planner.plan import Plan
+
+
+def exposed_copies_seconds(case: Case, plan: Plan, layers: LayerPasses, held: StageWeights) -> Num:
+    """Seconds of a step that the copies of each stage are not hidden: down in forward, up in backward. [s]
+
+    Copies alone have the rate that they reach; with messages that leave the fast links they share the link.
+    """
+    each = maximum(layers.count, 1.0)
+    nbytes = layers.sent(case) / each
+    exposed = input_copy_exposed_seconds if case.offload.modules else copy_exposed_seconds
+    total: Num = 0.0
+    for messages, seconds in zip(
+        linked_bytes(case, plan, held), (layers.forward, layers.backward), strict=True
+    ):
+        window = seconds / each
+        left = free_window(window, (messages + layers.routed) / each / case.host_link)
+        alone = exposed(nbytes / case.host_copy, window, layers.count, case.offload.layers)
+        beside = exposed(nbytes / case.host_link, left, layers.count, case.offload.layers)
+        total = total + maximum(alone, beside)
+    return plan.num_microbatches * total
+
+
+def linked_bytes(case: Case, plan: Plan, held: StageWeights) -> tuple[Num, Num]:
+    """Bytes of data parallelism over a rank's own link, in forward and in backward of a micro-batch. [byte]
+
+    What a step sends once counts as spread over its micro-batches.
+    """
+    forward: Num = 0.0
+    backward: Num = 0.0
+    for group in groups(case, plan, held):
+        times, gathered = gathers(case, plan, group), _crossing(case, group, group.gathered)
+        forward = forward + gathered * minimum(times, 1.0) * gatherings(case, plan)
+        backward = backward + gathered * maximum(times - 1.0, 0.0) * gatherings(case, plan)
+        reduced = _crossing(case, group, group.params * shard_bytes(case))
+        if group.replicated:
+            reduced = reduced + 2 * ring_sent_bytes(replica_bytes(case, group), group.replicas)
+        backward = backward + reduced * reductions(case, plan)
+    return forward / plan.num_microbatches, backward / plan.num_microbatches
+
+
+def _crossing(case: Case, group: ShardGroup, nbytes: Num) -> Num:
+    """Bytes of a ring pass that leave the fast links over a rank's own: its share of the domain's. [byte]"""
+    domains = case.fast_tier.spread(group.stride, group.shards).domains
+    return where(domains > 1, ring_sent_bytes(nbytes, group.shards) * domains / group.shards, 0.0)

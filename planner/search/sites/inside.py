@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
@@ -23,6 +23,9 @@ CANDIDATES = 12
 
 LARGER = (2, 4, 8)
 """Micro-batches that are tried beside those of the best plans, where each costs an exchange. [-]"""
+
+TIE = 1.01
+"""Times the fastest step within which a plan that has the room is taken, and no other searched for. [-]"""
 
 Inside = Mapping[str, Estimate]
 """The plan of a replica at each site, by the site's name."""
@@ -50,12 +53,13 @@ class Plans:
         self._searched: dict[tuple[object, ...], list[Estimate]] = {}
         self._joint: dict[Axis, Estimate | None] = {}
         self.searched = 0
+        self.other = float("inf")  # what a step takes another way, for the same loss [s]
         self.failed: SearchResult | None = None
 
     def joint(self, axis: Axis) -> Estimate | None:
         """Return the fastest plan of one job that an axis spreads over the sites; None where none fits."""
         if axis not in self._joint:
-            self._joint[axis], searched = best_joint(self.request, axis)
+            self._joint[axis], searched = best_joint(self.request, axis, self.other)
             self.searched += searched
         return self._joint[axis]
 
@@ -81,6 +85,8 @@ class Plans:
         offers = [*self._offers(name, copies, runner)]
         if runner and "micro_batch" not in self.request.fixed:
             for size in LARGER:
+                if any(answer.plan.num_microbatches == 1 for answer in offers):
+                    break
                 larger = self._search(name, copies, runner, {"micro_batch": size})
                 offers += [answer for answer in larger if self._fits(answer, name, copies)]
         return [best, *({one.name: plan for one in self.request.profile.sites} for plan in offers)]
@@ -120,14 +126,27 @@ class Plans:
     def _offers(self, name: str, copies: float, runner: bool) -> list[Estimate]:
         """Return plans of one site that fit beside what the method keeps, best first.
 
-        Where the best plan of all has the room, no other is searched for.
+        Where a plan that ties with the best for less has the room, no other is searched for.
         """
-        key = (self._kind(name), copies, runner)
+        kind = self._kind(name)
+        key = (kind, copies, runner)
         if key not in self._offered:
-            free = self._offers(name, 0.0, runner) if copies else []
-            roomy = free if free and self._fits(free[0], name, copies) else self._search(name, copies, runner)
-            self._offered[key] = [answer for answer in roomy if self._fits(answer, name, copies)]
+            if copies:
+                self._offers(name, 0.0, runner)
+            known = [
+                (one[1], found) for one, found in self._offered.items() if one[::2] == key[::2] and found
+            ]
+            least = max((found[0].step for need, found in known if need <= copies), default=0.0)
+            roomy = self._roomy((one for _, found in known for one in found), name, copies)
+            if not roomy or roomy[0].step > TIE * least:
+                roomy = self._roomy(self._search(name, copies, runner), name, copies)
+            self._offered[key] = roomy
         return self._offered[key]
+
+    def _roomy(self, answers: Iterable[Estimate], name: str, copies: float) -> list[Estimate]:
+        """Return the plans that fit beside what a method keeps, each once, best first."""
+        fitting = {one.plan: one for one in answers if self._fits(one, name, copies)}
+        return sorted(fitting.values(), key=lambda one: one.step)
 
     def _search(
         self, name: str, copies: float, runner: bool, more: Mapping[str, object] = MappingProxyType({})

@@ -10,9 +10,10 @@ from planner.cost.case import case_of
 from planner.cost.estimate import Estimate
 from planner.cost.layer.communication import message_bytes
 from planner.cost.price import price
-from planner.cost.sites.price import SyncPrice, Way
+from planner.cost.sites.price import ACTIVATION, SyncPrice, Way
 from planner.cost.sites.routes import Route, chain_order, chain_route, ring_route
 from planner.cost.step.played import wire_tiers
+from planner.formulas.low_communication import boundary_bytes
 from planner.inputs.hardware import HardwareProfile
 from planner.inputs.links import Islands
 from planner.inputs.record import Sourced
@@ -105,15 +106,24 @@ def stage_counts(request: SitesRequest, axis: Axis) -> list[int]:
     return [stages for stages in tried if stages % sites == 0 and stages <= most and gpus % stages == 0]
 
 
-def best_joint(request: SitesRequest, axis: Axis) -> tuple[Estimate | None, int]:
+def least_seconds(request: SitesRequest) -> float:
+    """Return what activations of a step take over the narrowest link between stages at the least. [s]"""
+    tokens = float(request.workload.tokens_per_step)
+    nbytes = float(boundary_bytes(tokens, float(request.model.hidden), ACTIVATION))
+    return max(hop.share * nbytes / hop.rate for hop in chain_route(request.profile).hops)
+
+
+def best_joint(request: SitesRequest, axis: Axis, other: float = float("inf")) -> tuple[Estimate | None, int]:
     """Return the fastest plan of one job that an axis spreads over the sites, and how many were priced.
 
     More stages are tried as long as the best split gets faster: several stages at a site let those beside
-    the link have fewer layers.
+    the link have fewer layers. Where the link alone takes longer than an ``other`` way, the fewest do. [s]
     """
     best: Estimate | None = None
     searched = 0
     for count in stage_counts(request, axis):
+        if best is not None and least_seconds(request) > other:
+            break
         result = _search(request, count)
         searched += result.valid
         found = next(iter(result.plans), None)

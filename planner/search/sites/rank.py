@@ -36,11 +36,12 @@ def search_sites(request: SitesRequest) -> SitesResult:
     plans = Plans(request)
     exact = few_plans(list(_each_way(SYNCS["ddp"], replace(request, packed=None), plans)))
     found, unfit = [], []
-    for sync in request.syncs:
+    for sync in sorted(request.syncs, key=lambda one: one.pattern == "pipeline"):
         best = _best_of(sync, request, plans)
         if best is None:
             unfit.append(sync.name)
         else:
+            plans.other = min(plans.other, best.order[1] if best.compute else float("inf"))
             found.append(replace(best, crossover=crossover(best, exact, request)))
     found.sort(key=lambda one: one.order)
     shown = [one for one in found if request.asked or not one.refused]

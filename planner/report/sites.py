@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from planner.calibrate.releases import title_of
-from planner.cost.sites.routes import chain_order
+from planner.cost.sites.chain import stage_sites
 from planner.formulas.failures import job_mtbf_seconds
 from planner.formulas.learning_laws import inner_steps_perplexity
 from planner.inputs.sites import Site
@@ -162,12 +162,13 @@ def _one_job(lead: Ranked, request: SitesRequest) -> str:
     if known.runtime.traits.pipeline.stages_inside:
         said += "; each pipeline lies in one site (rank_order stages-inside)"
     elif known.plan.pp > 1:
-        each = int(known.plan.pp) // len(request.profile.sites)
-        spans = (
-            f"{place * each} to {place * each + each - 1} at {name}" if each > 1 else f"{place} at {name}"
-            for place, name in enumerate(chain_order(request.profile))
+        homes = stage_sites(request.profile, int(known.plan.pp))
+        spans = ((name, homes.index(name), homes.count(name)) for name in dict.fromkeys(homes))
+        told = (
+            f"{first} to {first + n - 1} at {name}" if n > 1 else f"{first} at {name}"
+            for name, first, n in spans
         )
-        said += f"; stages {', '.join(spans)}"
+        said += f"; stages {', '.join(told)}"
         split = known.plan.stage_layers
         said += f"; layers {', '.join(map(str, split))}" if split is not None and len(set(split)) > 1 else ""
     fast = significant(lead.price.compute, 3)
@@ -222,10 +223,20 @@ def _others(result: SitesResult, verbose: bool = False) -> Page:
     if verbose:
         rows = tuple(_row("-", one, "not ranked") | {"why": "; ".join(one.refused)} for one in result.others)
         return [Table(rows)]
-    names = [one.sync.name for one in result.others]
+    reasons: dict[str, list[str]] = {}
+    for one in result.others:
+        reasons.setdefault("; ".join(one.refused), []).append(one.sync.name)
+    if list(reasons) == ["no runner known"]:
+        return [f"Not ranked, no runner known: {_named(reasons['no runner known'])}. See -v."]
+    told = "; ".join(f"{_named(names)} ({why.replace('; ', ', ')})" for why, names in reasons.items())
+    ask = "" if result.ranked else " --sync all ranks them all the same."
+    return [f"Not ranked: {told}. See -v.{ask}"]
+
+
+def _named(names: list[str]) -> str:
+    """Return the first of many names."""
     more = len(names) - NAMED
-    told = ", ".join(names) if more < 2 else f"{', '.join(names[:NAMED])} and {more} more"
-    return [f"Not ranked, no runner known: {told}. See -v."]
+    return ", ".join(names) if more < 2 else f"{', '.join(names[:NAMED])} and {more} more"
 
 
 def _failures(request: SitesRequest) -> list[str]:

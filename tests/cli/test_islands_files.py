@@ -90,4 +90,4 @@ def test_unlike_sites_are_no_islands(tmp_path: Path) -> None:
     unlike = SITES.replace("oregon, cluster: dgx-h100", "oregon, cluster: dgx-a100-80gb")
     done, _ = emitted(tmp_path, "megatron-lm", "--sync", "stages", sites=unlike)
     assert done.code == 1
-    assert "one kind of accelerator" in done.err
+    assert "no runner known for one job on dgx-a100-80gb and dgx-h100" in done.err

@@ -210,6 +210,25 @@ def test_unequal_replicas_have_no_runner(tmp_path: Path) -> None:
     assert any("as many accelerators" in reason for reason in reasons)
 
 
+def test_unlike_sites_say_why_nothing_is_ranked_and_send_what_stages_send(tmp_path: Path) -> None:
+    path = tmp_path / "unlike.yaml"
+    path.write_text(TWO.replace("dgx-h100, gpus: 16, price: 2 ", "dgx-a100-80gb, gpus: 8, price: 2 "))
+    asked = ("--runtime", "megatron-lm", "--pp", "3")
+    done = ask(str(path), "--sync", "stages", *asked)
+    assert "stages 0 to 1 at ohio, 2 at oregon" in done.out
+    told = ask(str(path), "--sync", "stages", *asked, "--format", "json").json["ways"][0]
+    each = 64 * 4096 * 4096 * 2  # bytes of all tokens' activations in bf16, each way
+    assert told["links"][0]["mean_gbit_per_s"] == pytest.approx(8e-9 * each / told["step_time_s"])
+    assert told["refused"] == [
+        "no runner known for one job on dgx-a100-80gb and dgx-h100",
+        "files of one job take as many accelerators at each site",
+    ]
+    unasked = ask(str(path), *asked)
+    assert unasked.code == 1
+    assert "stages (no runner known for one job on dgx-a100-80gb and dgx-h100" in unasked.out
+    assert "--sync all ranks them all the same" in " ".join(unasked.out.split())
+
+
 def test_other_runtimes_train_as_one_job_alone(two: str) -> None:
     narrow = ("--micro-batch", "1", "--recompute", "none", "--cp", "1", "--tp", "2", "--global-batch", "64")
     ask_megatron = ("--hardware", two, *narrow, "--runtime", "megatron-lm", "--format", "json")

@@ -74,9 +74,9 @@ def ring_route(profile: SitesProfile, sums: bool) -> Route:
     count = float(profile.replicas)
     each = float(2.0 * ring_sent_bytes(1.0, count)) if sums else float(gathered_bytes(1.0, count))
     edges = list(pairwise((*order, order[0])))
-    hops = tuple(Hop(key(*edge), each, _rate(profile, *edge)) for edge in edges)
+    hops = tuple(Hop(key(*edge), each, link_rate(profile, *edge)) for edge in edges)
     turns = (2.0 if sums else 1.0) * (count - 1.0)
-    return Route(hops, turns, max(_one_way(profile, *edge) for edge in edges))
+    return Route(hops, turns, max(link_latency(profile, *edge) for edge in edges))
 
 
 def pair_route(profile: SitesProfile) -> Route:
@@ -85,22 +85,22 @@ def pair_route(profile: SitesProfile) -> Route:
     for link in profile.links:
         for one, other in (link.between, link.between[::-1]):
             flows = min(site(profile, one).replicas, site(profile, other).replicas)
-            hops.append(Hop(key(one, other), float(flows), _rate(profile, one, other)))
-    return Route(tuple(hops), 1.0, max(_one_way(profile, *link.between) for link in profile.links))
+            hops.append(Hop(key(one, other), float(flows), link_rate(profile, one, other)))
+    return Route(tuple(hops), 1.0, max(link_latency(profile, *link.between) for link in profile.links))
 
 
 def chain_order(profile: SitesProfile) -> tuple[str, ...]:
     """Return the sites along the path through all of them whose narrowest link is widest."""
     order = ring_order(profile)
     cuts = [(*order[place:], *order[:place]) for place in range(len(order))]
-    return max(cuts, key=lambda one: min(_rate(profile, *edge) for edge in pairwise(one)))
+    return max(cuts, key=lambda one: min(link_rate(profile, *edge) for edge in pairwise(one)))
 
 
 def chain_route(profile: SitesProfile) -> Route:
     """Return the path through all sites whose narrowest link is widest."""
     edges = list(pairwise(chain_order(profile)))
-    hops = tuple(Hop(key(*edge), 1.0, _rate(profile, *edge)) for edge in edges)
-    return Route(hops, 1.0, max(_one_way(profile, *edge) for edge in edges))
+    hops = tuple(Hop(key(*edge), 1.0, link_rate(profile, *edge)) for edge in edges)
+    return Route(hops, 1.0, max(link_latency(profile, *edge) for edge in edges))
 
 
 def ring_order(profile: SitesProfile) -> tuple[str, ...]:
@@ -123,14 +123,14 @@ def ring_order(profile: SitesProfile) -> tuple[str, ...]:
 
 def _badness(profile: SitesProfile, order: tuple[str, ...]) -> tuple[float, float]:
     edges = list(pairwise((*order, order[0])))
-    slowest = min(_rate(profile, *edge) for edge in edges)
-    return -slowest, sum(_one_way(profile, *edge) for edge in edges)
+    slowest = min(link_rate(profile, *edge) for edge in edges)
+    return -slowest, sum(link_latency(profile, *edge) for edge in edges)
 
 
 def _grown(profile: SitesProfile, first: str) -> tuple[str, ...]:
     order, left = [first], [one.name for one in profile.sites if one.name != first]
     while left:
-        following = max(left, key=lambda name: _rate(profile, order[-1], name))
+        following = max(left, key=lambda name: link_rate(profile, order[-1], name))
         order.append(following)
         left.remove(following)
     return tuple(order)
@@ -146,7 +146,7 @@ def site(profile: SitesProfile, name: str) -> Site:
     return next(one for one in profile.sites if one.name == name)
 
 
-def _rate(profile: SitesProfile, one: str, other: str) -> float:
+def link_rate(profile: SitesProfile, one: str, other: str) -> float:
     """Return what leaves one site for another: the link's rate, or its share of the uplink. [byte/s]"""
     link = profile.link(one, other)
     if link is None:
@@ -157,7 +157,8 @@ def _rate(profile: SitesProfile, one: str, other: str) -> float:
     return min([link.rate, *shared])
 
 
-def _one_way(profile: SitesProfile, one: str, other: str) -> float:
+def link_latency(profile: SitesProfile, one: str, other: str) -> float:
+    """Return one way over the link of two sites. [s]"""
     link = profile.link(one, other)
     return 0.5 * float(link.round_trip) if link is not None else 0.0
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Final
 
@@ -105,8 +105,9 @@ def chunk_pipeline(
     chunks: list[Counter[Piece]],
     costs: Mapping[Piece, LayerCost],
     wires: Times,
+    alone: Sequence[bool] | None = None,
 ) -> Pipeline:
-    """Return the times of every chunk and message.
+    """Return the times of every chunk and message; ``alone`` says which go over a link that ranks share.
 
     As in the closed form, a message is in the pass of the chunk that it comes to, for every chunk, and over a
     link that ranks share for those alone to which one comes; where it occupies nobody, it is a latency.
@@ -115,7 +116,7 @@ def chunk_pipeline(
     tokens = plan.micro_batch * case.workload.seq_len / plan.cp
     beside = float(beside_message_seconds(case, plan, tokens)) if plan.pp > 1 else 0.0
     share = float(exposed_message_share(case, plan))
-    alone = [tier is not None and bool(case.tiers[tier].shared) for tier in wire_tiers(plan, case)]
+    alone = alone or [tier is not None and bool(case.tiers[tier].shared) for tier in wire_tiers(plan, case)]
     shown = tuple(
         (1.0 if shared else share) * seconds + beside if seconds else 0.0
         for shared, seconds in zip(alone, wires, strict=True)

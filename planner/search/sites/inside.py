@@ -15,6 +15,7 @@ from planner.search.optimise import SearchResult, found_plans
 from planner.search.request import SearchRequest
 from planner.search.sites.joint import best_joint
 from planner.search.sites.request import SitesRequest
+from planner.search.sites.unlike import Chained, best_chained
 from planner.techniques.compress.family import FULL
 from planner.techniques.sync.family import Axis
 
@@ -52,6 +53,7 @@ class Plans:
         self._offered: dict[tuple[Kind, float, bool], list[Estimate]] = {}
         self._searched: dict[tuple[object, ...], list[Estimate]] = {}
         self._joint: dict[Axis, Estimate | None] = {}
+        self._chained: list[Chained | None] = []
         self.searched = 0
         self.other = float("inf")  # what a step takes another way, for the same loss [s]
         self.failed: SearchResult | None = None
@@ -62,6 +64,14 @@ class Plans:
             self._joint[axis], searched = best_joint(self.request, axis, self.other)
             self.searched += searched
         return self._joint[axis]
+
+    def chained(self) -> Chained | None:
+        """Return the fastest pipeline of one job over unlike sites; None where none fits."""
+        if not self._chained:
+            found, searched = best_chained(self.request)
+            self._chained.append(found)
+            self.searched += searched
+        return self._chained[0]
 
     def with_room(self, copies: float, runner: bool) -> Inside | None:
         """Return the plans with room for so many copies of the parameters; None where none fits.

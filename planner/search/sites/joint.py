@@ -39,12 +39,12 @@ def refused_joint(request: SitesRequest) -> tuple[str, ...]:
 def _refusals(request: SitesRequest) -> Iterator[str]:
     kinds = {request.clusters[one.name].name for one in request.profile.sites}
     if len(kinds) > 1:
-        yield f"one job takes one kind of accelerator, and sites have {', '.join(sorted(kinds))}"
+        yield f"no runner known for one job on {' and '.join(sorted(kinds))}"
     if len({one.gpus for one in request.profile.sites}) > 1:
-        yield "one job has as many accelerators at each site"
+        yield "files of one job take as many accelerators at each site"
     per_node = next(iter(request.clusters.values())).pool.gpus_per_node
     if any(one.gpus % per_node for one in request.profile.sites):
-        yield f"one job takes whole nodes of {per_node}"
+        yield f"files of one job take whole nodes of {per_node}"
 
 
 def joint_cluster(profile: SitesProfile, clusters: Mapping[str, HardwareProfile]) -> HardwareProfile:

@@ -15,6 +15,7 @@ from planner.search.sites.inside import Inside, Plans
 from planner.search.sites.joint import at_links, joint_price, refused_joint, widened
 from planner.search.sites.layer_rates import layer_bits
 from planner.search.sites.request import SitesRequest
+from planner.search.sites.unlike import Chained, over_links
 from planner.search.sites.ways import RATES, TORCHFT, Ranked, SitesResult, trained_at
 from planner.techniques.compress import COMPRESSIONS, Packed
 from planner.techniques.engines.family import HOST_SHARE
@@ -112,6 +113,10 @@ def _each_count(sync: Sync, request: SitesRequest, plans: Plans) -> Iterator[Ran
 def _each_way(sync: Sync, request: SitesRequest, plans: Plans) -> Iterator[Ranked]:
     packed = packed_for(sync, request)
     refused = refusals(sync, packed, request)
+    if sync.pattern == "pipeline" and refused_joint(request):
+        chained = plans.chained()
+        yield from [] if chained is None else [_chained_way(chained, Way(sync, 1, packed), refused, request)]
+        return
     if is_one_job(sync, packed, request):
         found = list(_joint_ways(Way(sync, 1, packed), refused, request, plans))
         yield from found
@@ -145,11 +150,19 @@ def _joint_ways(way: Way, refused: tuple[str, ...], request: SitesRequest, plans
     alone = max(one.step for one in inside.values()) if inside else float("inf")
     wide = widened(inside, request) if inside and way.sync.axis == "data" else None
     for known in (plans.joint(way.sync.axis), wide):
-        if known is not None:
+        if known is not None and (chained := over_links(known, request)) is not None:
+            yield _chained_way(chained, way, refused, request)
+        elif known is not None:
             price = joint_price(known, way, request.profile, alone)
             found = _ranked(price, {request.profile.name: known}, refused, request)
             profiles = (with_narrowest(rate, request) for rate in RATES)
             yield replace(found, steps=tuple(at_links(known, one, request.clusters) for one in profiles))
+
+
+def _chained_way(chained: Chained, way: Way, refused: tuple[str, ...], request: SitesRequest) -> Ranked:
+    """Return one job's pipeline whose stages or links are unlike."""
+    found = _ranked(chained.price(way), {request.profile.name: chained.known}, refused, request)
+    return replace(found, steps=tuple(chained.at(with_narrowest(rate, request)) for rate in RATES))
 
 
 def short_hosts(price: SyncPrice, request: SitesRequest) -> Iterator[str]:

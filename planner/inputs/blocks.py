@@ -13,7 +13,9 @@ from planner.inputs.mixers.gated_delta import GatedDelta
 from planner.inputs.mixers.indexer import Indexer
 from planner.inputs.mixers.kimi_delta import KimiDelta
 from planner.inputs.mixers.lightning import Lightning
+from planner.inputs.mixers.mamba1 import Mamba1
 from planner.inputs.mixers.mamba2 import Mamba2
+from planner.inputs.mixers.short_conv import ShortConv
 from planner.inputs.record import Count, Flag, Positive, Record
 from planner.inputs.recurrent import RecurrentMixer
 from planner.numeric import Num
@@ -241,7 +243,7 @@ class Experts(Record):
         return round(self.picks * self.expert_params(hidden)) + self.shared_params(hidden)
 
 
-Recurrent = GatedDelta | Mamba2 | KimiDelta | Lightning
+Recurrent = GatedDelta | Mamba2 | KimiDelta | Lightning | Mamba1 | ShortConv
 """Mixers that pass a state along the sequence, each a file of `planner.inputs.mixers`."""
 
 Mixer = Annotated[Attention | LatentAttention | Recurrent, Field(discriminator="kind")]

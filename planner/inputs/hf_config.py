@@ -10,7 +10,7 @@ from typing import Any
 from planner.errors import InputError, Problem, nearest
 from planner.inputs.build import build
 from planner.inputs.diffusers_config import CLASS, config_file, diffusion_from_config
-from planner.inputs.hf_family import Family
+from planner.inputs.hf_family import ADJUSTED, Family
 from planner.inputs.hf_fields import Config
 from planner.inputs.hf_layers import EXPERTS, KINDS, attention_kinds, ffn_kinds, layer_kinds
 from planner.inputs.hf_mixers import (
@@ -291,7 +291,10 @@ def _hybrid_sinks(config: Config, reach: str) -> bool:
 
 def _dense(config: Config, family: Family, hidden: int) -> dict[str, Any]:
     otherwise = 4 * hidden if family.dense_inner == "n_inner" else None
-    record: dict[str, Any] = {"kind": "dense", "inner": config.whole(family.dense_inner, otherwise=otherwise)}
+    said = config.whole(family.dense_inner, otherwise=otherwise)
+    record: dict[str, Any] = {"kind": "dense", "inner": family.defaults.get(ADJUSTED, said)}
+    if record["inner"] != said:
+        config.note(f"the feed-forward is {record['inner']} wide, as its code makes of {said}")
     if not family.gated:
         record["gated"] = False
     if config.flag(family.ffn_bias):

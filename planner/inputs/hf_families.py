@@ -89,6 +89,16 @@ _APERTUS = Family(
 )
 _MISTRAL = Family(defaults=_UNTIED, reach="all")
 
+_LFM2 = Family(
+    defaults=_TIED | {"conv_L_cache": 3, "conv_bias": False}, qk_norm="head", linear="short-conv",
+    names={"tie_word_embeddings": "tie_embedding", "attn_layer_indices": "full_attn_idxs",
+           "intermediate_size": "block_ff_dim"},
+)  # fmt: skip
+_MAMBA = Family(
+    defaults=_TIED | {"state_size": 16, "conv_kernel": 4, "use_bias": False, "step_norms": "none"},
+    linear="mamba1", single=True, recurrent_alone=True, norms=1,
+)  # fmt: skip
+
 _SHARED_WIDTH = ("shared_expert_intermediate_size",)
 _QWEN3_LINEAR = Family(
     defaults=_UNTIED
@@ -321,6 +331,22 @@ FAMILIES: Final[Mapping[str, Family]] = {
         names={"routed_scaling_factor": "router_scaling_factor"},
     ),
     "hyperclovax": _LLAMA,
+    "lfm2": _LFM2,
+    "lfm2_moe": replace(
+        _LFM2, moe=True, dense_inner="intermediate_size",
+        names={"tie_word_embeddings": "tie_embedding", "attn_layer_indices": "full_attn_idxs",
+               "first_k_dense_replace": "num_dense_layers"},
+    ),
+    "mamba": _MAMBA,
+    "falcon_mamba": replace(_MAMBA, defaults=dict(_MAMBA.defaults) | {"step_norms": "bare"}),
+    "jamba": Family(
+        defaults=_UNTIED
+        | {"mamba_d_state": 16, "mamba_d_conv": 4, "mamba_expand": 2, "mamba_proj_bias": False,
+           "attn_layer_period": 8, "attn_layer_offset": 4, "expert_layer_period": 2,
+           "expert_layer_offset": 1, "step_norms": "weights"},
+        moe=True, linear="mamba1", bare=True, fixed={"sliding_window": None},
+        names={"decoder_sparse_step": "expert_layer_period"},
+    ),
     "mamba2": Family(
         defaults=_UNTIED | {"n_groups": 8, "state_size": 128, "conv_kernel": 4, "chunk_size": 256,
                             "num_heads": 128, "head_dim": 64, "use_bias": False},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from planner.inputs.variants import Variant
 
@@ -16,6 +16,10 @@ Reach = Literal["full", "all", "flag", "every", "chunk", "hybrid", "bare", "list
 set, all but each n-th, chunks in all but each n-th, or those of a list, which
 ``listed`` has to be there; ``bare``: none, and each n-th layer
 has no rotary positions."""
+
+
+ADJUSTED: Final = "adjusted width"
+"""Key of the defaults under which a type's feed-forward has another width than its config names."""
 
 
 @dataclass(frozen=True)

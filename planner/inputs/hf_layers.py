@@ -87,7 +87,7 @@ def ffn_kinds(config: Config, family: Family, layers: int) -> list[str]:
     if family.paired:
         return ["moe", "dense"] * (layers // 2)
     experts = config.whole(*EXPERTS, otherwise=0, least=0)
-    if family.linear and not experts:
+    if family.linear and experts < 2:
         return ["dense"] * layers
     if not family.moe:
         if experts:
@@ -107,12 +107,13 @@ def ffn_kinds(config: Config, family: Family, layers: int) -> list[str]:
     first = config.whole("first_k_dense_replace", otherwise=0, least=0)
     every = config.whole("moe_layer_freq", otherwise=1)
     step = config.whole("decoder_sparse_step", "interleave_moe_layer_step", otherwise=1)
+    offset = config.whole("expert_layer_offset", otherwise=step - 1, least=0)
     last = config.whole("moe_layer_end_index", otherwise=layers, least=-1)
 
     def is_moe(layer: int) -> bool:
         if chosen is not None:
             return layer in chosen
-        regular = layer % every == 0 and (layer + 1) % step == 0
+        regular = layer % every == 0 and layer % step == offset
         return first <= layer <= (layers if last < 0 else last) and layer not in dense and regular
 
     return ["moe" if is_moe(layer) else "dense" for layer in range(layers)]

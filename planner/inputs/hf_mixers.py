@@ -22,6 +22,7 @@ WORDS: Final[Mapping[str, tuple[str, str]]] = {
     "linear_attention": (LINEAR, ""),
     "mamba": (LINEAR, ""),
     "mamba2": (LINEAR, ""),
+    "conv": (LINEAR, ""),
     "mlp": (NONE, "dense"),
     "moe": (NONE, "moe"),
 }
@@ -37,6 +38,8 @@ READ: Final[Mapping[str, frozenset[str]]] = {
     ),
     "kimi-delta": frozenset({"linear_attn_config"}),
     "lightning": frozenset(),
+    "mamba1": frozenset({"layers_block_type"}),
+    "short-conv": frozenset(),
 }
 """Keys of other types that speak against a config, and that the types with such mixers are read by."""
 
@@ -83,6 +86,13 @@ def _numbered(config: Config, family: Family, layers: int) -> list[str]:
     if family.linear == "lightning":
         listed = config.numbers("attn_type_list")
         return [FULL if one else LINEAR for one in listed or [(layer + 1) % 2 for layer in range(layers)]]
+    if family.linear == "mamba1":
+        every, first = config.whole("attn_layer_period"), config.whole("attn_layer_offset", least=0)
+        return [FULL if layer % every == first else LINEAR for layer in range(layers)]
+    if family.linear == "short-conv" and config.raw.get("attn_layer_indices") is None:
+        if family.moe:
+            config.fault("layer_types", "nothing", f"conv or full_attention for each of {layers} layers")
+        return [FULL] * layers
     found = _full_layers(config)
     return [FULL if layer in found else LINEAR for layer in range(layers)]
 
@@ -229,9 +239,33 @@ def _lightning(config: Config, hidden: int) -> dict[str, Any]:
     }
 
 
+def _mamba1(config: Config, hidden: int) -> dict[str, Any]:
+    own = "mamba_" if "mamba_d_state" in config.defaults else ""
+    inner = config.whole("intermediate_size", otherwise=0) if not own else 0
+    rank = config.value(f"{own}dt_rank", "time_step_rank")
+    record = {
+        "kind": "mamba1",
+        "inner": inner or config.whole(f"{own}expand", otherwise=2) * hidden,
+        "state": config.whole("mamba_d_state", "state_size"),
+        "step_rank": -(-hidden // 16) if rank in (None, "auto") else rank,
+        "conv_kernel": config.whole("mamba_d_conv", "conv_kernel"),
+        "conv_bias": config.flag("mamba_conv_bias" if own else "use_conv_bias", True),
+        "norms": config.defaults["step_norms"],
+    }
+    biased = config.flag("mamba_proj_bias" if own else "use_bias")
+    return record | ({"bias": True} if biased else {})
+
+
+def _short_conv(config: Config, hidden: int) -> dict[str, Any]:
+    record = {"kind": "short-conv", "width": hidden, "conv_kernel": config.whole("conv_L_cache")}
+    return record | ({"bias": True} if config.flag("conv_bias") else {})
+
+
 _RECORDS: Final[Mapping[str, Callable[[Config, int], dict[str, Any]]]] = {
     "gated-delta": _gated_delta,
     "mamba2": _mamba2,
     "kimi-delta": _kimi_delta,
     "lightning": _lightning,
+    "mamba1": _mamba1,
+    "short-conv": _short_conv,
 }

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from planner.inputs import hf_families, hf_other_families
-from planner.inputs.hf_family import Family
+from planner.inputs.hf_family import ADJUSTED, Family
 from planner.inputs.variants import Variant
 
 FAMILIES: Final[Mapping[str, Family]] = {**hf_families.FAMILIES, **hf_other_families.FAMILIES}
@@ -77,10 +77,24 @@ def _olmo_hybrid(family: Family, text: Text) -> Family:
     return replace(family, bare=not turned, variants=(*family.variants, *signs))
 
 
+def _lfm2(family: Family, text: Text) -> Family:
+    """Return it with two thirds of the width that a config names, rounded up, unless it says not to."""
+    said = text.get("block_ff_dim") or text.get("intermediate_size")
+    if not text.get("block_auto_adjust_ff_dim", True) or not isinstance(said, int):
+        return family
+    factor, multiple = text.get("block_ffn_dim_multiplier", 1.0), text.get("block_multiple_of", 256)
+    if not (isinstance(factor, int | float | None) and isinstance(multiple, int) and multiple > 0):
+        return family
+    width = int(2 * said / 3)
+    width = multiple * -(-int(width if factor is None else factor * width) // multiple)
+    return replace(family, defaults=dict(family.defaults) | {ADJUSTED: width})
+
+
 CHOICES: Final[Mapping[str, Callable[[Family, Text], Family]]] = {
     "falcon": _falcon,
     "gpt_neox": _gpt_neox,
     "hyperclovax": _hyperclovax,
+    "lfm2": _lfm2,
     "llama4_text": _llama4,
     "olmo_hybrid": _olmo_hybrid,
     "phimoe": _phimoe,
@@ -121,6 +135,7 @@ WRAPPERS: Final[Mapping[str, str]] = {
     "instructblipvideo": "opt",
     "internvl": "qwen2",
     "janus": "llama",
+    "lfm2_vl": "lfm2",
     "lighton_ocr": "qwen3",
     "llava": "llama",
     "llava_next_video": "llama",

@@ -24,6 +24,8 @@ class Product(NamedTuple):
         How tensor parallelism divides it.
     bias : bool
         Whether it has one.
+    kept : bool
+        Whether its result is kept for backward, not made again.
     """
 
     name: str
@@ -31,6 +33,7 @@ class Product(NamedTuple):
     outputs: int
     split: Split
     bias: bool = False
+    kept: bool = True
 
     @property
     def params(self) -> int:
@@ -53,6 +56,11 @@ class RecurrentMixer(Record):
     def window(self) -> None:
         """Nothing: the state reaches back over the whole sequence."""
         return
+
+    @property
+    def has_scan(self) -> bool:
+        """Whether a state passes along the whole sequence, not the last few tokens alone."""
+        return True
 
     @property
     @abstractmethod

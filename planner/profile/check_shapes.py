@@ -93,7 +93,7 @@ def _part(case: Case, plan: Plan, piece: Piece, count: float) -> CheckedPart:
     block = case.model.blocks.get(piece[0])
     if block is not None and isinstance(block.ffn, Experts):
         _keep_experts(recorder, block.ffn)
-    if block is not None and block.recurrent is not None:
+    if block is not None and block.recurrent is not None and block.recurrent.has_scan:
         recorder.keep("scan", "scan", seq=case.workload.seq_len, heads=block.recurrent.state_heads)
     return CheckedPart(
         name=piece[0],

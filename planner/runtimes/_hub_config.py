@@ -4,9 +4,17 @@ from __future__ import annotations
 
 from planner.inputs.model import Attention, Block, DenseFfn, Experts, LatentAttention, ModelSpec
 from planner.inputs.workload import Workload
+from planner.plan import Plan
 from planner.rules import Rule
+from planner.runtimes._hub_hybrids import (
+    CLASSES,
+    LAYERS,
+    hybrid_architecture,
+    hybrid_config,
+    hybrid_unsaid,
+)
 from planner.runtimes._hub_numerics import granite_scales, hub_numerics, multipliers, unsaid
-from planner.runtimes.offered import attention_of, ffn_of, fits_model, uses
+from planner.runtimes.offered import attention_of, exactly, ffn_of, fits_model, uses
 
 _FAMILIES: dict[frozenset[str], str] = {
     frozenset(): "llama",
@@ -24,6 +32,7 @@ _CLASSES = {
     "qwen3_moe": "Qwen3MoeForCausalLM",
     "deepseek_v3": "DeepseekV3ForCausalLM",
     "gpt2": "GPT2LMHeadModel",
+    **CLASSES,
 }
 
 LAYER_CLASSES = {
@@ -35,6 +44,7 @@ LAYER_CLASSES = {
     "qwen3_moe": "Qwen3MoeDecoderLayer",
     "deepseek_v3": "DeepseekV3DecoderLayer",
     "gpt2": "GPT2Block",
+    **LAYERS,
 }
 """Architecture to the class of one layer, the unit that is sharded and recomputed."""
 
@@ -44,6 +54,8 @@ ATTENTION = {"flash-2": "sdpa", "flash-3": "flash_attention_3", "unfused": "eage
 
 def architecture(model: ModelSpec) -> str | None:
     """Return the ``model_type`` that builds exactly the model's parameters, if there is one."""
+    if model.recurrents:
+        return hybrid_architecture(model)
     blocks = [model.blocks[name] for name in dict.fromkeys(model.layers)]
     if len({block.mixer for block in blocks}) != 1 or model.prediction is not None or not model.final_norm:
         return None
@@ -64,7 +76,25 @@ def architecture_rule(model: ModelSpec) -> Rule:
     """Return the rule that a configuration of transformers is written for the model."""
     kind = architecture(model)
     told = f"{model.name}, none of those written for transformers: {', '.join(_CLASSES)}"
-    return fits_model("model-in-transformers", unsaid(model, kind) if kind else (told,))
+    asked = hybrid_unsaid if kind in CLASSES else unsaid
+    return fits_model("model-in-transformers", asked(model, kind) if kind else (told,))
+
+
+def whole_scan_rules(plan: Plan, model: ModelSpec) -> list[Rule]:
+    """Return the rules that each rank has whole layers, and whole sequences, of mixers without attention.
+
+    References
+    ----------
+    .. [1] Hugging Face, Transformers v5.24.0, ``models/lfm2`` and ``jamba``: no plan of theirs splits a
+       mixer; the sequence is shared inside attention alone.
+    """
+    if not model.recurrents:
+        return []
+    kinds = ", ".join(sorted({mixer.kind for mixer in model.recurrents}))
+    why = f"transformers splits no {kinds} layer"
+    return [
+        exactly(f"scan-without-{name}", name, getattr(plan, name), 1.0, why) for name in ("tp", "cp", "pp")
+    ]
 
 
 def _expert_architecture(needs: frozenset[str], blocks: list[Block]) -> str | None:
@@ -108,6 +138,8 @@ def hub_config(model: ModelSpec, seq_len: int) -> dict[str, object]:
     kind = architecture(model)
     if kind is None:
         raise ValueError(f"{model.name} has no architecture in the hub")
+    if kind in CLASSES:
+        return hybrid_config(model, kind, seq_len)
     block = model.blocks[model.layers[-1]]
     mixer = attention_of(block)
     common: dict[str, object] = {

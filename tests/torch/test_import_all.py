@@ -12,6 +12,8 @@ from planner.errors import InputError
 from planner.inputs.hf_config import ImportedModel, model_from_config
 from planner.inputs.hf_types import WRAPPERS
 from planner.inputs.model import Experts, ModelSpec
+from planner.runtimes._hub_config import LAYER_CLASSES, architecture, hub_config
+from tests.helpers import ROOT
 
 pytestmark = pytest.mark.torch
 
@@ -43,6 +45,9 @@ BROKEN = {
     *("aya_vision", "emu3", "granite4_vision"),
 }
 """Types of which transformers 5.24 cannot build its own defaults; small ones are in the unit tests."""
+
+SMALL = json.loads((ROOT / "tests" / "unit" / "data" / "hf_small_configs.json").read_text())["cases"]
+WRITTEN = [one["config"] for one in SMALL if one["config"]["model_type"] in ("lfm2", "lfm2_moe", "jamba")]
 
 HEARING = ("glmasr", "granite_speech", "qwen2_audio", "voxtral")
 """Types that hear and do not see."""
@@ -132,6 +137,18 @@ def test_of_a_model_that_hears_the_language_model_is_read(kind: str) -> None:
     model = built(kind, config, transformers.AutoModelForMultimodalLM)
     assert any("encoders are left out" in note for note in found.notes)
     assert found.model.params == sum(weights_of(model, spoken=True).values())
+
+
+@pytest.mark.parametrize("raw", WRITTEN, ids=lambda raw: raw["model_type"])
+def test_hybrids_that_are_written_for_the_library_are_built_by_it(raw: dict[str, Any]) -> None:
+    """The config of a script, as the library reads it: as many parameters, and the layers to shard exist."""
+    model = model_from_config(raw, "config.json", "m").model
+    kind = str(architecture(model))
+    config = transformers.AutoConfig.for_model(**hub_config(model, 64))
+    whole = built(kind, config, transformers.AutoModelForCausalLM)
+    assert sum(weights_of(whole).values()) == model.params
+    there = {type(one).__name__ for one in whole.modules()}
+    assert set(LAYER_CLASSES[kind].split(",")) <= there
 
 
 def test_each_type_is_imported_or_refused_with_a_reason_of_its_own() -> None:

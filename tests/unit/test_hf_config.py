@@ -193,7 +193,7 @@ def test_the_wrapper_says_whether_embeddings_are_tied_where_its_text_does_not() 
         ({"model_type": "deepseek_v4", "compress_ratios": [0, 4]}, "compressed keys and values"),
         ({"model_type": "deepseek_v4", "hc_mult": 4}, "hyper-connections"),
         ({"model_type": "mine", "hybrid_override_pattern": "M-M*"}, "state-space layers"),
-        ({"model_type": "jamba"}, "Mamba-1 state spaces"),
+        ({"model_type": "zamba"}, "Mamba-1 heads"),
         ({"model_type": "mllama"}, "cross attention to images in some layers"),
         ({"model_type": "bert"}, "an encoder alone"),
         ({"model_type": "nemotron_h", "moe_latent_size": 1024}, "experts in a latent space"),

@@ -12,16 +12,18 @@ from numpy.typing import NDArray
 from planner.cost.case import Case, case_of
 from planner.cost.estimate import estimate
 from planner.cost.layer.block_cost import layer_cost, priced_layer
-from planner.cost.layer.communication import recurrent_exchange
+from planner.cost.layer.communication import narrow_exchange, recurrent_exchange
 from planner.cost.layer.operators import Operator, Pricer
-from planner.cost.layer.recurrent import scan_operator
+from planner.cost.layer.recurrent import recurrent_operators, scan_operator, selective_scan
 from planner.cost.legal import all_rules
 from planner.formulas.recurrence import delta_rule_flops, linear_attention_flops
 from planner.inputs.load import load_model
 from planner.inputs.load_hardware import load_hardware
 from planner.inputs.mixers.gated_delta import GatedDelta
 from planner.inputs.mixers.kimi_delta import KimiDelta
+from planner.inputs.mixers.mamba1 import Mamba1
 from planner.inputs.mixers.mamba2 import Mamba2
+from planner.inputs.mixers.short_conv import ShortConv
 from planner.inputs.model import Attention, Block, DenseFfn, Experts, ModelSpec
 from planner.inputs.workload import Workload
 from planner.plan import Plan
@@ -192,6 +194,64 @@ def test_what_is_kept_of_a_gated_delta_net_by_hand() -> None:
     kept = sum(float(op.saved) for op in layer.operators if op.module in ("mixer", "linear_attn"))
     inverse = 32 * (64 + 6)
     assert kept == 2 * 8192 * (12352 + 4096 + 8192 + 5 * 4096 + inverse)
+
+
+@pytest.mark.parametrize(("norms", "kept"), [("none", 2 + 1), ("bare", 2 + 1), ("weights", 2 + 1 + 3)])
+def test_what_mamba_1_keeps_and_sends_by_hand(norms: Any, kept: int) -> None:
+    """4,096 channels of 16: what the first product wrote, steps and states' inputs, and the scan's result.
+
+    Jamba keeps the scan's input, steps and gated result too. Two ranks of a tensor-parallel group sum 160
+    numbers a token, forward and backward.
+    """
+    base, mixer = job("qwen3-next-80b-a3b"), Mamba1(inner=4096, step_rank=128, norms=norms)
+    saved = sum(float(one.saved) for one in recurrent_operators(pricer(base), mixer))
+    assert saved == 2 * 8192 * (kept * 4096 + 128 + 2 * 16)
+    split, block = pricer(base, tp=2.0), Block(mixer=mixer)
+    half = sum(float(one.saved) for one in recurrent_operators(split, mixer))
+    assert half == 2 * 8192 * (kept * 4096 / 2 + 128 + 2 * 16)
+    assert float(narrow_exchange(split, block).forward_sent) == 2 * 2 * 8192 * 160 / 2
+
+
+def test_the_scan_of_mamba_2_is_two_to_eight_times_as_fast() -> None:
+    """T. Dao, A. Gu, arXiv:2405.21060, abstract; fig. 10: that of Mamba-1 is linear in the state."""
+    times = {}
+    for state in (32, 64, 128):
+        known = pricer(job("qwen3-next-80b-a3b", "dgx-a100-80gb", seq_len=16384))
+        old = float(selective_scan(known, Mamba1(inner=4096, state=state, step_rank=128)).forward)
+        new = float(scan_operator(known, Mamba2(heads=64, head_dim=64, state=state)).forward)
+        assert 2.0 < old / new < 8.0
+        times[state] = old
+    assert times[128] - times[64] == pytest.approx(2 * (times[64] - times[32]))
+
+
+def test_a_short_convolution_passes_no_state_on() -> None:
+    """2,048 channels: two gates and what they gate, and three tensors more; no scan, and no state to send."""
+    base, mixer = job("qwen3-next-80b-a3b"), ShortConv(width=2048)
+    found = recurrent_operators(pricer(base), mixer)
+    assert [one.name for one in found] == ["mixer_in", "short_conv", "scan_gates", "mixer_out"]
+    assert sum(float(one.saved) for one in found) == 2 * 8192 * (3 + 3) * 2048
+    assert float(found[0].flops) == 2 * 8192 * 2048 * 3 * 2048
+    assert mixer.params(2048) == 4 * 2048 * 2048 + 3 * 2048
+
+
+@pytest.mark.parametrize("runner", ["fsdp", "deepspeed"])
+@pytest.mark.parametrize("degrees", [{"tp": 2.0}, {"cp": 2.0}, {"pp": 2.0}])
+def test_transformers_splits_no_convolution(runner: str, degrees: dict[str, float]) -> None:
+    block = {"ffn": DenseFfn(inner=5632), "norms": 2}
+    attention = Attention(heads=16, kv_heads=4, head_dim=64, qk_norm="head")
+    model = ModelSpec(
+        name="lfm", hidden=1024, vocab=65536, tied_embeddings=True, layers=("conv", "full") * 4,
+        blocks={"conv": Block(mixer=ShortConv(width=1024), **block), "full": Block(mixer=attention, **block)},
+    )  # fmt: skip
+
+    def broken(**more: float) -> set[str]:
+        plan = replace(Plan(dp=8.0, num_microbatches=1.0, zero=2, zero_shards=8.0), **more)  # type: ignore[arg-type]
+        case = case_of(plan, job(model, "dgx-h100"), runtimes()[runner])
+        return {one.rule for one in violations(all_rules(plan, case))}
+
+    assert not broken()
+    name, degree = next(iter(degrees.items()))
+    assert f"scan-without-{name}" in broken(dp=8.0 / degree, num_microbatches=degree, **degrees)
 
 
 def test_parameters_by_hand() -> None:

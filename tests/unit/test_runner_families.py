@@ -69,6 +69,23 @@ def test_what_is_written_for_transformers_is_the_model_again(case: dict[str, Any
     assert again.variants == model.variants
 
 
+def test_short_convolutions_and_jamba_are_written_unless_something_of_them_is_not_read() -> None:
+    """Layers in Jamba's periods are found again; without a convolution LFM2 is Qwen3."""
+    found = {
+        kind: [
+            architecture(model_from_config(case["config"], "config.json", "m").model)
+            for case in CASES
+            if case["config"]["model_type"] == kind
+        ]
+        for kind in ("lfm2", "lfm2_moe", "jamba", "mamba")
+    }
+    # A model without attention has none of the kernels that the scripts ask for.
+    assert found == {
+        "lfm2": ["lfm2", "lfm2", "qwen3"], "lfm2_moe": ["lfm2_moe"], "jamba": ["jamba", "jamba"],
+        "mamba": [None, None],
+    }  # fmt: skip
+
+
 @pytest.mark.parametrize(
     "name", ["bloom-176b", "command-r", "dbrx", "falcon-7b", "gpt-j-6b", "olmo-7b", "phi-2"]
 )

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from planner.cost.case import case_of
-from planner.cost.layer.communication import recurrent_exchange, tensor_exchange
+from planner.cost.layer.communication import narrow_exchange, recurrent_exchange, tensor_exchange
 from planner.cost.layer.einsums import Einsum, block_einsums
 from planner.cost.layer.operators import COLUMN_SPLIT, ROW_SPLIT, Pricer
 from planner.cost.layer.shardings import (
@@ -25,7 +25,8 @@ from planner.cost.layer.shardings import (
 )
 from planner.inputs.load import load_model
 from planner.inputs.load_hardware import load_hardware
-from planner.inputs.model import Experts, ModelSpec
+from planner.inputs.mixers.mamba1 import Mamba1
+from planner.inputs.model import Block, Experts, ModelSpec
 from planner.inputs.workload import Workload
 from planner.plan import Plan
 from planner.runtimes import runtimes
@@ -110,6 +111,19 @@ def test_a_scan_needs_the_two_exchanges_of_its_price(name: str) -> None:
         assert [one.kind for one in derived.collectives] == ["all-to-all"] * 2
         priced = recurrent_exchange(pricer(model, cp=float(RANKS)), kind.recurrent)
         assert 2.0 * derived.sent == pytest.approx(float(priced.forward_sent))
+
+
+def test_the_narrow_product_of_mamba_1_is_summed_over_the_ranks() -> None:
+    """Its own two numbers: what the channels of every rank add to steps, inputs and outputs of the state."""
+    block = Block(mixer=Mamba1(inner=256, step_rank=24, state=4), norms=1)
+    derived = derive(block_einsums(block, 128, float(TOKENS)), "tensor", RANKS)
+    assert derived is not None
+    assert [(one.kind, one.tensor) for one in derived.collectives] == [
+        ("all-reduce", "state_in"), ("all-reduce", "mixer_out"),
+    ]  # fmt: skip
+    known = pricer(MODELS["delta"], tp=float(RANKS))
+    narrow = float(narrow_exchange(known, block).forward_sent)
+    assert narrow == pytest.approx(2.0 * derived.sent * (24 + 2 * 4) / (24 + 2 * 4 + 128))
 
 
 def forced(model: ModelSpec, block: str, index: str) -> float:

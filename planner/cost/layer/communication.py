@@ -163,6 +163,19 @@ def recurrent_exchange(pricer: Pricer, mixer: RecurrentMixer) -> Exchange:
     return Exchange(seconds, seconds, sent, sent)
 
 
+def narrow_exchange(pricer: Pricer, block: Block) -> Exchange:
+    """Price the all-reduces of a mixer's inner row-split products, of their results and of the gradients."""
+    case, tp = pricer.case, pricer.plan.tp
+    inner = block.recurrent.products(case.model.hidden)[:-1] if block.recurrent else ()
+    width = sum(one.outputs for one in inner if one.split == "rows")
+    if not width:
+        return Exchange()
+    nbytes = ACTIVATION_BYTES * pricer.tokens * width
+    seconds = 2.0 * ring_seconds(nbytes, tp, 1.0, case.tensor_tiers)
+    sent = 2.0 * ring_sent_bytes(nbytes, tp)
+    return Exchange(seconds, seconds, sent, sent)
+
+
 ATTENTION_MODULES: Final = ("qkv", "mla_up_proj", "core_attn", "attn_out")
 """Modules that make up attention."""
 
@@ -312,6 +325,7 @@ def block_exchanges(pricer: Pricer, block: Block, operators: list[Operator]) -> 
     return BlockExchanges(
         tp=hidden_exchange(pricer, operators, (block.mixer is not None) + fed)
         + norm_reductions(pricer, block.norms)
+        + narrow_exchange(pricer, block)
         + index_exchange(pricer, block),
         cp=_mixer_exchange(pricer, block, operators),
         ep=expert_exchange(pricer, block.ffn, operators) if isinstance(block.ffn, Experts) else Exchange(),

@@ -151,12 +151,22 @@ def _index(indexer: Indexer, common: Sizes) -> list[Einsum]:
 
 
 def _recurrent(mixer: RecurrentMixer, hidden: int, common: Sizes) -> list[Einsum]:
-    width = sum(one.outputs for one in mixer.products(hidden) if one.split == "columns")
-    heads = mixer.state_heads
+    """A scan after its first product; steps, inputs and outputs of a state may come through a narrow one."""
+    products = mixer.products(hidden)
+    narrow = [one for one in products[:-1] if one.split == "rows"]
+    columns = products[:1] if narrow else [one for one in products if one.split == "columns"]
+    width, heads = sum(one.outputs for one in columns), mixer.state_heads
     sizes = common | {"h": float(heads), "c": width / heads, "v": float(mixer.value_head_dim)}
+    sizes |= {"r": float(sum(one.outputs for one in narrow))}
+    steps = [
+        Einsum("state_in", (("mixer_in", "thc"),), "hcr", "tr", "rc", sizes),
+        Einsum("step_up", (("state_in", "tr"),), "rh", "th", "r", sizes),
+    ]
+    reads = (("mixer_in", "thc"), *[("step_up", "th")] * bool(narrow))
     return [
         Einsum("mixer_in", (("norm_0", "td"),), "dhc", "thc", "c", sizes),
-        Einsum("scan", (("mixer_in", "thc"),), "", "thv", "tcv", sizes),
+        *steps * bool(narrow),
+        Einsum("scan", reads, "", "thv", "tcv", sizes),
         Einsum("mixer_out", (("scan", "thv"),), "hvd", "td", "v", sizes),
     ]
 

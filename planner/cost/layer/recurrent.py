@@ -9,6 +9,7 @@ from planner.cost.layer.operators import Operator, Pricer
 from planner.cost.layer.state_passing import held_states
 from planner.formulas import elementwise as traffic
 from planner.formulas.recurrence import ScanKernel, scan_seconds, token_seconds
+from planner.inputs.mixers.mamba1 import Mamba1
 from planner.inputs.recurrent import RecurrentMixer
 from planner.numeric import Num, ceil
 
@@ -52,21 +53,29 @@ def recurrent_operators(pricer: Pricer, mixer: RecurrentMixer) -> list[Operator]
         convolved = rows * mixer.conv_width / tp
         operators.append(pricer.elementwise("short_conv", "linear_attn", convolved, CONVOLUTION))
     around, weights = rows * mixer.around / tp, mixer.divided_params / tp + mixer.whole_params
-    operators.append(pricer.elementwise("scan_gates", "linear_attn", around, AROUND, params=weights))
-    return [*operators, scan_operator(pricer, mixer), out]
+    gates = pricer.elementwise("scan_gates", "linear_attn", around, AROUND, params=weights)
+    if not mixer.has_scan:
+        return [*operators, gates.with_values(saved=kept_bytes(pricer, mixer)), out]
+    scan = selective_scan(pricer, mixer) if isinstance(mixer, Mamba1) else scan_operator(pricer, mixer)
+    return [*operators, gates, scan, out]
+
+
+def kept_bytes(pricer: Pricer, mixer: RecurrentMixer) -> Num:
+    """Bytes that a mixer keeps for backward beside the results of its products. [byte]"""
+    return STATE_BYTES * pricer.tokens * mixer.kept / pricer.plan.tp
 
 
 def _linear_layers(pricer: Pricer, mixer: RecurrentMixer) -> list[Operator]:
-    """Price the linear layers; the results of all but the last one are kept."""
+    """Price the linear layers; the results of all but the last one are kept, or made again in backward."""
     rows, tp = pricer.tokens, pricer.plan.tp
     found: list[Operator] = []
     *first, last = mixer.products(pricer.case.model.hidden)
     for one in first:
         outputs = one.outputs / tp if one.split == "columns" else float(one.outputs)
-        kept = STATE_BYTES * rows * outputs
-        found.append(
-            pricer.linear(one.name, "mixer", rows, float(one.inputs), outputs, saved=kept, bias=one.bias)
-        )
+        inputs = one.inputs / tp if one.split == "rows" else float(one.inputs)
+        kept = one.kept * STATE_BYTES * rows * outputs
+        made = pricer.linear(one.name, "mixer", rows, inputs, outputs, saved=kept, bias=one.bias)
+        found.append(made if one.kept else made.with_values(reruns=1.0))
     inner, width = last.inputs / tp, float(last.outputs)
     return [*found, pricer.linear(last.name, "mixer", rows, inner, width, bias=last.bias)]
 
@@ -94,16 +103,69 @@ def scan_operator(pricer: Pricer, mixer: RecurrentMixer) -> Operator:
     backward = scan_seconds(
         rows, seq, float(mixer.chunk), kernel.backward * each, kernel.backward_step, kernel.backward_launch
     )
-    kept = STATE_BYTES * pricer.tokens * mixer.kept / plan.tp
     arrived, waiting = held_states(pricer, mixer)
     return Operator(
         "scan",
         "linear_attn",
         forward=forward,
         backward=backward,
-        saved=kept + arrived,
+        saved=kept_bytes(pricer, mixer) + arrived,
         result=waiting,
         flops=rows * seq * mixer.scan_flops,
+        outside_forward=forward,
+        outside_backward=backward,
+    )
+
+
+EXPONENTIAL: Final = 16.0
+"""FP32 operations in the time of an exponential: 128 fused multiply-adds a clock against 16. [-]
+
+References
+----------
+.. [1] NVIDIA, "CUDA C++ Programming Guide," table of arithmetic throughput, compute capability 8.0 and 9.0.
+"""
+
+SCALAR_SHARE: Final = 1.0 / 16.0
+"""FP32 peak over the dense 16-bit one where an accelerator says none: that of an A100. [-]"""
+
+BACKWARD_TRAFFIC: Final = 9.0 / 5.0
+"""Elements that the backward scan moves over those of forward: input, step, gate, result and its gradient
+read; gradients of input, step and gate, and the gated result written. [-]
+
+References
+----------
+.. [1] state-spaces/mamba 1200d6e9, ``csrc/selective_scan/selective_scan_bwd_kernel.cuh``.
+"""
+
+BACKWARD_SCAN: Final = 3.0
+"""Arithmetic of the backward scan over that of forward: the states again, a scan back, their products. [-]"""
+
+
+def selective_scan(pricer: Pricer, mixer: Mamba1) -> Operator:
+    """Price the scan of Mamba-1: no products, an exponential for each number of each token's state.
+
+    No public table times it: all of it is a roofline of memory, exponentials and other arithmetic, and counts
+    as extrapolated. It reaches over the whole sequence with some of the channels, as `scan_operator`.
+    """
+    case, plan = pricer.case, pricer.plan
+    known = case.pool.accelerator.peak
+    peak = float(known.get("fp32") or SCALAR_SHARE * (known.get("bf16") or known["fp16"]))
+    rows = pricer.tokens * ceil(mixer.inner / plan.tp)
+    launch = SCANS[BORROWED].launch
+    read = STATE_BYTES * mixer.scan_elements / case.kernels.memory_bandwidth
+    raised = EXPONENTIAL * mixer.state / peak
+    worked = mixer.scan_flops / peak
+    forward = launch + rows * max(read, raised, worked) / case.derate
+    back = max(BACKWARD_TRAFFIC * read, raised, BACKWARD_SCAN * worked)
+    backward = launch + rows * back / case.derate
+    arrived, waiting = held_states(pricer, mixer)
+    return Operator(
+        "scan",
+        "linear_attn",
+        forward=forward,
+        backward=backward,
+        saved=kept_bytes(pricer, mixer) + arrived,
+        result=waiting,
         outside_forward=forward,
         outside_backward=backward,
     )

@@ -11,10 +11,12 @@ from typing import Any, Final
 from planner.errors import InputError, Problem
 from planner.inputs.yaml_file import parse_yaml, read_json, read_text
 from planner.runtimes.imports import (
+    automodel,
     axolotl,
     deepspeed_chat,
     hf_trainer,
     llama_factory,
+    llm_foundry,
     swift,
     trainer,
     xtuner,
@@ -29,6 +31,8 @@ from planner.units import is_whole
 Reader = Callable[[Mapping[str, Any], Path, TrainerLaunch], Imported]
 
 LIBRARIES: Final[Mapping[str, tuple[Callable[[Mapping[str, Any]], bool], Reader]]] = {
+    "automodel": (automodel.is_one, automodel.from_tree),
+    "llm-foundry": (llm_foundry.is_one, llm_foundry.from_tree),
     "llama-factory": (llama_factory.is_one, llama_factory.from_tree),
     "axolotl": (axolotl.is_one, axolotl.from_tree),
     "swift": (swift.is_one, swift.from_tree),
@@ -37,10 +41,13 @@ LIBRARIES: Final[Mapping[str, tuple[Callable[[Mapping[str, Any]], bool], Reader]
 """Whether a file is a library's, and what reads it; asked in this order."""
 
 _YAML: Final = re.compile(r".*\.(?:ya?ml|json)")
-_ASSIGNED: Final = re.compile(r"([A-Za-z_]\w*)=(.*)")
+_ASSIGNED: Final = re.compile(r"([A-Za-z_][\w.]*)=(.*)")
 RANKS: Final = ("NPROC_PER_NODE", "GPUS_PER_NODE")
 NODES: Final = ("NNODES", "NUM_NODES")
 PROCESSES: Final = ("--num_processes", "--num-processes")
+OF_COMPOSER: Final = ("-n", "--nproc", "--world_size")
+OWN_RANKS: Final = ("--nproc-per-node", "--nproc_per_node")
+"""Flags after its file with which ``automodel`` starts torchrun."""
 
 
 def read_command(training: Training, path: Path, vocab: int | None) -> Imported:
@@ -89,7 +96,7 @@ def _read(training: Training, path: Path) -> Imported:
 
 def _recipe(training: Training, flags: Mapping[str, Any], path: Path) -> Path | None:
     """Return the file of arguments that a command names: the first word, or what ``--config`` says."""
-    named = flags.get("config")
+    named = flags.get("config", flags.get("c"))
     word = next((word for word in training.words[1:2] if _YAML.fullmatch(word)), None)
     name = str(named) if named is not None and _YAML.fullmatch(str(named)) else word
     if name is None:
@@ -106,10 +113,14 @@ def _tree(path: Path) -> Mapping[str, Any]:
     return read_json(path) if path.suffix.lower() == ".json" else parse_yaml(read_text(path), str(path))
 
 
+STARTED: Final = ("config", "c", "launcher", "nproc_per_node", "accelerate_config")
+"""Arguments of a program that are not those of its training."""
+
+
 def _with_flags(tree: Mapping[str, Any], flags: Mapping[str, Any]) -> dict[str, Any]:
     """Return a file with the arguments beside it; one whose variable nobody has set changes no text."""
     unset = [key for key, value in flags.items() if value == "true" and isinstance(tree.get(key), str | list)]
-    return {**tree, **{key: flags[key] for key in flags if key not in ("config", "launcher", *unset)}}
+    return {**tree, **{key: flags[key] for key in flags if key not in (*STARTED, *unset)}}
 
 
 def _overrides(training: Training) -> dict[str, str]:
@@ -120,7 +131,8 @@ def _overrides(training: Training) -> dict[str, str]:
 
 def _launch(training: Training, path: Path) -> TrainerLaunch:
     """Return on what a command starts, by its launcher's flags and the variables before it."""
-    before = {**training.before, **{key: value for key, value in training.flags.items() if key in PROCESSES}}
+    own = (*PROCESSES, *(OWN_RANKS if training.kind == "automodel" else ()))
+    before = {**training.before, **{key: value for key, value in training.flags.items() if key in own}}
     named = before.get(
         "--config_file", before.get("--config-file", training.flags.get("--accelerate_config"))
     )
@@ -138,12 +150,13 @@ def _launch(training: Training, path: Path) -> TrainerLaunch:
 
 def _processes(training: Training, before: Mapping[str, str]) -> int | None:
     """Return the accelerators of a command; None where it does not say."""
-    for flag in PROCESSES:
+    for flag in (*PROCESSES, *(OF_COMPOSER if "composer" in before else ())):
         if is_whole(before.get(flag, "")):
             return int(before[flag])
     if training.gpus is not None:
         return training.gpus
-    ranks = training.ranks or _first(training, RANKS)
+    told = next((int(before[flag]) for flag in OWN_RANKS if is_whole(before.get(flag, ""))), None)
+    ranks = training.ranks or told or _first(training, RANKS)
     nodes = training.nodes or _first(training, NODES)
     several = any(flag in before for flag in ("--nnodes", "--num_nodes", "--hostfile", "--num_machines"))
     if ranks is not None:
@@ -207,6 +220,8 @@ def _entry(title: str, name: str) -> FileFormat:
 
 
 ENTRIES: Final = (
+    _entry("a NeMo Automodel .yaml", "automodel"),
+    _entry("an llm-foundry .yaml", "llm-foundry"),
     _entry("a LLaMA-Factory .yaml", "llama-factory"),
     _entry("an Axolotl .yaml", "axolotl"),
     _entry("an ms-swift .yaml", "swift"),

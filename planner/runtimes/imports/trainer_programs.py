@@ -43,7 +43,7 @@ MODELS: Final = (
     "--model_id_or_path",
 )
 _YAML: Final = re.compile(r"[^=]*\.(?:ya?ml|json)")
-_RECIPE: Final = re.compile(r"--config(?:=.*)?")
+_RECIPE: Final = re.compile(r"--config(?:=.*)?|-c")
 
 
 def place(words: tuple[str, ...]) -> int | None:
@@ -53,6 +53,8 @@ def place(words: tuple[str, ...]) -> int | None:
         known = COMMANDS.get(name)
         if known is not None and at + 1 < len(words) and words[at + 1] in known[1]:
             return at + 1
+        if name == "automodel" and any(_YAML.fullmatch(other) for other in words[at + 1 : at + 5]):
+            return at
         if word in MODULES or any(word.endswith(f"/{module}") for module in MODULES if "/" in module):
             return at
     inner = max((at for at, pair in enumerate(pairwise(words)) if pair in LAUNCHES), default=0)
@@ -88,5 +90,7 @@ def kind(
     word = words[at]
     if at > 0 and words[at - 1].rpartition("/")[2] in COMMANDS:
         return COMMANDS[words[at - 1].rpartition("/")[2]][0], None
+    if word.rpartition("/")[2] == "automodel":
+        return "automodel", None
     known = next((library for module, library in MODULES.items() if word.endswith(module)), None)
     return known or "hf-trainer", None

@@ -25,6 +25,7 @@ from planner.runtimes.imports.hub import model_named
 from planner.runtimes.imports.interpolation import interpolated
 from planner.runtimes.imports.literals import flat
 from planner.runtimes.imports.trainer_layout import OF_OUR_FILES, TrainerLaunch
+from planner.units import is_whole
 
 KEYS: Final = ("device_train_microbatch_size", "global_train_batch_size", "device_train_grad_accum")
 BATCH: Final = "global_train_batch_size"
@@ -151,7 +152,7 @@ def _sharding(sheet: Sheet) -> None:
     key = f"{F}sharding_strategy"
     name = str(sheet.take(key) or "FULL_SHARD").upper()
     if name not in STRATEGIES:
-        sheet.fault(key, name, f"one of {', '.join(word for word in STRATEGIES if not word.isdigit())}")
+        sheet.fault(key, name, f"one of {', '.join(word for word in STRATEGIES if not is_whole(word))}")
     sheet.say("zero", STRATEGIES.get(name, name), key)
     if name.startswith("HYBRID"):
         sheet.notes.append(f"{name}: shards over a node; say how many with --zero-shards")

@@ -115,6 +115,60 @@ def test_flags_of_forks_are_read_as_they_are_meant(tmp_path: Path) -> None:
     dense = read(tmp_path, deep.replace("--num-experts 8", "--num-experts 1"))
     assert "ep" not in dense.options
 
+    few = read(tmp_path, f"{program} {SHAPE} --deepspeed --zero-stage 1 --num-key-value-heads 4").model
+    assert few is not None
+    assert few.blocks[few.layers[0]].mixer.kv_heads == 4  # type: ignore[union-attr]
+
+
+MINDSPEED = (
+    "msrun --worker_num 16 --local_worker_num 8 pretrain_gpt.py --num-layers 8 --hidden-size 1024 "
+    "--num-attention-heads 16 --ffn-hidden-size 4096 --seq-length 2048 --max-position-embeddings 2048 "
+    "--padded-vocab-size 32000 --position-embedding-type rope --swiglu --normalization RMSNorm --bf16 "
+    "--disable-bias-linear --untie-embeddings-and-output-weights --micro-batch-size 1 --global-batch-size 32 "
+    "--tensor-model-parallel-size 2 --use-fused-rmsnorm --use-fused-swiglu --use-distributed-optimizer"
+)
+
+
+def test_mindspeeds_flags_are_read_as_megatrons(tmp_path: Path) -> None:
+    experts = (
+        "--num-experts 16 --moe-router-topk 2 --moe-ffn-hidden-size 512 --n-shared-experts 2 "
+        "--moe-layer-freq -1 --first-k-dense-replace 3 --expert-model-parallel-size 2 "
+        "--moe-tp-extend-ep --moe-permutation-async-comm "
+        "--moe-router-load-balancing-type pai_megatron_aux_loss --moe-grouped-gemm --sequence-parallel"
+    )
+    found = read(tmp_path, f"{MINDSPEED} {experts}").checked()
+    assert (found.options["gpus"], found.options["ep"], found.options["etp"]) == ("16", "4", "1")
+    model = found.model
+    assert model is not None
+    ffns = [model.blocks[name].ffn for name in model.layers]
+    assert [ffn.kind for ffn in ffns if ffn is not None] == ["dense"] * 3 + ["moe"] * 5
+    assert ffns[-1].shared_inner == 1024  # type: ignore[union-attr]
+    assert model.vocab == 32_000
+    assert not found.unknown
+    assert any("experts' messages is not priced" in note for note in found.notes)
+
+
+def test_layers_of_mindspeed_that_do_nothing_are_no_layers(tmp_path: Path) -> None:
+    stages = "--pipeline-model-parallel-size 2 --noop-layers 6,7"
+    for extra, split in (("", "4,2"), ("--num-layers-per-virtual-pipeline-stage 2", "2,2,2,0")):
+        found = read(tmp_path, f"{MINDSPEED} {stages} {extra}").checked()
+        assert found.options["stage_layers"] == split
+    listed = read(tmp_path, f"{MINDSPEED} --pipeline-model-parallel-size 2 --num-layer-list 5,3").checked()
+    assert listed.options["stage_layers"] == "5,3"
+    ring = "--context-parallel-size 2 --context-parallel-algo ulysses_cp_algo"
+    assert read(tmp_path, f"{MINDSPEED} {ring}").checked().options["cp_method"] == "all-to-all"
+
+
+def test_a_fine_tuning_of_mindspeed_has_adapters_and_no_rewards(tmp_path: Path) -> None:
+    tuned = MINDSPEED.replace("pretrain_gpt", "posttrain_gpt") + " --stage sft --lora-r 8 --lora-alpha 16"
+    found = read(tmp_path, f"{tuned} --lora-target-modules linear_qkv linear_proj").checked()
+    said = found.options
+    assert (found.runtime, said["method"], said["lora_rank"]) == ("megatron-bridge", "lora", "8")
+    assert said["lora_targets"] == "qkv+proj"
+    for flag, place in (("--stage dpo", "--stage"), ("--swap-optimizer", "--swap-optimizer")):
+        with pytest.raises(InputError, match=place):
+            read(tmp_path, f"{MINDSPEED} {flag}").checked()
+
 
 def test_a_yaml_that_repeats_a_key_has_its_last_value(tmp_path: Path) -> None:
     text = (

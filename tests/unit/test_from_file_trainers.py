@@ -459,3 +459,22 @@ def test_odd_values_end_in_messages(
     path.write_text(json.dumps({**kind, **changes}), encoding="utf-8")
     with contextlib.suppress(InputError):
         read_runner_file(path).checked()
+
+
+def test_names_in_folders_of_modelscope_and_presets_of_swift_are_known(tmp_path: Path) -> None:
+    assert known_name("/models/Qwen2___5-3B-Instruct") == "qwen2.5-3b"
+    text = SWIFT.replace("Qwen/Qwen2.5-7B-Instruct", "/models/Qwen2___5-7B-Instruct")
+    path = tmp_path / "run.sh"
+    path.write_text(text.rstrip().rstrip("\\") + " --deepspeed default-zero3\n", encoding="utf-8")
+    found = read_runner_file(path)
+    assert (found.model_name, found.options["zero"]) == ("qwen2.5-7b", "3")
+
+
+def test_deepspeed_takes_names_of_stage_3_without_their_prefix(tmp_path: Path) -> None:
+    """``DeepSpeedConfigModel`` has ``populate_by_name`` (deepspeed/runtime/config_utils.py)."""
+    tree = {**ZERO_3, "zero_optimization": {"stage": 3, "max_live_parameters": 500_000_000}}
+    path = tmp_path / "ds.json"
+    path.write_text(json.dumps(tree), encoding="utf-8")
+    found = read_runner_file(path)
+    assert "live_elements=5e+08" in found.changes
+    assert not [fault for _, fault in found.faults if "max_live" in fault.where]

@@ -135,8 +135,8 @@ class Sheet:
         self.say(option, self.take(*keys), *keys)
 
     def unknown(self) -> tuple[str, ...]:
-        """Return the keys that nobody asked for, in the file's order."""
-        return tuple(key for key in self.values if key not in self.seen)
+        """Return the keys with a value that nobody asked for, in the file's order."""
+        return tuple(key for key, value in self.values.items() if value is not None and key not in self.seen)
 
     def _told(self, key: str, option: str | None) -> Problem:
         """Return the fault of a key, with the option that lifts it where there is one."""

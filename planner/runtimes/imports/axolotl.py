@@ -58,7 +58,7 @@ FINE: Final = frozenset(
      "heads_k_stride", "dataset_exact_deduplication", "peft.loftq_config.loftq_bits",
      "peft_layers_to_transform",
      "use_ray", "ray_num_workers", "resources_per_worker.GPU", "processor_type", "roles_to_train",
-     "message_field_training"}
+     "message_field_training", "model_config.output_router_logits"}
 )  # fmt: skip
 """Keys beside those of the Trainer that decide neither layout nor memory."""
 

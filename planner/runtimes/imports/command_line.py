@@ -13,7 +13,7 @@ from planner.runtimes.imports.shell import ShellScript, read_script
 from planner.units import is_whole
 
 _MEGATRON: Final = re.compile(
-    r"(?:.*/)?(?:pretrain|finetune|train)_(?!bert|t5|mamba|hybrid|vision|vlm|ict)\w+\.py"
+    r"(?:.*/)?(?:pretrain|posttrain|finetune|train)_(?!bert|t5|mamba|hybrid|vision|vlm|ict)\w+\.py"
 )
 _TITAN: Final = re.compile(r"torchtitan\.(?:train|experiments\.[\w.]+\.train)|(?:.*/)?torchtitan/train\.py")
 _TITAN_SCRIPT: Final = re.compile(r"(?:.*/)?run_train\.sh")
@@ -200,6 +200,8 @@ def _training(
     kind, config = program.kind(words, place, before, flags)
     nodes = _first(NODES, before, directives)
     ranks = _first(RANKS, before, directives) or _gres(directives)
+    if (local := _first(("--local_worker_num",), before)) and (total := _first(("--worker_num",), before)):
+        nodes, ranks = total // local, local  # MindSpore's msrun
     if kind == "fsdp" and (total := _first(("--num_processes",), before, {})) is not None:
         nodes, ranks = 1, total
     if nodes is None and ranks is not None and _starts_one_node(words, before, directives):

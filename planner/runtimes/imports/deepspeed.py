@@ -37,6 +37,13 @@ WITHOUT_EFFECT: Final = re.compile(
 """Keys that decide neither layout nor what is kept in memory."""
 
 
+def _named(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings by their usual names; DeepSpeed takes those of stage 3 without its prefix as well."""
+    place = "zero_optimization."
+    whole = {f"{place}{name.removeprefix('stage3_')}": f"{place}{name}" for name in ZERO_KEYS if "3_" in name}
+    return {whole.get(key, key): value for key, value in values.items()}
+
+
 def from_json(tree: Mapping[str, Any], settings: Mapping[str, Any], where: str) -> Imported:
     """Return what a DeepSpeed JSON says, with the constants of the training script beside it.
 
@@ -45,7 +52,7 @@ def from_json(tree: Mapping[str, Any], settings: Mapping[str, Any], where: str) 
     InputError
         With every fault of the file.
     """
-    sheet = Sheet(where, flat(tree))
+    sheet = Sheet(where, _named(flat(tree)))
     auto = [key for key, value in sheet.values.items() if value == "auto"]
     if auto:
         sheet.seen.update(auto)

@@ -21,6 +21,7 @@ LENGTHS: Final = (
 )  # fmt: skip
 """What scripts of the Trainer call the tokens that a sequence is cut to."""
 
+RECOMPUTES: Final = ("gradient_checkpointing", "use_gradient_checkpointing", "enable_gradient_checkpointing")
 RANKS: Final = ("lora_r", "lora_rank", "lora_dim")
 TARGETS: Final = ("lora_target_modules", "lora_target", "target_modules")
 SWITCHES: Final = ("use_peft", "use_peft_lora", "use_lora", "lora_enable", "lora")
@@ -121,7 +122,8 @@ def from_tree(tree: Mapping[str, Any], path: Path, launch: TrainerLaunch, dialec
     plain = sheet.values.get("bf16") is not None
     trainer.precision(sheet, "fp32" if plain else dialect.precision, said=dialect.precision == "bf16")
     trainer.optimizer(sheet, "optim")
-    trainer.recompute(sheet, "gradient_checkpointing", dialect.recompute)
+    again = [key for key in RECOMPUTES if key in sheet.values]
+    trainer.recompute(sheet, again[0] if again else RECOMPUTES[0], dialect.recompute)
     _method(sheet, dialect)
     if "method" in sheet.options or str(sheet.values.get("dtype")) == "float32":
         sheet.seen.add("dtype")

@@ -35,7 +35,8 @@ def _index() -> dict[str, str]:
 
 
 def _spellings(name: str) -> Iterator[str]:
-    tail = name.strip().rstrip("/").rpartition("/")[2].lower()
+    """Yield a name and its shorter forms; in folders of ModelScope three underscores are a point."""
+    tail = name.strip().rstrip("/").rpartition("/")[2].lower().replace("___", ".")
     yield name.strip().lower()
     for word in (tail, tail.replace("_", "-")):
         yield word
@@ -69,7 +70,7 @@ def likely_name(name: str) -> str | None:
     >>> likely_name("/data/llama_2_7b_resized"), likely_name("Qwen2.5-7B-VL-mine"), likely_name("Yi")
     ('llama2-7b', None, None)
     """
-    tail = name.strip().rstrip("/").rpartition("/")[2].lower().replace("_", "-")
+    tail = name.strip().rstrip("/").rpartition("/")[2].lower().replace("___", ".").replace("_", "-")
     known = {TUNED.sub("", word): stem for word, stem in (_index() | TWINS).items() if _SIZE.search(word)}
     begun = [word for word in known if tail.startswith(f"{word}-")]
     longest = max(begun, key=len, default=None)

@@ -48,7 +48,7 @@ WITHOUT_EFFECT: Final = re.compile(
     r"|fsdp_config\.(?:activation_checkpointing_reentrant|limit_all_gathers|state_dict_type|sync_module_states|verbose"
     r"|use_orig_params|forward_prefetch|backward_prefetch|load_.*|process_group|flatten_parameters|auto_wrap"
     r"|data_parallel_.*)"
-    r"|model\.(?:init_device|pretrained|use_auth_token|use_flash_attention_2|loss_fn|max_seq_len|init_config\..*"
+    r"|model\.(?:init_device|pretrained|use_auth_token|use_flash_attention_2|allow_embedding_resizing|loss_fn|max_seq_len|init_config\..*"
     r"|trust_remote_code|tie_word_embeddings|peft_config\.(?:peft_type|task_type|lora_.*|use_rslora|bias|inference_mode)"
     r"|config_overrides\.(?:max_seq_len|max_position_embeddings|n_positions|attn_config\..*|router_aux_.*)"
     r"|attn_config\..*|emb_pdrop|resid_pdrop|norm_.*|embedding_fraction|logit_scale|use_train_metrics|z_loss"

@@ -14,6 +14,7 @@ from planner.runtimes.imports.command_line import Training, overridden
 from planner.runtimes.imports.core_settings import graph_setting
 from planner.runtimes.imports.megatron_batches import last_batch
 from planner.runtimes.imports.megatron_forks import fork_sums, forked
+from planner.runtimes.imports.megatron_mindspeed import tuned
 from planner.runtimes.imports.megatron_model import model_record
 from planner.runtimes.imports.megatron_names import BY_LENGTH, TE_LOSS, UNDELAYED
 from planner.runtimes.imports.megatron_offload import offloaded
@@ -67,7 +68,7 @@ WITHOUT_EFFECT: Final = re.compile(
     r"|overlap-cpu-optimizer-d2h-h2d|attention-softmax-in-fp32|no-.*-fusion|cross-entropy-.*|dataloader-type"
     r"|check-for-nan-in-loss-and-grad|bias-swiglu-fusion|report-.*|profile.*|use-checkpoint-.*|yaml-cfg"
     r"|fp8-amax-.*|fp8-margin|fp8-interval|overlap-grad-reduce|overlap-param-gather|attention-backend"
-    r"|use-flash-attn|use-precision-aware-optimizer|moe-flex-dispatcher-backend|moe-enable-deepep|sequence-parallel"
+    r"|use-flash-attn(?:-v[12]|-triton)?|use-precision-aware-optimizer|moe-flex-dispatcher-backend|moe-enable-deepep|sequence-parallel"
     r"|no-position-embedding|apply-layernorm-1p|decoupled-.*|empty-unused-memory-level|tiktoken-pattern"
     r"|no-mmap-bin-files|logging-level|no-check-for-nan-in-loss-and-grad|record-memory-history|deepspeed-.*"
     r"|max-seqlen-per-dp-cp-rank|dataloader-inter-document-masking"
@@ -114,6 +115,7 @@ def from_script(
     _workload(sheet, training.gpus)
     megatron_sums(sheet, record)
     fork_sums(sheet)
+    adapted = tuned(sheet)
     overridden_values(sheet, overridden(training.words))
     if training.words:
         connection_sums(sheet, training.connections)
@@ -123,7 +125,7 @@ def from_script(
         sheet.notes.append(
             f"{names}: changed under conditions; the first value was taken, and all that extends it"
         )
-    return sheet.imported("megatron-lm"), record
+    return sheet.imported("megatron-bridge" if adapted else "megatron-lm"), record
 
 
 def _degrees(sheet: Sheet, record: Mapping[str, Any] | None) -> None:

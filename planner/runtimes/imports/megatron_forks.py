@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from planner.runtimes.imports._sheet import Sheet
+from planner.runtimes.imports.megatron_mindspeed import mindspeed
 from planner.units import is_whole
 
 DEEPSPEED: Final = {"--deepspeed", "--deepspeed_config", "--zero-stage"}
@@ -36,7 +37,7 @@ def forked(flags: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
     >>> forked({"--attention-head-type": "multiquery"})[0]
     {'--group-query-attention': '', '--num-query-groups': '1'}
     """
-    same = dict(flags)
+    same = mindspeed(dict(flags))
     if not DEEPSPEED.isdisjoint(same):
         same = _deepspeed(same)
     if same.pop("--attention-head-type", "") == "multiquery":
@@ -54,6 +55,9 @@ def forked(flags: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
 
 def _deepspeed(flags: dict[str, str]) -> dict[str, str]:
     """Return flags of Megatron-DeepSpeed: norms in lower case, its own words for experts; one means none."""
+    groups = flags.pop("--num-key-value-heads", flags.get("--num-attention-heads"))
+    if groups is not None and groups != flags.get("--num-attention-heads"):
+        flags |= {"--group-query-attention": "", "--num-query-groups": groups}
     if "--normalization" in flags:
         flags["--normalization"] = NORMS.get(flags["--normalization"], "LayerNorm")
     if flags.get("--recompute-granularity") == "full":

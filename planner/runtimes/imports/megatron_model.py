@@ -72,6 +72,8 @@ def model_record(sheet: Sheet) -> dict[str, Any] | None:
         "norm_bias": not rms,
     }
     numerics = numerics_record(sheet, moe is not None)
+    if record["learned_positions"] and record["max_positions"] is None:
+        sheet.fault("--max-position-embeddings", "nothing", "a whole number: learned positions have so many")
     if layers is None or hidden is None or not 0 < layers <= MOST_LAYERS:
         return None
     blocks: dict[str, Any] = {}

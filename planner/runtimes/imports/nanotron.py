@@ -59,9 +59,10 @@ WHOLE: Final = {
 }  # fmt: skip
 """Options that a file must say, and their keys."""
 
-SHORT: Final = ("gradient-dtype-offered", "master-dtype-offered", "state-dtype-offered")
-"""Rules on files of the planner, which accumulate in float32: without that the optimizer steps on the bf16
-weights themselves (src/nanotron/helpers.py, ``init_optimizer_and_grad_accumulator``).
+SHORT: Final = (*(f"{kind}-dtype-offered" for kind in ("gradient", "master", "state")), "vocabulary-divides")
+"""Rules on files of the planner, which accumulate in float32 and divide the vocabulary: others step on the
+bf16 weights and pad it (src/nanotron/helpers.py, ``init_optimizer_and_grad_accumulator`` and
+``_vocab_size_with_padding``).
 """
 
 ENGINES: Final = {"1f1b": "1f1b", "afab": "gpipe"}

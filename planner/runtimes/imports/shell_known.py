@@ -18,9 +18,9 @@ _INNER: Final = re.compile(r"\$\(([^()$]*)\)")
 _QUIET: Final = re.compile(r"\s*(?:&>|[12]?>&?)\s*(?:\d|/dev/null)")
 _NUMBER: Final = re.compile(r"(?:gpu:)?(?:[A-Za-z]\w*:)?(\d{1,6})")
 _NAMED: Final[Mapping[str, re.Pattern[str]]] = {
-    "parent": re.compile(r"dirname\s+(\S+)"),
+    "parent": re.compile(r"dirname\s+(?:--\s+)?(\S+)"),
     "itself": re.compile(
-        r"(?:realpath|readlink -f|readlink -e)\s+(\S+)|cd\s+(\S+)\s*(?:&&|;)\s*pwd(?: -[LP])?"
+        r"(?:realpath|readlink -f|readlink -e)\s+(\S+)|cd\s+(?:--\s+)?(\S+)\s*(?:&&|;)\s*pwd(?: -[LP])?"
     ),
     "name": re.compile(r"basename\s+(\S+)"),
 }

@@ -33,8 +33,9 @@ ZOO: Final = {
 
 WITHOUT_EFFECT: Final = re.compile(
     r"(?:job|profiling|profiler|metrics|checkpoint|lr_scheduler|comm|experimental|validation|fault_tolerance"
-    r"|debug|memory_estimation|dataloader|quantize)\..*"
-    r"|optimizer\.(?!name).*|model\.(?:hf_assets_path|tokenizer_path|print_after_conversion)|hf_assets_path"
+    r"|debug|memory_estimation|dataloader|quantize|float8|mx|flux_dataloader)\..*"
+    r"|optimizer\.(?!name).*|model\.(?:hf_assets_path|tokenizer_path|print_after_conversion|norm_type)"
+    r"|hf_assets_path|training\.(?:warmup_steps|data_parallel_type|fp8_linear|gc_freq)"
     r"|dump_folder|module|config|loss\..*|activation_checkpoint\.(?!mode|selective).*"
     r"|training\.no_disable_cuda_graphs|training\.(?:dataset|dataset_path|max_norm|steps|seed|deterministic|gc_.*|mixed_precision_reduce"
     r"|disable_cuda_graphs)"

@@ -23,7 +23,7 @@ WITHOUT_EFFECT: Final = re.compile(
     r"|train_(?:file|dataset|on_.*|path|data)|validation_.*|max_(?:train|eval)?_?samples|streaming|shuffle.*"
     r"|preprocessing_.*|report_to|run_name|push_to_hub|hub_.*|resume.*|ignore_data_skip|ddp_(?:timeout|find.*"
     r"|backend|broadcast.*)|load_best.*|metric_for.*|greater_is.*|disable_tqdm|remove_unused_columns|label_.*"
-    r"|trust_remote_code|use_auth_token|token|cache_dir|use_fast_tokenizer|tokenizer.*|template|plot_loss"
+    r"|trust_remote_code|use_auth_token|token|cache_dir|use_fast_tokenizer|tokenizer.*|tokenized_path|template|plot_loss"
     r"|chat_template.*|system.*|stage|wandb.*|swanlab.*|mlflow.*|tensorboard.*|use_wandb|tf32|local_rank|full_determinism"
     r"|neftune_.*|lora_(?:alpha|dropout|fan_in_fan_out|bias|lr|mlp_kernel|qkv_kernel|o_kernel)|use_rslora"
     r"|lora_task_type|bnb_4bit_.*|use_bnb_nested_quant|double_quantization|quantization_(?:type|method)|bf16_full_eval|include_.*"

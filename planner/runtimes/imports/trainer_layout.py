@@ -17,7 +17,7 @@ from planner.runtimes.imports.places import find_beside
 from planner.runtimes.imports.sums import deepspeed_world
 
 PRESET: Final = re.compile(
-    r"(?:deepspeed_|ds_)?z(?:ero)?_?([0-3])(?:_bf16)?(?:_((?:cpu)?offload(?:_all|_params)?))?(?:_config)?"
+    r"(?:default-)?(?:deepspeed_|ds_)?z(?:ero)?_?([0-3])(?:_bf16)?(?:_((?:cpu)?offload(?:_all|_params)?))?(?:_config)?"
 )
 """Names of the DeepSpeed files that LLaMA-Factory, Axolotl, ms-swift, xtuner and TRL ship: ``zero2``,
 ``ds_z3_offload_config``, ``deepspeed_zero3_offload``, ``zero3_bf16_cpuoffload_params``."""

@@ -299,8 +299,9 @@ AXES: Final = (
     ),
     Field(
         "offload", "offload", "NAME", table="planner.techniques.offload:OFFLOADS", default="none",
-        help="What to keep off the device: none, optimizer, weights, activations:N (N layers), modules:A+B "
-        "(inputs of modules), or on disk optimizer-nvme, weights-optimizer-nvme, nvme.",
+        help="What to keep off the device: none, optimizer, optimizer:40% (a share), weights, weights-alone, "
+        "activations:N (N layers), modules:A+B (inputs of modules), or on disk optimizer-nvme, "
+        "weights-optimizer-nvme, nvme.",
         elsewhere="cpu-offload optimizer-offload offload-optimizer",
     ),
     Field(

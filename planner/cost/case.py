@@ -150,8 +150,21 @@ class Case:
     @property
     def hosts_gradients(self) -> bool:
         """Whether gradients rest on the host, where they are stepped, and pass through the device alone."""
-        leave = self.offload.fetches or (self.offload.optimizer and self.engine.hosts_gradients)
+        leave = self.offload.optimizer and (self.offload.fetches or self.engine.hosts_gradients)
         return leave and self.sharding.shards_gradients
+
+    @property
+    def device_state_bytes(self) -> Num:
+        """Bytes of states of each parameter of a shard that rest on the device.
+
+        Where the host steps others and gradients wait there, a gradient in fp32 rests beside them [1]_.
+
+        References
+        ----------
+        .. [1] DeepSpeed edaa7221, ``deepspeed/runtime/zero/stage3.py``, ``initialize_optimizer_states``.
+        """
+        copies = self.engine.host_copy_bytes * self.offload.optimizer
+        return (1.0 - self.offload.hosted) * (self.optimizer_bytes + copies)
 
     @property
     def host_gradient_bytes(self) -> float:

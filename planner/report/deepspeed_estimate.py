@@ -24,6 +24,8 @@ def deepspeed_estimate(case: Case, plan: Plan) -> tuple[float, float] | None:
     alone = plan.tp * plan.pp * plan.ep == 1
     if case.engine.name != ENGINE or plan.zero < 2 or not alone or case.offload.disk:
         return None
+    if case.offload.name == "weights-alone" or 0.0 < case.offload.hosted < 1.0:
+        return None
     params, largest = float(case.model.params), float(case.model.vocab * case.model.hidden)
     offload, ranks = case.offload, case.job.gpus
     nodes, sharded = ranks / case.node_ranks, plan.zero == 3

@@ -17,6 +17,7 @@ from planner.plan import Plan, even_split
 from planner.rules import Mask, Rule, divides, nearest_divisors
 from planner.runtimes.family import Job, Runtime
 from planner.techniques.context.family import offered_name
+from planner.techniques.offload.family import share_of
 
 
 def offered(rule: str, option: str, found: str, choices: Iterable[str], where: Mask = True) -> Rule:
@@ -29,6 +30,18 @@ def offered(rule: str, option: str, found: str, choices: Iterable[str], where: M
     )
 
 
+def whole_name(offload: str) -> str:
+    """Return an offload without the share of the states that goes, which whoever has the offload has too.
+
+    Examples
+    --------
+    >>> whole_name("optimizer:40%"), whole_name("activations:20")
+    ('optimizer', 'activations:20')
+    """
+    name, colon, share = offload.partition(":")
+    return name if colon and share_of(share) else offload
+
+
 def technique_rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
     """Return the rules that the plan's and the workload's techniques are among those of ``runtime``."""
     work = job.workload
@@ -39,7 +52,7 @@ def technique_rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
         offered("schedule-offered", "schedule", plan.schedule, runtime.schedules, np.greater(plan.pp, 1)),
         offered("cp-method-offered", "cp method", method, runtime.cp_methods, np.greater(plan.cp, 1)),
         offered("recompute-offered", "recompute", plan.recompute, runtime.recomputes),
-        offered("offload-offered", "offload", plan.offload, runtime.offloads),
+        offered("offload-offered", "offload", whole_name(plan.offload), runtime.offloads),
         offered("precision-offered", "precision", work.precision, runtime.precisions),
         method_rule(work.method, runtime.methods),
     ]

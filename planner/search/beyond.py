@@ -18,8 +18,9 @@ def requests_beyond(request: SearchRequest) -> Iterator[SearchRequest]:
     """
     if request.fixed.get("offload") is not None:
         return
-    names = [name for name, entry in OFFLOADS.items() if not entry.searched]
-    for name in sorted(names, key=lambda name: (OFFLOADS[name].disk, OFFLOADS[name].weights == "disk")):
+    entries = [entry for entry in OFFLOADS.values() if not entry.searched]
+    for entry in sorted(entries, key=lambda entry: (entry.disk, entry.weights == "disk", entry.optimizer)):
+        name = entry.name
         having = tuple(runtime for runtime in request.runtimes if name in runtime.offloads)
         if having:
             yield replace(request, runtimes=having, fixed={**request.fixed, "offload": name})

@@ -26,7 +26,7 @@ def offload_rules(plan: Plan, case: Case) -> list[Rule]:
     """Return the rules that the way to the host is known, and that its memory holds what goes there."""
     link = Rule(
         HAS_LINK,
-        not (case.offload.optimizer or case.offload.layers or case.schedule.hosts)
+        not (case.offload.optimizer or case.offload.fetches or case.offload.layers or case.schedule.hosts)
         or math.isfinite(case.host_link),
         lambda: (
             f"schedule {plan.schedule}" if case.schedule.hosts else f"offload {plan.offload}",
@@ -110,7 +110,7 @@ def hosted_rules(plan: Plan, case: Case, each: float) -> list[Rule]:
 NO_CHECKPOINTS = "--set host_checkpoints=false"
 
 
-def _node_bytes(plan: Plan, case: Case, each: float) -> Num:
+def _node_bytes(plan: Plan, case: Case, each: Num) -> Num:
     """Bytes of a node's ranks together where each parameter of the model takes ``each``. [byte]"""
     copies = plan.dp * plan.cp / plan.zero_shards * case.schedule.weight_copies
     return host_state_bytes(each * case.model.params, copies, case.node_ranks, case.job.gpus)
@@ -149,14 +149,15 @@ POOLED_SHARE = 0.8
 def _wanted_on_host(plan: Plan, case: Case) -> dict[str, Num]:
     if case.method.forwards and case.offload.weights == "host":
         return {"weights": _node_bytes(plan, case, case.frozen_bytes)}
-    if not case.offload.optimizer or not case.method.trains_base:
+    if not case.method.trains_base:
         return {}
-    gradients, copies = case.host_gradient_bytes, case.engine.host_copy_bytes
-    resting = 0.0 if case.engine.replaces_weights else gradients
+    gradients, hosted = case.host_gradient_bytes, case.offload.hosted
+    resting = 0.0 if case.engine.replaces_weights else gradients * (1.0 if case.hosts_gradients else hosted)
     found: dict[str, Num] = {}
     if case.offload.states == "host":
-        found["optimizer states"] = _node_bytes(plan, case, case.optimizer_bytes + resting + copies)
-    else:
+        each = hosted * (case.optimizer_bytes + case.engine.host_copy_bytes)
+        found["optimizer states"] = _node_bytes(plan, case, each + resting)
+    elif case.offload.states == "disk":
         found["gradients"] = _node_bytes(plan, case, gradients)
     if case.offload.weights == "host":
         found["weights"] = _node_bytes(plan, case, case.weight_bytes)

@@ -177,7 +177,7 @@ def stage_memory(
     return StageMemory(
         weights=weights,
         gradients=present,
-        optimizer=(states * case.optimizer_bytes + moments) * (not case.offload.optimizer),
+        optimizer=states * case.device_state_bytes + moments * (1.0 - case.offload.hosted),
         activations=peak.activations,
         workspace=peak.workspace + workspaces,
         at_step=peak.at_step,

@@ -114,16 +114,30 @@ def disk_seconds(case: Case, shard: Num, ranks: Num) -> Num:
 
 
 def optimizer_seconds(case: Case, plan: Plan, trained: Num, expert_trained: Num) -> tuple[Num, Num]:
-    """Seconds of the optimizer step on the device, and those of an offloaded one. [s]"""
+    """Seconds of the optimizer step on the device, and those of what is offloaded. [s]
+
+    Where the host steps a share, both step at once, and the device's counts as what it takes longer. Where
+    gradients wait on the host all of them go there.
+
+    References
+    ----------
+    .. [1] DeepSpeed edaa7221, ``deepspeed/runtime/zero/stage3.py``, ``_optimizer_step`` and
+       ``grad_partitions_flat_buffer``; Megatron-LM d98e8a64,
+       ``megatron/core/optimizer/cpu_offloading/hybrid_optimizer.py``, ``step``.
+    """
     shard = trained / case.sharding.optimizer_shards(plan.zero_shards)
     if case.has_experts:
         shard = shard + expert_trained / case.sharding.optimizer_shards(filled_expert_shards(case, plan))
     shard = shard * case.schedule.weight_copies
-    if case.offload.optimizer:
-        link = offload_seconds(shard, case.host_gradient_bytes, case.offload.up_bytes, case.host_copy)
-        ranks = minimum(float(case.pool.gpus_per_node), plan.tp * plan.pp * plan.cp * plan.dp)
-        stepped = host_optimizer_seconds(shard, ranks, case.engine.host_adam_seconds)
-        return 0.0 * shard, link + maximum(stepped, disk_seconds(case, shard, ranks))
     traffic = step_traffic(case.optimizer_bytes, case.gradient_bytes, case.weight_bytes, case.own_master)
     traffic = traffic * case.traits.optimizer.traffic
-    return shard * traffic / case.kernels.stream_for("optimizer").bandwidth, 0.0 * shard
+    seconds = shard * traffic / case.kernels.stream_for("optimizer").bandwidth
+    if not case.offload.optimizer:
+        return seconds, shard * (case.weight_bytes * case.offload.fetches) / case.host_copy
+    hosted = case.offload.hosted
+    down = case.host_gradient_bytes * (1.0 if case.hosts_gradients else hosted)
+    link = offload_seconds(shard, down, case.offload.up_bytes * hosted, case.host_copy)
+    ranks = minimum(float(case.pool.gpus_per_node), plan.tp * plan.pp * plan.cp * plan.dp)
+    stepped = host_optimizer_seconds(shard * hosted, ranks, case.engine.host_adam_seconds)
+    away = link + maximum(stepped, disk_seconds(case, shard, ranks))
+    return maximum((1.0 - hosted) * seconds - away, 0.0), away

@@ -49,7 +49,10 @@ ENTRY = Runtime(
     schedules=("1f1b",),
     cp_methods=("all-to-all",),
     recomputes=("none", "full"),
-    offloads=("none", "optimizer", "optimizer-nvme", "weights", "weights-optimizer-nvme", "nvme"),
+    offloads=(
+        *("none", "optimizer", "optimizer-nvme"),
+        *("weights-alone", "weights", "weights-optimizer-nvme", "nvme"),
+    ),
     precisions=("bf16", "fp16"),
     methods=("full", "lora"),
     own_rules=rules.deepspeed_rules,

@@ -20,6 +20,7 @@ from planner.runtimes.family import GROWING_SEGMENTS, Command, Job
 from planner.runtimes.offered import stage_layers, trial_note
 from planner.runtimes.settings import ANY, NO_CHANGES, Changes, Settings
 from planner.techniques.offload import OFFLOADS
+from planner.techniques.offload.family import read_offload
 
 ELEMENTS: Final = {
     "bucket_elements": 5e8,
@@ -30,10 +31,12 @@ ELEMENTS: Final = {
 """Traits that are sizes of ZeRO's buffers, with DeepSpeed's own values. [element]"""
 
 
-def zero_config(plan: Plan, changes: Changes = NO_CHANGES, largest: int = 0) -> dict[str, object]:
+def zero_config(
+    plan: Plan, params: float, changes: Changes = NO_CHANGES, largest: int = 0
+) -> dict[str, object]:
     """Return the section ``zero_optimization``, buckets and overlap said.
 
-    ``largest`` are the elements of the largest part of a weight that a rank has, for buffers.
+    ``params`` are the model's, ``largest`` the elements of the largest part of a weight that a rank has.
     """
     sizes = {name: int(changes.get(name, size)) for name, size in ELEMENTS.items()}
     bucket, overlap = sizes["bucket_elements"], "dp_exposed" not in changes
@@ -53,7 +56,7 @@ def zero_config(plan: Plan, changes: Changes = NO_CHANGES, largest: int = 0) -> 
             "stage3_max_reuse_distance": sizes["reuse_elements"],
         }
         config |= {
-            "sub_group_size": group_size(plan.offload),
+            "sub_group_size": group_size(plan.offload, params / float(plan.zero_shards)),
             "stage3_gather_16bit_weights_on_model_save": True,
         }
     return config | offload_section(plan.offload, largest)
@@ -102,7 +105,8 @@ def ds_config(plan: Plan, job: Job, run: TrainingRun, changes: Changes = NO_CHAN
                 "weight_decay": run.weight_decay,
             },
         },
-        "zero_optimization": zero_config(plan, changes, largest) | zeropp_section(plan, changes, per_node),
+        "zero_optimization": zero_config(plan, job.model.params, changes, largest)
+        | zeropp_section(plan, changes, per_node),
         "steps_per_print": 1_000_000_000,
         "wall_clock_breakdown": False,
     }
@@ -146,7 +150,7 @@ def deepspeed_command(plan: Plan, job: Job, version: str, changes: Changes = NO_
     return Command(
         program=("train.py", "--deepspeed_config", "ds_config.json"),
         environment=GROWING_SEGMENTS,
-        needs=(DISK_PATH,) * OFFLOADS[plan.offload].disk,
+        needs=(DISK_PATH,) * read_offload(OFFLOADS, plan.offload).disk,
         production=production(),
         smoke=SMOKE,
         production_needs=(

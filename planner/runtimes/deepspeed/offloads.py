@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Final
 
 from planner.techniques.offload import OFFLOADS
-from planner.techniques.offload.family import SUB_GROUP, WEIGHT_BUFFERS, Place
+from planner.techniques.offload.family import SUB_GROUP, WEIGHT_BUFFERS, Place, read_offload
 
 DEVICES: Final[Mapping[Place, str]] = {"device": "none", "host": "cpu", "disk": "nvme"}
 """DeepSpeed's word for where something rests."""
@@ -21,9 +22,23 @@ WHOLE_GROUP: Final = 1_000_000_000
 """Parameters that are stepped at once where no state is on disk: DeepSpeed's own number. [element]"""
 
 
-def group_size(offload: str) -> int:
-    """Return the parameters that are stepped at once. [element]"""
-    return SUB_GROUP if OFFLOADS[offload].states == "disk" else WHOLE_GROUP
+GROUPS_OF_A_SHARE: Final = 50
+"""Groups that a rank's shard has where the host steps a share of them: whole ones count, down to 2%. [-]"""
+
+
+def group_size(offload: str, shard: float) -> int:
+    """Return the parameters that are stepped at once, of a rank that has ``shard`` of them. [element]
+
+    References
+    ----------
+    .. [1] DeepSpeed edaa7221, ``deepspeed/runtime/zero/stage3.py``, ``subgroup_to_device``: of n groups
+       int((1 - ratio) n) are stepped on the device, none of a shard that is one group.
+    """
+    choice = read_offload(OFFLOADS, offload)
+    if choice.states == "disk":
+        return SUB_GROUP
+    whole = not choice.optimizer or choice.share >= 1.0
+    return WHOLE_GROUP if whole else min(WHOLE_GROUP, math.ceil(shard / GROUPS_OF_A_SHARE))
 
 
 def offload_section(offload: str, largest: int) -> dict[str, object]:
@@ -33,10 +48,11 @@ def offload_section(offload: str, largest: int) -> dict[str, object]:
     ----------
     .. [1] DeepSpeed edaa7221, ``deepspeed/runtime/zero/offload_config.py``.
     """
-    choice, found = OFFLOADS[offload], dict[str, object]()
+    choice, found = read_offload(OFFLOADS, offload), dict[str, object]()
     states, weights = DEVICES[choice.states], DEVICES[choice.weights]
     if states != "none":
         section: dict[str, object] = {"device": states, "pin_memory": True}
+        section |= {"ratio": float(choice.share)} if choice.share < 1.0 else {}
         if states == "nvme":
             section |= {"nvme_path": DISK_PATH, "buffer_count": BUFFERS_OF_STATES}
             section |= {"pipeline_read": True, "pipeline_write": True, "fast_init": False}
@@ -52,7 +68,7 @@ def offload_section(offload: str, largest: int) -> dict[str, object]:
 
 def aio_section(offload: str) -> dict[str, object]:
     """Return how the disks are read and written: DeepSpeed's numbers for NVMe."""
-    if not OFFLOADS[offload].disk:
+    if not read_offload(OFFLOADS, offload).disk:
         return {}
     return {
         "aio": {

@@ -74,7 +74,8 @@ def _dtypes(plan: Plan, work: Workload) -> dict[str, tuple[str, ...]]:
 
 def _offload_rules(plan: Plan, work: Workload) -> list[Rule]:
     choice = read_offload(OFFLOADS, plan.offload)
-    least = 3 if choice.fetches or choice.disk else 1 if choice.optimizer else 0
+    parted = choice.optimizer and choice.share < 1.0
+    least = 3 if choice.fetches or choice.disk or parted else 1 if choice.optimizer else 0
     return [
         Rule(
             "offload-needs-zero",

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from planner.errors import Problem
 from planner.runtimes.deepspeed.files import ELEMENTS
-from planner.runtimes.deepspeed.offloads import offload_named
+from planner.runtimes.deepspeed.offloads import WHOLE_GROUP, offload_named
 from planner.runtimes.deepspeed.tiles import TILES
 from planner.runtimes.deepspeed.zeropp import SECONDARY, SWITCHES
 from planner.runtimes.imports._format import FileFormat, Source, beside
@@ -17,6 +17,7 @@ from planner.runtimes.imports._model import started, with_config
 from planner.runtimes.imports._sheet import Imported, Sheet
 from planner.runtimes.imports.hub_settings import reduced_in, script_changes
 from planner.runtimes.imports.literals import flat, literals
+from planner.runtimes.imports.megatron_offload import shared_offload
 from planner.runtimes.imports.schemas import DEEPSPEED, ZERO_KEYS, check_closed, check_kinds
 from planner.runtimes.imports.sums import deepspeed_sums, deepspeed_world
 
@@ -98,8 +99,18 @@ def _offload(sheet: Sheet) -> None:
     share = sheet.take(f"{section}optimizer.ratio")
     if known:
         sheet.seen.update(key for key in sheet.values if key.startswith(f"{section}param"))
-    if share not in (None, 1, 1.0):
-        sheet.notes.append(f"optimizer offload of a share of {share}: priced as all of it")
+    if share in (None, 1, 1.0):
+        return
+    key, size = f"{section}optimizer.ratio", sheet.values.get("zero_optimization.sub_group_size")
+    if sheet.options.get("offload") != "optimizer":
+        sheet.notes.append(f"{key} {share} with offload {sheet.options.get('offload')}: priced as all of it")
+        return
+    sheet.say("offload", shared_offload("optimizer", share), key)
+    if size is None or size == "auto" or float(size) >= WHOLE_GROUP:
+        sheet.notes.append(
+            f"{key} {share}: whole groups of sub_group_size ({WHOLE_GROUP:,}) parameters count, so that a "
+            "rank with one group steps it on the host whatever the ratio"
+        )
 
 
 def say_offload(sheet: Sheet, states: str, weights: str) -> bool:

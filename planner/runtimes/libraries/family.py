@@ -199,9 +199,9 @@ def _refuse(library: Library, plan: Plan, job: Job) -> None:
     if plan.zero and plan.zero_shards != plan.dp:
         faults.append(f"shards over {plan.zero_shards} of {plan.dp} ranks")
     offload = read_offload(OFFLOADS, plan.offload)
-    if offload.fetches or offload.disk:
+    if offload.fetches or offload.disk or offload.hosted not in (0.0, 1.0):
         raise UnsupportedPlan(
-            f"files for {library.title} say optimizer states in host memory at most, and the plan has "
+            f"files for {library.title} say all optimizer states in host memory or none, and the plan has "
             f"offload {plan.offload}; nearest: --offload optimizer"
         )
     if faults:
@@ -233,7 +233,7 @@ def trainer_ds_config(plan: Plan, job: Job) -> dict[str, Any]:
             "type": "AdamW",
             "params": {"lr": "auto", "betas": "auto", "eps": "auto", "weight_decay": "auto"},
         },
-        "zero_optimization": zero_config(plan) | gathered,
+        "zero_optimization": zero_config(plan, job.model.params) | gathered,
         "steps_per_print": 1_000_000_000,
         "wall_clock_breakdown": False,
     }

@@ -22,7 +22,7 @@ from planner.runtimes.megatron_lm.flags import (
     position_embedding,
 )
 from planner.runtimes.megatron_lm.layout import is_even, layout_string
-from planner.runtimes.megatron_lm.offload import activation_layers, offloaded_modules
+from planner.runtimes.megatron_lm.offload import activation_layers, offloaded_modules, optimizer_share
 from planner.runtimes.megatron_lm.recompute import MODULES, granularity
 from planner.runtimes.megatron_lm.sharding_rules import OPTIMIZERS, precision_aware
 from planner.runtimes.megatron_lm.sparse import KERNELS, LOSS_SHARE, VARIANT, indexer_of
@@ -284,8 +284,8 @@ def optimizer_section(plan: Plan, work: Workload, run: TrainingRun) -> Section:
         state = TORCH_DTYPES[work.state_dtype or "fp32"]
         fields |= {"use_precision_aware_optimizer": True, "exp_avg_dtype": state, "exp_avg_sq_dtype": state}
         fields |= {"main_params_dtype": TORCH_DTYPES[work.master_dtype or "fp32"]}
-    if plan.offload == "optimizer":
-        fields |= {"optimizer_cpu_offload": True, "optimizer_offload_fraction": 1.0}
+    if share := optimizer_share(plan.offload):
+        fields |= {"optimizer_cpu_offload": True, "optimizer_offload_fraction": share}
         fields |= {"overlap_cpu_optimizer_d2h_h2d": True}
     return fields
 

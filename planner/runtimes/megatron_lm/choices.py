@@ -17,7 +17,7 @@ from planner.plan import Plan
 from planner.rules import Mask, Rule
 from planner.runtimes.family import Job, Runtime
 from planner.runtimes.megatron_lm.environment import BLACKWELL
-from planner.runtimes.megatron_lm.offload import module_graph_rule
+from planner.runtimes.megatron_lm.offload import module_graph_rule, optimizer_share
 from planner.runtimes.megatron_lm.recompute import granularity
 from planner.runtimes.settings import Changes, Settings, Value
 from planner.runtimes.traits import Traits
@@ -180,7 +180,7 @@ def _half_gradients_rule(job: Job, traits: Traits) -> Rule:
 def _weights_rule(plan: Plan, job: Job) -> Rule:
     precision, work = job.workload.precision, job.workload
     stage = work.method != "full" or (plan.zero == 1 if precision in ("mxfp8", "nvfp4") else plan.zero >= 1)
-    hosted = plan.offload == "optimizer" and precision != "fp8-delayed"
+    hosted = optimizer_share(plan.offload) and precision != "fp8-delayed"
     return Rule(
         "low-bit-weights-alone",
         stage and not hosted,
@@ -282,7 +282,7 @@ def _graph_rules(plan: Plan, job: Job, traits: Traits) -> list[Rule]:
         ),
         Rule(
             "graphs-keep-places",
-            plan.zero <= 1 and plan.offload in ("none", "optimizer"),
+            plan.zero <= 1 and (plan.offload == "none" or optimizer_share(plan.offload) > 0),
             lambda: (
                 f"CUDA graphs with zero {plan.zero}, offload {plan.offload}",
                 "weights and activations that stay where they are: zero 0 or 1, no activations on the host",

@@ -23,7 +23,7 @@ from planner.runtimes.megatron_lm.numerics import (
     router_flags,
 )
 from planner.runtimes.megatron_lm.offload import activation_flags as hosted_flags
-from planner.runtimes.megatron_lm.offload import module_flags
+from planner.runtimes.megatron_lm.offload import module_flags, optimizer_share
 from planner.runtimes.megatron_lm.recompute import MODULES, granularity
 from planner.runtimes.megatron_lm.run_flags import loop_flags
 from planner.runtimes.megatron_lm.sharding_rules import OPTIMIZERS, precision_aware
@@ -273,7 +273,7 @@ def optimizer_flags(plan: Plan, work: Workload, version: str, run: TrainingRun) 
         state = work.state_dtype or "fp32"
         flags += ["--use-precision-aware-optimizer", "--exp-avg-dtype", state, "--exp-avg-sq-dtype", state]
         flags += ["--main-params-dtype", work.master_dtype or "fp32"]
-    if plan.offload == "optimizer":
-        flags += ["--optimizer-cpu-offload", "--optimizer-offload-fraction", "1.0"]
+    if share := optimizer_share(plan.offload):
+        flags += ["--optimizer-cpu-offload", "--optimizer-offload-fraction", repr(share)]
         flags += ["--overlap-cpu-optimizer-d2h-h2d"]
     return flags

@@ -15,6 +15,7 @@ from planner.inputs.model import LatentAttention
 from planner.plan import Plan
 from planner.rules import Mask, Rule
 from planner.runtimes.family import Job, Runtime
+from planner.runtimes.megatron_lm.offload import optimizer_share
 from planner.runtimes.settings import Changes
 
 TRAIT: Final = "context_by_length"
@@ -74,7 +75,7 @@ def length_rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
         ),
         rule(
             "on-device",
-            plan.offload in ("none", "optimizer"),
+            plan.offload == "none" or optimizer_share(plan.offload) > 0,
             f"offload {plan.offload}",
             "activations on the device",
         ),

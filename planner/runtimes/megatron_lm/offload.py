@@ -12,6 +12,7 @@ import numpy as np
 from planner.inputs.model import ModelSpec
 from planner.plan import Plan
 from planner.rules import Rule
+from planner.techniques.offload.family import share_of
 from planner.units import is_whole
 
 
@@ -39,15 +40,27 @@ def offloaded_modules(offload: str) -> list[str]:
     return argument.split("+") if name == "modules" else []
 
 
+def optimizer_share(offload: str) -> float:
+    """Return the share of the optimizer states that the host steps; 0 where none are offloaded.
+
+    Examples
+    --------
+    >>> optimizer_share("optimizer"), optimizer_share("optimizer:40%"), optimizer_share("activations:20")
+    (1.0, 0.4, 0.0)
+    """
+    name, _, argument = offload.partition(":")
+    return (share_of(argument) or 1.0) if name == "optimizer" else 0.0
+
+
 def offload_rules(plan: Plan, model: ModelSpec) -> list[Rule]:
     """Return the rules on what goes to the host: saved tensors only of layers that nothing else moves."""
     layers, modules = activation_layers(plan.offload), offloaded_modules(plan.offload)
     known = Rule(
         "offload-offered",
-        bool(layers or modules) or plan.offload in ("none", "optimizer"),
+        bool(layers or modules or optimizer_share(plan.offload)) or plan.offload == "none",
         lambda: (
             f"offload {plan.offload}",
-            "none, optimizer, activations:N with N layers, or modules: and their names",
+            "none, optimizer or a share of it, activations:N with N layers, or modules: and their names",
             "none",
         ),
     )

@@ -9,6 +9,7 @@ import numpy as np
 from planner.inputs.workload import Workload
 from planner.plan import Plan
 from planner.rules import Rule, divides
+from planner.runtimes.megatron_lm.offload import optimizer_share
 from planner.runtimes.offered import optimizer_rules
 
 OPTIMIZERS: Final = {"adamw": "adam", "sgd": "sgd", "muon": "muon"}
@@ -31,7 +32,7 @@ def sharding_rules(plan: Plan, workload: Workload) -> list[Rule]:
 def precision_aware(plan: Plan, workload: Workload) -> bool:
     """Whether the plan needs Megatron-core's precision-aware optimizer."""
     reduced = {workload.state_dtype, workload.master_dtype} - {None, "fp32"}
-    return bool(reduced) or plan.offload == "optimizer"
+    return bool(reduced) or optimizer_share(plan.offload) > 0
 
 
 def _shards_rule(plan: Plan) -> Rule:
@@ -68,7 +69,7 @@ def _distributed_optimizer_rules(plan: Plan, workload: Workload) -> list[Rule]:
         ),
         Rule(
             "offload-needs-distributed-optimizer",
-            plan.offload != "optimizer" or plan.zero <= 1,
+            not optimizer_share(plan.offload) or plan.zero <= 1,
             lambda: (f"offloaded optimizer with zero {plan.zero} (Megatron-FSDP)", "zero 1", "zero 1"),
         ),
         Rule(

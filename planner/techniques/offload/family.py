@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -41,6 +42,10 @@ class Offload:
         Layers of each stage whose saved tensors go to the host in forward and come back in backward. [-]
     modules : tuple of str
         Modules of these layers whose inputs go, where not all that is saved.
+    shared : bool
+        Whether a share of the states may follow the name, as in ``optimizer:40%``.
+    share : float
+        Share of the optimizer states that leave the device; the device steps the others meanwhile. [-]
     """
 
     name: str
@@ -54,12 +59,19 @@ class Offload:
     named: tuple[str, ...] = ()
     layers: Num = 0.0
     modules: tuple[str, ...] = ()
+    shared: bool = False
+    share: Num = 1.0
     aliases: tuple[str, ...] = ()
 
     @property
     def optimizer(self) -> bool:
         """Whether the optimizer runs on the host, its states being there or on disk."""
         return self.states != "device"
+
+    @property
+    def hosted(self) -> Num:
+        """Share of the optimizer states that the host steps. [-]"""
+        return self.share if self.optimizer else 0.0
 
     @property
     def fetches(self) -> bool:
@@ -80,6 +92,10 @@ class Offload:
         """Return the choice for so many layers of each stage."""
         return replace(self, layers=layers)
 
+    def of_share(self, share: Num) -> Offload:
+        """Return the choice for a share of the states."""
+        return replace(self, share=share)
+
     def of_modules(self, text: str) -> Offload:
         """Return the choice for modules joined by plus signs, in all layers.
 
@@ -98,19 +114,21 @@ class Offload:
 
     @property
     def spelled(self) -> str:
-        """The choice as a plan has it, with its number of layers or its modules."""
+        """The choice as a plan has it, with its number of layers, its modules or its share."""
+        if self.shared and self.share < 1.0:
+            return f"{self.name}:{100.0 * self.share:g}%"
         if self.modules:
             return f"{self.name}:{'+'.join(self.modules)}"
         return f"{self.name}:{self.layers:.0f}" if self.layers else self.name
 
 
 def read_offload(table: Mapping[str, Offload], text: str, where: str = "--offload") -> Offload:
-    """Read ``none``, ``optimizer``, ``activations:20`` or ``modules:core_attn+attn_proj``.
+    """Read ``none``, ``optimizer``, ``optimizer:40%``, ``activations:20`` or ``modules:core_attn+attn_proj``.
 
     Raises
     ------
     InputError
-        If the name or a module is unknown, or its number of layers is missing or no number of layers.
+        If the name or a module is unknown, its number of layers is missing or none, or its share is none.
     """
     name, colon, argument = text.partition(":")
     entry = find(table, name, where)
@@ -124,9 +142,28 @@ def read_offload(table: Mapping[str, Offload], text: str, where: str = "--offloa
     if entry.counted:
         expected, hint = f"{entry.name}:N with N layers of each stage", f"{entry.name}:1"
         raise InputError(Problem(where, repr(text), expected, hint))
-    if colon:
+    if not colon:
+        return entry
+    if not entry.shared:
         raise InputError(Problem(where, repr(text), f"{entry.name}, without an argument", entry.name))
-    return entry
+    share = share_of(argument)
+    if share is None:
+        expected = f"{entry.name}, or with the share of the states that goes, above 0 and at most 100%"
+        raise InputError(Problem(where, repr(text), expected, f"{entry.name}:50%"))
+    return entry.of_share(share)
+
+
+def share_of(text: str) -> float | None:
+    """Read a share above 0 and at most 1, as a number or in percent; None for anything else.
+
+    Examples
+    --------
+    >>> share_of("40%"), share_of("0.4"), share_of("40"), share_of("0%")
+    (0.4, 0.4, None, None)
+    """
+    found = re.fullmatch(r"(\d{1,3}(?:\.\d{1,6})?|\.\d{1,6})(%?)", text)
+    share = float(found[1]) / (100.0 if found[2] else 1.0) if found else 0.0
+    return share if 0.0 < share <= 1.0 else None
 
 
 HOST_ADAM_SECONDS = 0.25e-9

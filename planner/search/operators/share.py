@@ -1,0 +1,137 @@
+"""Optimizer states on the host: no greater a share than memory wants."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from planner.cost.case import Case, case_of
+from planner.cost.estimate import Estimate, floor_seconds
+from planner.cost.step.parts import PlanParts
+from planner.cost.step.step import StepPrice
+from planner.numeric import Column
+from planner.plan import Plan
+from planner.search.assign.improve import Improver
+from planner.search.candidates import Candidate, Screened, by_value
+from planner.search.chunk import PricedRows
+from planner.search.legality import obeying, plan_rows
+from planner.search.operators.family import SearchOperator
+from planner.search.operators.split import other_splits
+from planner.search.scope import Scope
+from planner.search.tables import Rows
+from planner.techniques.offload import OFFLOADS
+from planner.techniques.offload.family import read_offload
+
+WHOLE = "optimizer"
+"""All states on the host, of which a share may stay."""
+
+STEPS = 50
+"""Shares that are told apart: a fiftieth each."""
+
+
+@dataclass(frozen=True)
+class Share(SearchOperator):
+    """Takes plans with all optimizer states on the host that leave room on the device."""
+
+    def takes(self, scope: Scope) -> bool:
+        """Whether the user leaves it open, and the runtime has it."""
+        return not scope.by_memory and len(scope.choices.offload) > 1 and WHOLE in scope.choices.offload
+
+    def screen(self, rows: PricedRows) -> Screened | None:
+        """Return the safe rows that could be the best with less on the host, by what they take at least."""
+        if not self.takes(rows.scope) or rows.names[1].offload != WHOLE or rows.names[1].domain:
+            return None
+        spared = spared_seconds(rows.case, rows.result, rows.scope.limit)
+        some = np.flatnonzero(rows.safe & (rows.bounds - spared < rows.best))
+        if not some.size:
+            return None
+        legal = np.zeros(len(rows.legal), dtype=bool)
+        legal[some] = _divisible(rows, some)
+        return Screened(rows.values - spared, rows.bounds - spared, legal)
+
+    def bound(self, bench: Improver, candidate: Candidate) -> float:
+        """Seconds that a candidate takes at least under the splits that are tried, however played. [s]"""
+        return min(_least_seconds(plan, bench.scan) for plan in _splits(candidate.plan, bench.scan))
+
+    def refine(self, bench: Improver, candidate: Candidate) -> Iterator[Estimate]:
+        """Yield the plan with the least share on the host that makes it safe, of its splits the fastest."""
+        scope = bench.scan
+        plans = (least_share(plan, bench) for plan in _splits(candidate.plan, scope))
+        found = [known for known in plans if known is not None]
+        if not found:
+            return
+        best = min(found, key=lambda known: known.step)
+        yield best
+        if best.plan.pp > 1 and scope.uneven and (split := bench.best(best.plan)) is not None:
+            again = least_share(split.plan, bench)
+            yield min((split, again or split), key=lambda known: known.step)
+
+    def replaces(self, known: Estimate, found: Estimate) -> bool:
+        """Whether a plan is the same but for more on the host, and no faster."""
+        same = replace(found.plan, offload=known.plan.offload, stage_layers=known.plan.stage_layers)
+        more = hosted_share(known.plan) > hosted_share(found.plan)
+        return known.plan == same and more and known.step >= found.step
+
+
+def least_share(plan: Plan, bench: Improver) -> Estimate | None:
+    """Return the plan with the least share on the host that makes it safe; None where none does."""
+    low, high, best = 1, STEPS, None
+    while low <= high:
+        middle = (low + high) // 2
+        known = bench.price(_shared(plan, middle / STEPS))
+        if known.peak <= bench.scan.limit:
+            best, high = known, middle - 1
+        else:
+            low = middle + 1
+    return best if best is not None and bench.is_safe(best) else None
+
+
+def spared_seconds(case: Case, result: StepPrice, limit: float) -> Column:
+    r"""Seconds by which a step is shorter at most where no more is on the host than memory wants. [s]
+
+    .. math:: \min\left(1, \frac{M - M_1}{b \min_s \psi_s}\right) \max_s h_s
+
+    of plans that need :math:`M_1` of :math:`M` bytes with all states away, and whose stages :math:`s` step
+    :math:`\psi_s` parameters of :math:`b` bytes of states on the host in :math:`h_s`.
+    """
+    room = np.maximum(limit - np.asarray(result.total_bytes), 0.0)
+    seconds = np.atleast_1d(np.asarray(result.offload, dtype=float))
+    seconds = seconds if seconds.ndim > 1 or np.ndim(room) == 0 else seconds[None]
+    link = (case.host_gradient_bytes + case.offload.up_bytes) / case.host_copy
+    shards = seconds / (link + case.node_ranks * case.engine.host_adam_seconds)
+    freed = np.min(shards, axis=0) * (case.optimizer_bytes + case.engine.host_copy_bytes)
+    spared: Column = np.minimum(1.0, room / np.maximum(freed, 1.0)) * np.max(seconds, axis=0)
+    return spared
+
+
+def _splits(plan: Plan, scope: Scope) -> Iterator[Plan]:
+    yield replace(plan, stage_layers=scope.split)
+    yield from other_splits(plan, scope)
+
+
+def _least_seconds(plan: Plan, scope: Scope) -> float:
+    parts = PlanParts(plan, case_of(plan, scope.job, scope.runtime))
+    return floor_seconds(parts, parts.step) - float(spared_seconds(parts.case, parts.step, scope.limit))
+
+
+def _divisible(rows: PricedRows, some: Rows) -> NDArray[np.bool_]:
+    """Return which of some rows may have a share of their states on the host."""
+    plan = _shared(plan_rows(rows.plan, some), 0.5)
+    rules = rows.scope.runtime.own_rules(plan, rows.scope.job, rows.scope.runtime)
+    return obeying(rules, np.ones(some.size, dtype=bool), 0, Counter())
+
+
+def _shared(plan: Plan, share: float) -> Plan:
+    return replace(plan, offload=OFFLOADS[WHOLE].of_share(share).spelled)
+
+
+def hosted_share(plan: Plan) -> float:
+    """Return the share of the optimizer states that a plan has on the host. [-]"""
+    return float(read_offload(OFFLOADS, plan.offload).hosted)
+
+
+ENTRY = Share("share", turn=7, cost=4, order=by_value, proves=True, rank=5)

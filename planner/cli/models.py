@@ -14,7 +14,7 @@ from planner.cli.output import emit_rows
 from planner.cli.printable import to_stderr
 from planner.errors import InputError, Problem
 from planner.files import write_whole
-from planner.inputs.hf_config import read_hf_config
+from planner.inputs.hf_config import read_hf_config, without_encoder
 from planner.inputs.load import load_model, model_names
 from planner.inputs.model_yaml import model_yaml
 from planner.report.model_facts import Row, model_facts, model_row, part_rows, run_rows, told_facts
@@ -76,10 +76,15 @@ def import_command(
         Path | None, typer.Option(help="The model YAML to write; by default it is printed.")
     ] = None,
     name: Annotated[str, typer.Option(help="The model's name; by default the folder's.")] = "",
+    text_only: Annotated[
+        bool, typer.Option("--text-only", help="Leave out an encoder of images or sound.")
+    ] = False,
     force: Annotated[bool, typer.Option("--force", help="Overwrite a file that exists.")] = False,
 ) -> None:
     """Write a model YAML from a config.json, exactly or not at all; what was assumed is told."""
     imported = read_hf_config(path, name)
+    if text_only:
+        imported = without_encoder(imported)
     text = model_yaml(imported.model)
     for note in imported.notes:
         to_stderr(f"note: {note}")

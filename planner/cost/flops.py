@@ -81,7 +81,8 @@ def encoder_flops(job: Job, trains_base: bool = True) -> float:
     if encoder is None:
         return 0.0
     rows = float(work.global_batch * work.images * encoder.patches)
-    total = model_flops(rows, float(encoder.stem.inputs * encoder.stem.outputs), 0.0, 0.0)
+    stems = sum(getattr(one, "rows", 1) * one.inputs * one.outputs for one in (*encoder.before, encoder.stem))
+    total = model_flops(rows, float(stems), 0.0, 0.0)
     for name in encoder.layers:
         block = encoder.blocks[name]
         mixer = block.attention

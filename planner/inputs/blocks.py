@@ -27,7 +27,8 @@ class Attention(Record):
     A ``window`` slides with the query, unless ``chunked``: then the sequence is cut into windows, each a
     causal sequence of its own. ``qk_norm``: none, with weights (and a bias) as wide as a head, of each head's
     own, or over all heads at once. ``output_gate``: queries come with a gate as wide, by whose sigmoid the
-    result is multiplied. Without ``causal`` each sees all keys, those after it too.
+    result is multiplied. Without ``causal`` each sees all keys, those after it too. Without ``key_bias`` keys
+    have none where queries and values have one (Whisper).
     """
 
     kind: Literal["attention"] = "attention"
@@ -39,6 +40,7 @@ class Attention(Record):
     chunked: Flag = False
     causal: Flag = True
     qkv_bias: Flag = False
+    key_bias: Flag = True
     output_bias: Flag = False
     qk_norm: Literal["none", "head", "head-bias", "each", "full"] = "none"
     sinks: Flag = False
@@ -76,6 +78,12 @@ class Attention(Record):
         keys = self.kv_heads * (self.head_dim + self.value_head_dim)
         return self.heads * self.head_dim + keys + self.gate_width
 
+    @property
+    def qkv_biases(self) -> int:
+        """Biases of queries, keys, values and gate. [element]"""
+        keys = 0 if self.key_bias else self.kv_heads * self.head_dim
+        return self.qkv_bias * (self.qkv_width - keys)
+
     def qk_norm_params(self, heads: Num, kv_heads: Num) -> Num:
         """Parameters of the norms of so many query and key heads. [element]"""
         one = {"none": 0, "head": 2, "head-bias": 4}.get(self.qk_norm)
@@ -86,7 +94,7 @@ class Attention(Record):
         weights = transformer.attention_params(
             hidden, self.heads, self.kv_heads, self.head_dim, self.value_head_dim
         )
-        bias = self.qkv_bias * self.qkv_width + self.output_bias * hidden
+        bias = self.qkv_biases + self.output_bias * hidden
         gate = hidden * self.gate_width
         return (
             int(weights)

@@ -25,8 +25,17 @@ class Linear(Record):
         return (self.inputs + self.bias) * self.outputs
 
 
+class Before(Linear):
+    """A product before the stem, on ``rows`` for one of the stem's."""
+
+    rows: Positive = 1
+
+
 class Projector(Record):
-    """What makes tokens of the language model of an encoder's rows: a norm of some width, and products."""
+    """What makes tokens of the language model of an encoder's rows: products, and weights beside them.
+
+    ``norm_params`` are those of norms, and of a row that ends a line of an image.
+    """
 
     linears: tuple[Linear, ...] = Field(min_length=1, max_length=8)
     norm_params: Count = 0
@@ -40,7 +49,8 @@ class Projector(Record):
 class Encoder(Record):
     """Layers that see the patches of an image, all of them at once, before the language model's first layer.
 
-    ``stem`` is the product that makes a patch a row of ``hidden``; ``patches`` are those of an image as
+    Or the frames of a clip of sound. ``stem`` is the product that makes a patch a row of ``hidden``, after
+    those ``before`` it; ``patches`` are those of an image as
     training sees it, of which ``merge`` become one token. ``norms`` stand beside the layers; ``projectors``
     are several where results of inner layers are handed over too, those of ``handed``, in this order.
     """
@@ -53,6 +63,7 @@ class Encoder(Record):
     norms: Count = 0
     blocks: dict[BlockName, Block]
     layers: tuple[str, ...] = Field(min_length=1, max_length=1000)
+    before: tuple[Before, ...] = Field(default=(), max_length=8)
     stem: Linear
     positions: Count = 0
     patches: Positive
@@ -85,4 +96,5 @@ class Encoder(Record):
         """Parameters, those of the projectors among them. [element]"""
         layers = sum(self.blocks[name].params(self.hidden, self.norm_params) for name in self.layers)
         ends = self.stem.params + self.positions * self.hidden + self.norms * self.norm_params
-        return layers + ends + sum(one.params for one in self.projectors)
+        first, last = (sum(one.params for one in self.before), sum(one.params for one in self.projectors))
+        return first + layers + ends + last

@@ -25,7 +25,7 @@ from planner.inputs.hf_mixers import (
 from planner.inputs.hf_numerics import numerics
 from planner.inputs.hf_refused import REASONS, REFUSED
 from planner.inputs.hf_types import FAMILIES, WRAPPERS, family_of
-from planner.inputs.hf_vision import encoder_of, vision_notes
+from planner.inputs.hf_vision import LEFT_OUT, encoder_of, is_of_encoder, vision_notes
 from planner.inputs.layers import MAX_LAYERS
 from planner.inputs.model import ModelSpec
 from planner.inputs.yaml_file import read_json
@@ -62,6 +62,15 @@ def read_hf_config(path: Path, name: str = "") -> ImportedModel:
     """
     file, stem = config_file(path)
     return model_from_config(read_json(file), str(file), name or stem or "model")
+
+
+def without_encoder(imported: ImportedModel) -> ImportedModel:
+    """Return the language model alone, which is told where there was an encoder."""
+    if imported.model.encoder is None:
+        return imported
+    notes = (LEFT_OUT, *(note for note in imported.notes if not is_of_encoder(note)))
+    alone = imported.model.model_copy(update={"encoder": None, "note": "; ".join(notes)})
+    return ImportedModel(ModelSpec.model_validate(alone.model_dump()), notes)
 
 
 def model_from_config(raw: Mapping[str, Any], where: str, name: str) -> ImportedModel:

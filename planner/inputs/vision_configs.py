@@ -69,7 +69,8 @@ def vision_family(encoder: Encoder, hidden: int) -> str:
     """Return the model type whose encoder this is exactly, beside a language model; empty where none is."""
     for family in SAID:
         said = vision_config(encoder, family)
-        if not all(said.get(key) for key in ("num_heads", "patch_size", "intermediate_size")):
+        needed = ("num_heads", "patch_size", "intermediate_size", "deepstack_visual_indexes")
+        if not all(said.get(key, True) for key in needed):
             continue
         record = encoder_record(family, said, hidden, encoder.patches)
         same = build(Encoder, record, family).model_copy(

@@ -250,7 +250,8 @@ def _refuse(plan: Plan, job: Job, runtime: Runtime) -> None:
     if job.model.encoder is not None and not runtime.builds_encoder(job.model):
         raise UnsupportedPlan(
             f"no files start {job.model.name}: those of {runtime.name} train language models, without the "
-            "encoder that was priced; nearest: a model YAML without `encoder`"
+            "encoder that was priced; nearest: the model of `planner models import --text-only`, or a YAML "
+            "without `encoder`"
         )
     if job.model.diffusion is not None and runtime.diffusion_command is None:
         raise UnsupportedPlan(

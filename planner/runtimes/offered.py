@@ -238,6 +238,7 @@ def _block_uses(model: ModelSpec, block: Block) -> set[str]:
     parts |= {"feed-forward biases": ffn.bias, "sliding windows": mixer.window is not None}
     if isinstance(mixer, Attention):
         parts |= {"query/key/value biases": mixer.qkv_bias, "an output bias": mixer.output_bias}
+        parts |= {"biases of queries and values alone": mixer.qkv_bias and not mixer.key_bias}
         parts |= {
             "norms on heads": mixer.qk_norm == "head",
             "norms on all heads at once": mixer.qk_norm == "full",

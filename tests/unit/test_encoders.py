@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -14,9 +15,12 @@ from planner.cost.kinds import unmeasured_kinds
 from planner.cost.layer.attention_core import mean_keys
 from planner.cost.legal import encoder_rules
 from planner.errors import InputError, UnsupportedPlan
-from planner.inputs.hf_config import model_from_config
+from planner.inputs import hf_towers
+from planner.inputs.hf_config import model_from_config, without_encoder
+from planner.inputs.hf_vision import LEFT_OUT
 from planner.inputs.load import load_model
 from planner.inputs.load_hardware import load_hardware
+from planner.inputs.vision_configs import vision_family
 from planner.inputs.workload import Workload
 from planner.launchers import Card, Target, launch_files, launchers
 from planner.plan import Plan
@@ -27,6 +31,7 @@ from planner.runtimes import runtimes
 from planner.runtimes.family import Job
 from planner.search.optimise import search
 from planner.search.request import SearchRequest
+from tests.helpers import ROOT
 
 MEGATRON = runtimes()["megatron-lm"]
 SILU = {"hidden_act": "silu"}
@@ -74,6 +79,16 @@ FACTS: dict[str, tuple[dict[str, Any], dict[str, Any], int]] = {
 the pooling head of SigLIP, which Gemma 3 does not have."""
 
 
+VOXTRAL = {
+    "model_type": "voxtral", "audio_config": {"model_type": "voxtral_encoder"},
+    "text_config": SILU
+    | {
+        "model_type": "llama", "hidden_size": 3072, "intermediate_size": 8192, "num_hidden_layers": 30,
+        "num_attention_heads": 32, "num_key_value_heads": 8, "head_dim": 128, "vocab_size": 131072,
+    },
+}  # fmt: skip
+
+
 def job(images: int = 1, freeze: bool = False, name: str = "qwen2.5-vl-7b", **work: Any) -> Job:
     fields = {"seq_len": 4096, "global_batch": 64, "images": images, "freeze_encoder": freeze} | work
     return Job(load_model(name), load_hardware("dgx-h100"), 16, Workload(**fields))
@@ -118,6 +133,44 @@ def test_a_broken_encoder_is_a_fault_at_its_key() -> None:
     raw = {"model_type": "qwen3_vl", "text_config": text, "vision_config": vision | {"depth": "x"}}
     with pytest.raises(InputError, match=r"vision_config\.depth"):
         model_from_config(raw | {"tie_word_embeddings": False}, "config.json", "x")
+
+
+SMALL = json.loads((ROOT / "tests" / "unit" / "data" / "hf_small_encoders.json").read_text())["cases"]
+
+
+@pytest.mark.parametrize("case", SMALL, ids=lambda case: case["config"]["model_type"])
+def test_encoders_have_the_parameters_of_the_modelling_code(case: dict[str, Any]) -> None:
+    """With keys beyond the defaults: biases, ratios, sides as lists; and no runner takes it for another's."""
+    model = model_from_config(case["config"], "config.json", "m").model
+    assert model.encoder is not None
+    assert (model.params, model.encoder_params) == (case["params"], case["encoder"])
+    assert vision_family(model.encoder, model.hidden) == ""
+
+
+def test_every_reader_of_an_encoder_is_compared() -> None:
+    read = {hf_towers.READERS[case["config"]["model_type"]] for case in SMALL}
+    assert read == set(hf_towers.READERS.values())
+
+
+def test_sound_is_encoded_in_clips_of_frames() -> None:
+    """Voxtral by hand: 3,000 steps of 128 bands, every other kept, 32 layers over 1,500, 4 rows a token."""
+    found = model_from_config(VOXTRAL, "config.json", "voxtral")
+    model, wide, rows = found.model, 1280, 1500
+    assert any("clips of 30 seconds" in note for note in found.notes)
+    asked = job(images=2, global_batch=1)
+    products = 2 * rows * 3 * 128 * wide + rows * 3 * wide * wide
+    layer = rows * (4 * wide * wide + 2 * wide * 5120) + 2 * rows * rows * wide
+    handed = rows / 4 * (5120 * 3072 + 3072 * 3072)
+    hand = 2 * 3 * 2 * (products + 32 * layer + handed)
+    assert encoder_flops(replace(asked, model=model)) == pytest.approx(hand)
+
+
+def test_the_language_model_alone_is_had_for_the_asking() -> None:
+    alone = without_encoder(model_from_config(VOXTRAL, "config.json", "voxtral"))
+    assert alone.model.encoder is None
+    assert alone.model.params == 4_676_271_104 - 662_134_784
+    assert [note for note in alone.notes if "encoder" in note or "sound" in note] == [LEFT_OUT]
+    assert alone.notes[0] in alone.model.note
 
 
 def test_an_encoder_sees_all_keys_and_a_decoder_half() -> None:

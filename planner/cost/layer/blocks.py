@@ -87,7 +87,9 @@ def attention_operators(pricer: Pricer, mixer: Attention) -> list[Operator]:
     width = queries + keys + heads * mixer.value_head_dim + mixer.output_gate * outputs
     rows = pricer.tokens
     kept = 2 * rows * (width + pricer.case.traits.attention.copies * (3 * queries - 2 * keys))
-    projection = pricer.linear("qkv", "qkv", rows, hidden, width, saved=kept, bias=mixer.qkv_bias)
+    projection = pricer.linear(
+        "qkv", "qkv", rows, hidden, width, saved=kept, bias=mixer.qkv_biases / mixer.qkv_width
+    )
     operators = [projection.with_values(second=keys / width)]
     if mixer.rotary:
         fused, chain = pricer.case.traits.kernels.fused_rope, pricer.case.traits.kernels.chained_rope

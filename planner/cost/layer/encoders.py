@@ -84,7 +84,13 @@ def encoder_piece(pricer: Pricer, encoder: Encoder) -> tuple[tuple[Operator, ...
     and one beside adapters, runs forward alone and keeps nothing for a backward pass.
     """
     own = Pricer(encoder_case(pricer.case), encoder_plan(pricer))
-    operators = [_stem(own, encoder)]
+    operators = [
+        *(
+            _product(own, f"before_{place}", one.rows * own.tokens, one)
+            for place, one in enumerate(encoder.before)
+        ),
+        _stem(own, encoder),
+    ]
     sent = {"tp": Exchange(), "cp": Exchange()}
     for name, count in Counter(encoder.layers).items():
         layer = block_operators(own, encoder.blocks[name])

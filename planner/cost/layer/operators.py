@@ -164,9 +164,12 @@ class Pricer:
         inputs: Num,
         outputs: Num,
         saved: Num = 0.0,
-        bias: bool = False,
+        bias: float = 0.0,
     ) -> Operator:
-        """Price a linear layer: a product forward, two backward, casts, and the gradient's accumulation."""
+        """Price a linear layer: a product forward, two backward, casts, and the gradient's accumulation.
+
+        ``bias`` is the share of its outputs that have one.
+        """
         case = self.case
         curve = product_curve(case, name)
         column, row = name in COLUMN_SPLIT, name in ROW_SPLIT

@@ -192,7 +192,8 @@ def _attention(mixer: Attention, hidden: int, tp: Num) -> list[Parameters]:
     queries = queries + mixer.output_gate * heads * mixer.value_head_dim
     columns = float(hidden + mixer.qkv_bias)
     normed = columns + (mixer.qk_norm in ("full", "each"))
-    found = [Parameters(queries, normed), Parameters(keys, normed), Parameters(values, columns)]
+    unbiased = normed - (mixer.qkv_bias and not mixer.key_bias)
+    found = [Parameters(queries, normed), Parameters(keys, unbiased), Parameters(values, columns)]
     found.append(Parameters(float(hidden), heads * mixer.value_head_dim + mixer.output_bias))
     if mixer.qk_norm in ("head", "head-bias"):
         found.append(Parameters(float(mixer.head_dim), 2.0 if mixer.qk_norm == "head" else 4.0))

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from planner.inputs.hf_vision import USUAL_PATCHES
+from planner.inputs.hf_vision_parts import USUAL_PATCHES
 from planner.inputs.vision_configs import encoder_record
 from planner.runtimes.imports._sheet import Imported
 from planner.runtimes.imports.python_fields import Fields

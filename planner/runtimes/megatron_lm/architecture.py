@@ -124,6 +124,9 @@ def _mixer_obstacles(model: ModelSpec, arch: Architecture) -> list[str]:
         "windows of several sizes": len(windows) > 1,
         "a window on latent attention": bool(windows) and latent,
         "query/key norms over all heads at once": kind == "full",
+        "biases of queries and values alone": any(
+            isinstance(mixer, Attention) and not mixer.key_bias for mixer in mixers
+        ),
         "query/key norms with weights of each head or biases": kind in ("each", "head-bias"),
         **_linear_obstacles(model, arch),
         "rotary and learned positions together": model.learned_positions and any(arch.rotary) and not latent,

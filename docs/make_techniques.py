@@ -15,6 +15,7 @@ from planner.runtimes.traits import TRAITS, Traits
 from planner.techniques.compress import COMPRESSIONS
 from planner.techniques.context import CONTEXT_METHODS
 from planner.techniques.engines import ENGINES
+from planner.techniques.feedback import FEEDBACKS
 from planner.techniques.layouts import TOKEN_LAYOUTS
 from planner.techniques.methods import METHODS
 from planner.techniques.offload import OFFLOADS
@@ -199,10 +200,17 @@ def page() -> str:
         ),
         section(
             "Compression between sites",
-            "`--compress`. *Copies* keep what was not sent. Where partial sums cannot go round a ring, all\n"
-            "replicas gather what all others send, which grows with their number.",
+            "`--compress`. Where partial sums cannot go round a ring, all replicas gather what all others\n"
+            "send, which grows with their number.",
             COMPRESSIONS,
-            {"about": "goes", "sums": "sums", "feedback_copies": "copies", "penalty": "to one loss"},
+            {"about": "goes", "sums": "sums", "feedback": "keeps the rest by", "penalty": "to one loss"},
+        ),
+        section(
+            "What keeps what is not sent",
+            "`--compress NAME+KEPT`. *Copies* are of the parameters in 4 bytes, each read and written at an\n"
+            "exchange, by `planner/formulas/low_communication.py`.",
+            FEEDBACKS,
+            {"about": "keeps", "copies": "copies", "penalty": "known of learning"},
         ),
     ]
     return "".join(parts)

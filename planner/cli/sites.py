@@ -79,8 +79,9 @@ class SiteOptions:
         str | None,
         typer.Option(
             "--compress",
-            metavar="NAME[:X]",
-            help="What sites exchange: none, int8, int4, topk:1%, ternary, dct:32 or layerwise. "
+            metavar="NAME[:X][+KEPT]",
+            help="What sites exchange: none, int8, int4, topk:1%, ternary, dct:32 or layerwise, and after a "
+            "plus what keeps the rest: error-feedback, econtrol or momentum-correction. "
             "[default: the method's own]",
             autocompletion=complete.compress,
             show_default=False,

@@ -266,6 +266,39 @@ def sparse_bytes(density: Num, value_bytes: Num, index_bytes: Num) -> Num:
     return density * (value_bytes + index_bytes)
 
 
+def feedback_bytes(copies: Num, size: Num) -> Num:
+    r"""Bytes moved in device memory for each parameter to keep what an exchange does not send.
+
+    Each copy is read before the exchange and written after it.
+
+    .. math:: 2 n q
+
+    Parameters
+    ----------
+    copies : Num
+        Copies :math:`n` of the parameters that are kept: the error alone, or also what was sent or a
+        momentum. [-]
+    size : Num
+        Size :math:`q` of an element of them. [byte/element]
+
+    Returns
+    -------
+    Num
+        Bytes. [byte/element]
+
+    References
+    ----------
+    .. [1] Y. Gao, R. Islamov and S. Stich, "EControl: Fast Distributed Optimization with Compression and
+       Error Control," arXiv:2311.05645: the error and the sum of what was sent, both updated.
+
+    Examples
+    --------
+    >>> feedback_bytes(1.0, 4.0), feedback_bytes(2.0, 4.0)
+    (8.0, 16.0)
+    """
+    return 2.0 * copies * size
+
+
 def sharded_step_bytes(params: Num, ranks: Num, wire_bytes: Num, wire_gradient_bytes: Num) -> Num:
     r"""Bytes that one rank sends in a fully sharded step: two gathers of weights, one scatter of gradients.
 

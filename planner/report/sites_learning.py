@@ -20,6 +20,8 @@ def costs(result: SitesResult, verbose: bool) -> list[str]:
         packed = one.price.way.packed.how
         if packed.name != "none":
             told.setdefault(packed.name, f"{packed.name}: {packed.penalty}.")
+        if (kept := one.price.way.packed.asked) is not None:
+            told.setdefault(kept.name, f"{kept.name}: {kept.penalty}.")
     told |= _more_steps(result.ranked[0])
     return [f"Cost in learning: {' '.join(told.values())}"] if told else []
 

@@ -20,6 +20,7 @@ from planner.runtimes import runtimes
 from planner.techniques.compress import COMPRESSIONS
 from planner.techniques.context import CONTEXT_METHODS
 from planner.techniques.engines import ENGINES
+from planner.techniques.feedback import FEEDBACKS
 from planner.techniques.layouts import TOKEN_LAYOUTS
 from planner.techniques.methods import METHODS
 from planner.techniques.offload import OFFLOADS
@@ -39,6 +40,7 @@ from tests.helpers import ROOT
 TABLES: dict[str, Mapping[str, Any]] = {
     "compress": COMPRESSIONS,
     "context": CONTEXT_METHODS,
+    "feedback": FEEDBACKS,
     "layouts": TOKEN_LAYOUTS,
     "methods": METHODS,
     "offload": OFFLOADS,
@@ -84,6 +86,7 @@ PROMISED = {
     "optimizers": {"adamw", "adam8bit", "muon"},
     "methods": {"full", "lora", "qlora"},
     "compress": {"int8", "int4", "topk", "ternary", "layerwise"},
+    "feedback": {"error-feedback", "econtrol"},
     "sync": {
         "ddp",
         "local-sgd",

@@ -11,6 +11,7 @@ import pytest
 
 from planner.cost.sites.price import Trained, Way, price_way
 from planner.cost.sites.routes import ring_order, ring_route
+from planner.errors import InputError
 from planner.formulas.low_communication import (
     exchange_period,
     gathered_bytes,
@@ -250,3 +251,26 @@ def test_more_bandwidth_never_costs_time(name: str) -> None:
              for rate in (0.1, 1, 10, 100, 1000)]  # fmt: skip
     assert steps == sorted(steps, reverse=True)
     assert 0 < price_way(way(name), trained(sites("a", "b"))).utilisation <= 1 + 1e-12
+
+
+@pytest.mark.parametrize(("kept", "copies"), [("error-feedback", 1), ("econtrol", 2), ("dgc", 2)])
+def test_what_is_not_sent_is_kept_read_and_written(kept: str, copies: int) -> None:
+    # arXiv:2311.05645: d = eta e + g - h, then h += C(d) and e += g - h - C(d): two buffers of the model's
+    # size. arXiv:1712.01887: a momentum and its sum. By hand, 8 accelerators of 1e12 byte/s: each buffer is
+    # read and written once, 8 bytes a parameter.
+    about = trained(sites("a", "b"), memory_rate=1e12)
+    lost, found = (price_way(way("diloco", 100, text), about) for text in ("int4", f"int4+{kept}"))
+    each = 8030261248 / 8
+    assert found.device_bytes - lost.device_bytes == copies * 4 * each
+    assert found.exchanges[0] - lost.exchanges[0] == pytest.approx(copies * 8 * each / 1e12)
+    assert found.mean == pytest.approx(lost.mean, rel=1e-3)
+
+
+def test_top_k_keeps_its_error_unless_another_way_is_asked_for() -> None:
+    plain, named = read_compression("topk:1%"), read_compression("topk:1%+error-feedback")
+    assert plain.feedback is named.feedback
+    assert (plain.text, named.text) == ("topk:1%", "topk:1%+error-feedback")
+    with pytest.raises(InputError, match="all is sent"):
+        read_compression("none+econtrol")
+    with pytest.raises(InputError, match="econtrol"):
+        read_compression("int8+econtroll")

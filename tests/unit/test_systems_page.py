@@ -13,6 +13,7 @@ from planner.registry import find
 from planner.techniques.compress import COMPRESSIONS
 from planner.techniques.context import CONTEXT_METHODS
 from planner.techniques.engines import ENGINES
+from planner.techniques.feedback import FEEDBACKS
 from planner.techniques.methods import METHODS
 from planner.techniques.offload import OFFLOADS
 from planner.techniques.optimizers import OPTIMIZERS
@@ -69,4 +70,4 @@ def check_value(option: str, value: str) -> None:
         base, _, beside = value.partition("+")
         find(TABLES[option], re.split("[:]", base)[0], option)
         if beside:
-            find(STATE_METHODS, beside, option)
+            find(FEEDBACKS if option == "--compress" else STATE_METHODS, beside, option)

@@ -119,7 +119,7 @@ def price_way(way: Way, trained: Trained) -> SyncPrice:
     timing = timing_of(way, trained)
     route = route_of(way, trained.profile)
     whole = sent_bytes(way, trained)
-    packing = float(trained.model.params) * way.packed.how.pass_bytes / trained.shards / trained.memory_rate
+    packing = float(trained.model.params) * way.packed.pass_bytes / trained.shards / trained.memory_rate
     compute = step_compute(way, timing, trained)
     steps = timing.period * compute
     times = tuple(route.seconds(send.models * whole) + send.models * packing for send in timing.sends)
@@ -175,7 +175,7 @@ def timing_of(way: Way, trained: Trained) -> SyncTiming:
 def device_copies(way: Way, timing: SyncTiming) -> float:
     """Return the copies of the parameters in 4 bytes that accelerators hold beside training. [-]"""
     passing = way.sync.passing_copies / timing.fragments
-    return way.sync.device_copies + passing + way.packed.how.feedback_copies
+    return way.sync.device_copies + passing + way.packed.feedback.copies
 
 
 def route_of(way: Way, profile: SitesProfile) -> Route:

@@ -197,7 +197,8 @@ def refusals(sync: Sync, packed: Packed, request: SitesRequest) -> tuple[str, ..
         if request.packed is not None and request.packed.how.name != "none":
             reasons.append(f"{runtime} sends activations as they are; nearest: --compress none")
         return tuple(reasons)
-    if not plain and (runtime not in packed.how.runners or not _packs(sync, runtime)):
+    kept = packed.feedback.name != "none"
+    if not plain and (kept or runtime not in packed.how.runners or not _packs(sync, runtime)):
         reasons.append(f"{runtime} does not send {packed.text} with {sync.name}")
     if runtime == TORCHFT and int(str(request.fixed.get("pp", 1))) > 1:
         reasons.append("torchft keeps one part of the model together, so no pipeline; nearest: pp 1")

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 
 from planner.errors import InputError, Problem
 from planner.registry import find, load_family
 from planner.techniques.compress.family import Compression, Packed
+from planner.techniques.feedback import FEEDBACKS
 
 COMPRESSIONS = load_family(sys.modules[__name__], Compression)
 
@@ -14,14 +16,26 @@ __all__ = ["COMPRESSIONS", "Compression", "Packed", "read_compression"]
 
 
 def read_compression(text: str, where: str = "--compress") -> Packed:
-    """Return the compression that ``text`` names, such as ``int8`` or ``topk:1%``.
+    """Return the compression that ``text`` names, such as ``int8``, ``topk:1%`` or ``int4+econtrol``.
 
     Raises
     ------
     InputError
         If there is none of that name, or its amount is none.
     """
-    name, colon, rest = text.strip().partition(":")
+    text, plus, kept = text.strip().partition("+")
+    packed = _without_feedback(text, where)
+    if not plus:
+        return packed
+    feedback = find(FEEDBACKS, kept, where)
+    if packed.how.name == "none" and feedback.name != "none":
+        raise InputError(Problem(where, f"none+{kept}", "none alone: all is sent", "none"))
+    return replace(packed, asked=feedback)
+
+
+def _without_feedback(text: str, where: str) -> Packed:
+    """Return the compression before a plus sign."""
+    name, colon, rest = text.partition(":")
     how = find(COMPRESSIONS, name, where)
     if how.amount is None:
         if colon:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Final
 
-FULL: Final = 4.0
-"""Size of a parameter or gradient in full precision. [byte/element]"""
+from planner.techniques.feedback import FEEDBACKS, Feedback
+from planner.techniques.feedback.family import FULL
+
+__all__ = ["FULL", "Compression", "Packed"]
 
 
 @dataclass(frozen=True)
@@ -30,10 +31,11 @@ class Compression:
         Whether nobody has seen it cost anything with changes or gradients of language models.
     sums : bool
         Whether partial sums can go round a ring; if not every replica gathers what all others send.
-    feedback_copies : float
-        Copies of the parameters in 4 bytes that keep what was not sent. [-]
+    feedback : str
+        What keeps what was not sent, by name, where nobody asks for another.
     pass_bytes : float
-        Bytes that packing and unpacking move in device memory for each parameter. [byte/element]
+        Bytes that packing and unpacking move in device memory for each parameter, feedback
+        aside. [byte/element]
     amount : float, optional
         The number after the colon where none is given; None where it takes none.
     bounds : tuple of float
@@ -49,7 +51,7 @@ class Compression:
     penalty: str
     harmless: bool = False
     sums: bool = True
-    feedback_copies: float = 0.0
+    feedback: str = "none"
     pass_bytes: float = 0.0
     amount: float | None = None
     bounds: tuple[float, float] = (0.0, 1.0)
@@ -59,10 +61,21 @@ class Compression:
 
 @dataclass(frozen=True)
 class Packed:
-    """A compression with its amount."""
+    """A compression with its amount, and what keeps what it does not send: its own where not asked."""
 
     how: Compression
     amount: float = 0.0
+    asked: Feedback | None = None
+
+    @property
+    def feedback(self) -> Feedback:
+        """What keeps what is not sent."""
+        return self.asked or FEEDBACKS[self.how.feedback]
+
+    @property
+    def pass_bytes(self) -> float:
+        """Bytes that packing, unpacking and feedback move for each parameter. [byte/element]"""
+        return self.how.pass_bytes + self.feedback.pass_bytes
 
     @property
     def sent_bytes(self) -> float:
@@ -72,8 +85,9 @@ class Packed:
     @property
     def text(self) -> str:
         """As on the command line."""
+        kept = f"+{self.asked.name}" if self.asked is not None else ""
         if self.how.amount is None:
-            return self.how.name
+            return f"{self.how.name}{kept}"
         if self.how.bounds[1] > 1:
-            return f"{self.how.name}:{self.amount:.3g}"
-        return f"{self.how.name}:{100 * self.amount:g}%"
+            return f"{self.how.name}:{self.amount:.3g}{kept}"
+        return f"{self.how.name}:{100 * self.amount:g}%{kept}"

@@ -23,7 +23,7 @@ ENTRY = Compression(
     sent_bytes=largest_bytes,
     penalty="unknown against data parallelism (arXiv:2508.15706)",
     sums=False,
-    feedback_copies=1.0,
-    pass_bytes=24.0,
+    feedback="error-feedback",
+    pass_bytes=16.0,
     amount=0.01,
 )

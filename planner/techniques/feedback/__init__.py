@@ -1,0 +1,12 @@
+"""What keeps what a compression did not send, by name."""
+
+from __future__ import annotations
+
+import sys
+
+from planner.registry import load_family
+from planner.techniques.feedback.family import Feedback
+
+FEEDBACKS = load_family(sys.modules[__name__], Feedback)
+
+__all__ = ["FEEDBACKS", "Feedback"]

@@ -17,7 +17,9 @@ TABLE = Path(__file__).parent / "data" / "low_communication.csv"
 GRID = 10 ** (-1 + 4 * np.arange(50) / 49)
 """Links that were simulated: printed bandwidths are among them. [Gbit/s]"""
 SENT = 13.4
-"""Bits of a parameter on the link, which the paper does not say: one number for all cells. [bit]"""
+"""Bits of a parameter on the link, which the paper does not say: one number for all its cells. [bit]"""
+SENT_LATER = 12.0
+"""The same of arXiv:2503.09799, whose models are others of about the same sizes. [bit]"""
 STEPS = 100
 
 
@@ -26,10 +28,16 @@ Cell = dict[str, str]
 
 @cache
 def computing(
-    method: str, params: float, layers: int, step: float, inner: int = STEPS, delay: int = 1
+    method: str,
+    params: float,
+    layers: int,
+    step: float,
+    inner: int = STEPS,
+    delay: int = 1,
+    sent: float = SENT,
 ) -> tuple[float, ...]:
     """Return the share of compute on each link of the grid."""
-    bits = SENT / 4 if "FP4" in method else SENT
+    bits = sent / 4 if "FP4" in method else sent
     transfer: Column = bits * params / layers / (GRID * 1e9)
     return tuple(played(method, layers, step, transfer, (inner, delay)))
 
@@ -61,7 +69,8 @@ def cells() -> list[Cell]:
 def steps_off(row: Cell) -> int:
     """Return how many points of the grid the played bandwidth is above the printed one."""
     size = (1e9 * float(row["params_b"]), int(row["layers"]), float(row["step_s"]))
-    shares = computing(row["method"], *size, int(row["inner_steps"] or STEPS))
+    sent = SENT if "Table 4" in row["source"] else SENT_LATER
+    shares = computing(row["method"], *size, int(row["inner_steps"] or STEPS), sent=sent)
     return needed(shares, float(row["utilisation_pct"]) / 100) - place_of(float(row["gbit_per_s"]))
 
 
@@ -78,11 +87,11 @@ def test_no_cell_is_left_out() -> None:
 
 @pytest.mark.parametrize("row", SIMULATED, ids=lambda row: row["id"])
 def test_a_printed_bandwidth_is_what_is_played(row: Cell) -> None:
-    # arXiv:2501.18512, table 4, within a point of the grid that they are printed on; arXiv:2503.09799, tables
-    # 6 and 7, within two (a factor of 1.46), by the same bits for each parameter.
+    # arXiv:2501.18512, table 4, and arXiv:2503.09799, tables 6 and 7, within a point of the grid that they are
+    # printed on (a factor of 1.21), by one number of bits for a parameter in each paper.
     printed = float(row["gbit_per_s"])
     assert printed == pytest.approx(GRID[place_of(printed)], rel=0.002, abs=0.06)
-    assert abs(steps_off(row)) <= (1 if "Table 4" in row["source"] else 2)
+    assert abs(steps_off(row)) <= 1
 
 
 def test_most_cells_are_exact() -> None:
@@ -90,8 +99,7 @@ def test_most_cells_are_exact() -> None:
     first, second = ([step for source, step in off if table in source] for table in ("Table 4", "Table 6/7"))
     assert (len(first), len(second)) == (75, 90)
     assert first.count(0) >= 65
-    assert second.count(0) >= 43
-    assert second.count(2) <= 2
+    assert second.count(0) >= 64
 
 
 @pytest.mark.parametrize("row", [row for row in CELLS if row["exchange_s"]], ids=lambda row: row["id"])

@@ -87,8 +87,8 @@ def test_no_cell_is_left_out() -> None:
 
 @pytest.mark.parametrize("row", SIMULATED, ids=lambda row: row["id"])
 def test_a_printed_bandwidth_is_what_is_played(row: Cell) -> None:
-    # arXiv:2501.18512, table 4, and arXiv:2503.09799, tables 6 and 7, within a point of the grid that they are
-    # printed on (a factor of 1.21), by one number of bits for a parameter in each paper.
+    # arXiv:2501.18512, table 4, and arXiv:2503.09799, tables 6 and 7, within a point of the grid that they
+    # are printed on (a factor of 1.21), by one number of bits for a parameter in each paper.
     printed = float(row["gbit_per_s"])
     assert printed == pytest.approx(GRID[place_of(printed)], rel=0.002, abs=0.06)
     assert abs(steps_off(row)) <= 1

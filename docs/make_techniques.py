@@ -185,7 +185,7 @@ def page() -> str:
         section(
             "Sites",
             "`--sync`, how replicas at [several sites](../how-to/sites.md) keep together. *Copies* are of\n"
-            "the parameters in 4 bytes, on accelerators and on hosts; *to one loss* is what it costs in\n"
+            "the parameters in 4 bytes, on accelerators and on hosts; *to the same loss* is what it costs in\n"
             "learning beside exact data parallelism.",
             SYNCS,
             {
@@ -194,7 +194,7 @@ def page() -> str:
                 "device_copies": "copies",
                 "passing_copies": "while it exchanges",
                 "host_copies": "on hosts",
-                "costs": "to one loss",
+                "costs": "to the same loss",
                 "run_by": "run by",
             },
         ),
@@ -203,7 +203,7 @@ def page() -> str:
             "`--compress`. Where partial sums cannot go round a ring, all replicas gather what all others\n"
             "send, which grows with their number.",
             COMPRESSIONS,
-            {"about": "goes", "sums": "sums", "feedback": "keeps the rest by", "penalty": "to one loss"},
+            {"about": "goes", "sums": "sums", "feedback": "keeps the rest by", "penalty": "to the same loss"},
         ),
         section(
             "What keeps what is not sent",

@@ -16,9 +16,12 @@ from planner.units import percent
 LINK = "Gb/s of the narrowest link"
 
 HEADINGS = (
-    "method", "inner steps", "s/step", "trains", "Gb/s mean", "peak", "compute to one loss", "days", "USD",
+    "method", "inner steps", "s/step", "trains", "Gb/s mean", "peak", "compute", "days", "USD",
     "cost in learning", "source",
 )  # fmt: skip
+
+
+LINKS = ("link", "Gb/s mean", "peak while it sends")
 
 
 def sites_report(document: Mapping[str, Any], source: str, version: str) -> HtmlPage:
@@ -35,14 +38,17 @@ def sites_report(document: Mapping[str, Any], source: str, version: str) -> Html
         blocks = [
             HtmlBlock("tiles", rows=tuple(_tiles(document))),
             table(
-                "Ways, best first", HEADINGS, [_row(one) for one in ways], "Days and money are to one loss."
+                "Ways, best first",
+                HEADINGS,
+                [_row(one) for one in ways],
+                "Compute, days and money are to the loss of exact training after the same tokens.",
             ),
             plot(
                 "sites",
                 "By the rate of the narrowest link",
                 curves_figure(document),
-                "Ways in full colour are ranked; their time is that to one loss where its cost is known. A "
-                "dot is where one stops being ahead of data parallelism, the line the narrowest link.",
+                "Ways in full colour are ranked; their time is to the same loss where its cost is known. "
+                "A dot is where one stops being ahead of data parallelism, the line the narrowest link.",
             ),
             plot(
                 "utilisation",
@@ -50,12 +56,26 @@ def sites_report(document: Mapping[str, Any], source: str, version: str) -> Html
                 utilisation_figure(document),
                 "Share of the time in which accelerators train.",
             ),
-            table("Not ranked: no runner is known", HEADINGS, [_row(one) for one in others]),
+            table("By inner steps", HEADINGS[:-2], [_row(one)[:-2] for one in document["by_inner_steps"]]),
+            table("Links of the best way", LINKS, [_link(one) for one in _best(document)["links"]]),
+            table("Not ranked", HEADINGS, [_row(one) for one in others]),
         ]
     except (KeyError, TypeError, AttributeError) as error:
         raise InputError(Problem(source, f"no {error}", "the JSON that `planner search` printed")) from None
     shown = tuple(block for block in blocks if block.kind != "table" or block.rows)
     return HtmlPage(f"{model} over {len(document['sites'])} sites", shown, footer(version))
+
+
+def _best(document: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the first way, of those that are not ranked where none is."""
+    found: Mapping[str, Any] = (*document["ways"], *document["not_ranked"])[0]
+    return found
+
+
+def _link(one: Mapping[str, Any]) -> list[Cell]:
+    mean, peak = one["mean_gbit_per_s"], one["peak_gbit_per_s"]
+    rates = (number(rate, significant(rate, 3)) for rate in (mean, peak))
+    return [Cell(" to ".join(one["between"])), *rates]
 
 
 def _tiles(document: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -69,8 +89,14 @@ def _tiles(document: Mapping[str, Any]) -> list[tuple[str, str]]:
         ),
         ("narrowest link", f"{significant(document['narrowest_gbit_per_s'], 3)} Gb/s"),
         ("critical batch", f"{significant(document['critical_batch_tokens'] / 1e6, 3)} M tokens"),
+        *_twice(document["time_with_twice_the_replicas"]),
         ("inside sites", document["runtime"]),
     ]
+
+
+def _twice(share: float | None) -> list[tuple[str, str]]:
+    """Return what as many replicas again would save; near 1 they stop paying."""
+    return [("time with twice the replicas", f"{significant(share, 2)}x")] if share is not None else []
 
 
 def _row(one: Mapping[str, Any]) -> list[Cell]:
@@ -124,7 +150,7 @@ def curves_figure(document: Mapping[str, Any]) -> Figure:
     )
     logs = {"type": "log"}
     lines = _narrowest(document)
-    return figure(data, LINK, "seconds a step, to one loss", xaxis=logs, yaxis=logs, shapes=lines)
+    return figure(data, LINK, "seconds a step, to the same loss", xaxis=logs, yaxis=logs, shapes=lines)
 
 
 def utilisation_figure(document: Mapping[str, Any]) -> Figure:
@@ -135,7 +161,7 @@ def utilisation_figure(document: Mapping[str, Any]) -> Figure:
     data = [
         _line(name, curves, [100.0 * trained / step for step in steps], "%", name in ranked)
         for name, steps in curves["step_time_s"].items()
-        if (trained := ways[name]["utilisation"] * ways[name]["step_time_s"])
+        if name in ways and (trained := ways[name]["utilisation"] * ways[name]["step_time_s"])
     ]
     lines, shares = _narrowest(document), {"range": [0, 101]}
     return figure(data, LINK, "utilisation [%]", xaxis={"type": "log"}, yaxis=shares, shapes=lines)

@@ -110,7 +110,7 @@ def _row(rank: str, one: Ranked, title: str) -> dict[str, str]:
 
 
 def _times(one: Ranked) -> str:
-    """Return what a way costs in compute to one loss."""
+    """Return what a way costs in compute to the same loss."""
     if one.exact:
         return "exact"
     return "unknown" if one.compute is None else f"{one.compute:.2f}x"

@@ -54,7 +54,8 @@ def twice(result: SitesResult, request: SitesRequest, lead: Ranked) -> list[str]
     if share is None:
         return []
     return [
-        f"Twice the replicas would take {significant(share, 2)} of the time to one loss, {lead.sync.name}."
+        f"Twice the replicas would take {significant(share, 2)} of the time to the same loss with "
+        f"{lead.sync.name}."
     ]
 
 

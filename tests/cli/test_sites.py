@@ -365,3 +365,20 @@ def test_more_replicas_stop_paying(two: str) -> None:
     assert shares[0] == pytest.approx(wanted, rel=0.01)
     assert 0.5 < shares[0] < 0.8 < shares[1] < 1.2
     assert "Twice the replicas" in ask(two, "--sync", "diloco", "-v").out
+
+
+def test_a_page_has_links_inner_steps_and_what_is_compared(two: str, tmp_path: Path) -> None:
+    told = ask(two, "--sync", "diloco", "--inner-steps", "100..200", "--format", "json")
+    (tmp_path / "sites.json").write_text(told.out)
+    page = tmp_path / "page.html"
+    assert planner("report", str(tmp_path / "sites.json"), "--out", str(page)).code == 0
+    text = page.read_text()
+    for words in (
+        "By inner steps",
+        "Links of the best way",
+        "ohio to oregon",
+        "time with twice the replicas",
+    ):
+        assert words in text
+    names = {one["name"] for one in curves_figure(told.json)["data"]}
+    assert names == {"ddp", "diloco", "crossover with ddp"}

@@ -27,8 +27,8 @@ def few_plans(ways: Sequence[Ranked]) -> list[Ranked]:
 def crossover(one: Ranked, exact: Sequence[Ranked], request: SitesRequest) -> float | None:
     """Return the rate of the narrowest link below which a way is ahead of exact data parallelism.
 
-    By time to one loss where its cost is known, else by speed alone; ``exact`` has several plans, of which
-    the fastest counts at each rate, or the way's own. All links grow and shrink together.
+    By time to the same loss where its cost is known, else by speed alone; ``exact`` has several plans, of
+    which the fastest counts at each rate, or the way's own. All links grow and shrink together.
     """
     if not exact or (one.sync is exact[0].sync and one.exact):
         return None

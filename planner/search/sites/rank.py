@@ -1,4 +1,4 @@
-"""Ways to keep sites together, ranked by time and money to one loss."""
+"""Ways to keep sites together, ranked by time and money to the same loss."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def search_sites(request: SitesRequest) -> SitesResult:
         elapsed=time.perf_counter() - started,
         failed=plans.failed if not found else None,
         rates=RATES,
-        curves={one.sync.name: _curve(one, exact, request) for one in found},
+        curves={one.sync.name: _curve(one, exact, request) for one in [*exact[:1], *found]},
     )
 
 
@@ -74,7 +74,7 @@ def critical_tokens(params: float) -> float:
 
 
 def twice_the_replicas(one: Ranked, request: SitesRequest, critical: float) -> float | None:
-    """Return times the time to one loss with twice the replicas; None where nobody knows. [-]
+    """Return times the time to the same loss with twice the replicas; None where nobody knows. [-]
 
     Each keeps its batch and its speed: half the steps, but for what the larger batch and more replicas cost
     in learning. Near 1 more replicas stop paying.
@@ -226,7 +226,7 @@ def _ranked(price: SyncPrice, inside: Inside, refused: tuple[str, ...], request:
 
 
 def compute_to_loss(way: Way, params: float, replicas: int) -> float | None:
-    """Return times the compute with which a way reaches one loss; None where nobody knows. [-]"""
+    """Return times the compute with which a way reaches the same loss; None where nobody knows. [-]"""
     known = way.sync.penalty.compute(params, replicas)
     return known if way.packed.how.harmless else None
 

@@ -33,7 +33,7 @@ class Ranked:
     refused : tuple of str
         Why the runtime does not run it; empty where it does.
     compute : float, optional
-        Times the compute to one loss; None where nobody knows. [-]
+        Times the compute to the same loss; None where nobody knows. [-]
     tokens : float, optional
         Tokens to train. [-]
     step_tokens : float
@@ -84,7 +84,7 @@ class Ranked:
 
     @property
     def order(self) -> tuple[float, float]:
-        """What it is ranked by: time to one loss; ways of unknown cost come after, by their speed."""
+        """What it is ranked by: time to the same loss; ways of unknown cost come after, by their speed."""
         known = self.compute is not None
         return (0.0 if known else 1.0), self.price.step * (self.compute or 1.0)
 

@@ -159,6 +159,13 @@ def test_layers_of_mindspeed_that_do_nothing_are_no_layers(tmp_path: Path) -> No
     assert read(tmp_path, f"{MINDSPEED} {ring}").checked().options["cp_method"] == "all-to-all"
 
 
+def test_arguments_that_nobody_has_set_are_no_part_of_a_value(tmp_path: Path) -> None:
+    line = f"torchrun --nproc_per_node 8 pretrain_gpt.py {SHAPE} --seq-length 2048 $EXTRA ${{MORE[@]}} --bf16"
+    found = read(tmp_path, line)
+    assert found.options["seq_len"] == "2048"
+    assert not [fault for _, fault in found.faults if "seq" in fault.where]
+
+
 def test_a_fine_tuning_of_mindspeed_has_adapters_and_no_rewards(tmp_path: Path) -> None:
     tuned = MINDSPEED.replace("pretrain_gpt", "posttrain_gpt") + " --stage sft --lora-r 8 --lora-alpha 16"
     found = read(tmp_path, f"{tuned} --lora-target-modules linear_qkv linear_proj").checked()

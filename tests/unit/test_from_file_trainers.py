@@ -364,6 +364,16 @@ def test_swift_megatron_has_the_named_model_and_its_own_defaults(tmp_path: Path)
     assert (adapted.runtime, adapted.options["method"]) == ("megatron-bridge", "lora")
 
 
+def test_adapters_of_xtuner_alone_start_as_its_launcher_does(tmp_path: Path) -> None:
+    alone = read(
+        tmp_path, "config.py", XTUNER.replace("sequence_parallel_size = 2", "sequence_parallel_size = 1")
+    )
+    assert (alone.options["zero"], alone.options["method"]) == ("0", "qlora")
+    assert any("--deepspeed of stage N" in note for note in alone.notes)
+    whole = XTUNER.replace("    lora=dict(type=LoraConfig, r=64, lora_alpha=16),\n", "")
+    assert "layout" in faults(read(tmp_path, "config.py", whole))
+
+
 def test_xtuner_is_read_without_being_run(tmp_path: Path) -> None:
     launch = "NPROC_PER_NODE=8 xtuner train config.py --deepspeed deepspeed_zero2\n"
     found = read(tmp_path, "run.sh", launch, config__py=XTUNER)
@@ -463,6 +473,7 @@ def test_odd_values_end_in_messages(
 
 def test_names_in_folders_of_modelscope_and_presets_of_swift_are_known(tmp_path: Path) -> None:
     assert known_name("/models/Qwen2___5-3B-Instruct") == "qwen2.5-3b"
+    assert known_name("deepseek-ai/deepseek-coder-6.7b-instruct") == "deepseek-coder-6.7b"
     text = SWIFT.replace("Qwen/Qwen2.5-7B-Instruct", "/models/Qwen2___5-7B-Instruct")
     path = tmp_path / "run.sh"
     path.write_text(text.rstrip().rstrip("\\") + " --deepspeed default-zero3\n", encoding="utf-8")

@@ -10,7 +10,9 @@ from planner.runtimes.imports._sheet import Sheet
 
 LAYERS: Final = {
     "q_proj": "qkv", "k_proj": "qkv", "v_proj": "qkv", "qkv_proj": "qkv", "linear_qkv": "qkv",
-    "c_attn": "qkv",
+    "c_attn": "qkv", "Wqkv": "qkv", "wqkv": "qkv", "W_pack": "qkv", "query_key_value": "qkv",
+    "wo": "proj", "w1": "fc1", "w3": "fc1", "w2": "fc2",
+    "dense_h_to_4h": "fc1", "dense_4h_to_h": "fc2",
     "o_proj": "proj", "linear_proj": "proj", "out_proj": "proj",
     "gate_proj": "fc1", "up_proj": "fc1", "gate_up_proj": "fc1", "linear_fc1": "fc1",
     "down_proj": "fc2", "linear_fc2": "fc2",

@@ -24,6 +24,7 @@ _DEEPSPEED: Final = ("--deepspeed_config", "--deepspeed-config", "--deepspeed")
 _MAY_TRAIN: Final = re.compile(
     r"\.py|torchtitan|llamafactory-cli|axolotl|(?:trl|swift|megatron|xtuner) (?:sft|pt|train)"
 )
+_LOOSE: Final = re.compile(r"\$\{?[A-Za-z_]\w*(?:\[@\])?\}?")
 _NUMBER: Final = re.compile(r"-(?:\d|\.\d)")
 
 NODES: Final = ("--nnodes", "--num_nodes", "--num_machines", "-N", "--nodes")
@@ -113,6 +114,8 @@ def flag_values(words: Iterable[str]) -> dict[str, str]:
             flags.pop(last, None)
             flags[last] = value
             last = "" if equals else last
+        elif last and flags[last] and _LOOSE.fullmatch(word):
+            flags[word] = ""  # arguments that nobody has set
         elif last:
             flags[last] = f"{flags[last]} {word}".strip()
         else:

@@ -18,10 +18,13 @@ from planner.runtimes.imports.zoo import zoo_name
 _QUANTISED: Final = re.compile(r"awq|gptq|int4|4bit|8bit|bnb|nvfp4|mxfp4|aqlm|gguf|fp8")
 
 
+_ENDING: Final = re.compile(TUNED.pattern.removesuffix("(?=-|$)") + "$")
+"""The last such word of a name."""
+
 _SIZE: Final = re.compile(r"(?<![a-z\d.])(?:\d+x)?\d+(?:\.\d+)?[bm](?![a-z\d])")
 _SHAPED: Final = re.compile(
     r"vl|vision|omni|audio|moe|embed|rerank|reward|hybrid|mamba|draft|eagle|mini|tiny|nano|lite|distil|prun"
-    r"|merge|layer|slim|long(?:llama|cat)|\d+e-|experts?|upcycl|mtp"
+    r"|merge|layer|slim|long(?:llama|cat)|\d+e-(?!\d)|experts?|upcycl|mtp"
 )
 """Words of a name that may mean another shape."""
 
@@ -40,6 +43,9 @@ def _spellings(name: str) -> Iterator[str]:
     yield name.strip().lower()
     for word in (tail, tail.replace("_", "-")):
         yield word
+        while (ending := _ENDING.search(word)) is not None:
+            word = word[: ending.start()]
+            yield word
         plain = TUNED.sub("", word)
         yield plain
         yield plain.removeprefix("meta-")

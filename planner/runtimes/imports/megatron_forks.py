@@ -19,6 +19,9 @@ from planner.runtimes.imports.megatron_mindspeed import mindspeed
 from planner.units import is_whole
 
 DEEPSPEED: Final = {"--deepspeed", "--deepspeed_config", "--zero-stage"}
+MPI: Final = {"--rank", "--world-size", "--local-rank"}
+"""What forks are told by mpirun's wrapper (https://github.com/HYGON-AI/Megatron-LM-das)."""
+
 NORMS: Final = {"rmsnorm": "RMSNorm", "RMSNorm": "RMSNorm"}
 ALIBI: Final = (
     "ALiBi: priced without positions, and with the scores that its biases are added to in memory "
@@ -38,6 +41,8 @@ def forked(flags: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
     {'--group-query-attention': '', '--num-query-groups': '1'}
     """
     same = mindspeed(dict(flags))
+    if set(same) >= MPI:
+        same = {key: value for key, value in same.items() if key not in MPI}
     if not DEEPSPEED.isdisjoint(same):
         same = _deepspeed(same)
     if same.pop("--attention-head-type", "") == "multiquery":

@@ -197,6 +197,8 @@ def rest(sheet: Sheet, mode: Any) -> None:
     whole = f"{P}enable_async_tensor_parallel"
     if sheet.has(whole) or sheet.has("compile.enable_async_tensor_parallel"):
         sheet.changes.append(f"tp_exposed={ASYNC_EXPOSED}")
+    if str(sheet.take(f"{P}expert_parallel_comm_backend")) in ("deepep", "hybridep"):
+        sheet.changes.append("dispatcher=fused")
     enabled, off = sheet.take("compile.enable"), sheet.has("compile.no_enable")
     splits = sheet.options.get("schedule") in {
         name for name, entry in SCHEDULES.items() if entry.splits_backward

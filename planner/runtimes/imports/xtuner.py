@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -93,6 +94,11 @@ def from_text(text: str, path: Path, launch: TrainerLaunch, deepspeed: str | Non
         sheet.say("cp_method", "all-to-all", "sequence_parallel_size")
     name = model_named(sheet, path, MODEL, "llm_name_or_path")
     sheet.seen.update(sheet.values)
+    if (
+        "method" in sheet.options and launch.open
+    ):  # its launcher's default; weights trained whole ask for more
+        launch = replace(launch, open=False)
+        sheet.notes.append("as `xtuner train FILE` starts it; with --deepspeed of stage N: --zero N")
     return laid_out(sheet, {"deepspeed": deepspeed} if deepspeed else {}, path, launch, name)
 
 

@@ -185,8 +185,8 @@ def page() -> str:
         section(
             "Sites",
             "`--sync`, how replicas at [several sites](../how-to/sites.md) keep together. *Copies* are of\n"
-            "the parameters in 4 bytes, on accelerators and on hosts; *to the same loss* is what it costs in\n"
-            "learning beside exact data parallelism.",
+            "the parameters in 4 bytes, on accelerators and on hosts; *to the same loss* is what it costs\n"
+            "in learning beside exact data parallelism.",
             SYNCS,
             {
                 "sends": "sends",

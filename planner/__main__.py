@@ -1,6 +1,19 @@
-"""``python -m planner`` is the command ``planner``."""
+"""The program ``planner`` and ``python -m planner``: signals are heard before anything large is imported."""
 
-from planner.cli.app import main
+from __future__ import annotations
+
+from planner.cli.interrupts import raise_on_signals
+from planner.deferred import deferred
+
+with deferred():
+    from planner.cli import app
+
+
+def main() -> None:
+    """Run the command line and exit with the code of the contract."""
+    raise_on_signals()
+    app.main()
+
 
 if __name__ == "__main__":
     main()

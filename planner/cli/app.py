@@ -6,11 +6,11 @@ import errno
 import gc
 import io
 import os
-import signal
 import sys
 from typing import Final
 
 from planner.cli.commands import run
+from planner.cli.interrupts import Terminated
 from planner.cli.variables import DEBUG
 from planner.errors import PlannerError
 from planner.printable import printable
@@ -24,7 +24,6 @@ def main() -> None:
     """Run the command line and exit with the code of the contract."""
     gc.set_threshold(200_000)  # a start makes many objects that stay: fewer passes over them
     _open_closed_streams()
-    raise_on_sigterm()
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")
@@ -36,21 +35,6 @@ def main() -> None:
             sys.stdout.flush()
     except (Exception, KeyboardInterrupt) as error:
         sys.exit(ended(error))
-
-
-class Terminated(KeyboardInterrupt):
-    """The process was asked to end, as by ``kill`` or a scheduler: it leaves nothing half-written either."""
-
-
-def raise_on_sigterm() -> None:
-    """Let SIGTERM end a command as an interrupt does, with what it began to write taken back."""
-
-    def end(*_: object) -> None:
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        raise Terminated
-
-    if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
-        signal.signal(signal.SIGTERM, end)
 
 
 def _open_closed_streams() -> None:

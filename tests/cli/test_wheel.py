@@ -77,7 +77,7 @@ def test_the_wheel_says_what_it_is(unpacked: Path) -> None:
     assert "Name: parallelism-planner\n" in metadata
     assert "License-Expression: Apache-2.0\n" in metadata
     assert "Requires-Dist: torch" not in [line for line in metadata.splitlines() if "extra ==" not in line]
-    assert "planner = planner.cli.app:main" in (folder / "entry_points.txt").read_text(encoding="utf-8")
+    assert "planner = planner.__main__:main" in (folder / "entry_points.txt").read_text(encoding="utf-8")
 
 
 def test_the_command_runs_from_another_folder(unpacked: Path, tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ OLD = {"a.sh": "old a", "c.yaml": "old c", "mine.txt": "mine"}
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from planner.cli.app import raise_on_sigterm
+from planner.cli.interrupts import raise_on_signals
 from planner.folders import write_folder
 files, out, kind, after = eval(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
 count = iter(range(10**9))
@@ -28,7 +28,7 @@ def hook(event, args):
         os.kill(os.getpid(), kind)
 WATCHED = "open os.rename os.link os.mkdir os.rmdir os.remove os.chmod os.listdir os.scandir".split()
 sys.addaudithook(hook)
-raise_on_sigterm()
+raise_on_signals()
 armed = True
 write_folder(files, out, force=True)
 armed = False

@@ -92,7 +92,11 @@ class NearAnswer:
     @property
     def lines(self) -> list[str]:
         """What was kept and changed, in words."""
-        return report_near.near_lines(self.found, self.recipe.notes[1:])
+        start = f"{self.recipe.path}: "
+        first, *others = self.recipe.notes[1:] or ("",)
+        bare = (note.removeprefix(start) for note in others)
+        notes = (first, *(note[:1].upper() + note[1:] for note in bare)) if first else ()
+        return report_near.near_lines(self.found, notes)
 
     @property
     def record(self) -> dict[str, Any]:

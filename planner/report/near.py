@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from planner.cost.estimate import Estimate
+from planner.report.layout import layout
 from planner.report.page import significant
 from planner.search.near import Near
 from planner.units import GIB, percent
@@ -12,7 +13,7 @@ from planner.units import GIB, percent
 
 def near_lines(found: Near, notes: tuple[str, ...] = ()) -> list[str]:
     """Return in words what was kept, why something had to change, and what the best plan costs."""
-    lines = list(notes)
+    lines = [f"{note.rstrip('.')}." for note in notes]
     if found.reason is None:
         lines.append("The recipe runs as it is: layout and settings are kept.")
     else:
@@ -25,8 +26,8 @@ def near_lines(found: Near, notes: tuple[str, ...] = ()) -> list[str]:
         best = found.free.plans[0]
         if cost > 1.0 + 1e-3:
             lines.append(
-                f"With these settings and any layout: {significant(best.step, 4)} s; plan 1 takes "
-                f"{percent(cost - 1.0)} more."
+                f"With these settings and any layout: {significant(best.step, 4)} s by {layout(best.plan)}; "
+                f"plan 1 takes {percent(cost - 1.0)} more."
             )
         else:
             lines.append("No other layout with these settings is faster.")

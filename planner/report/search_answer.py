@@ -162,7 +162,7 @@ def _ties(result: SearchResult, objective: str, shown: Iterable[int]) -> list[st
     lines = [f"Plans {_span(ranks)} tie (within {percent(TIE, 0)})."] if len(ranks) > 1 else []
     others = result.variants[0] if result.variants else ()
     if others:
-        words = ", ".join(_difference(result.plans[0], other) for other in others)
+        words = ", ".join(dict.fromkeys(_difference(result.plans[0], other) for other in others))
         lines.append(f"Variants of plan 1: {words}.")
     return [" ".join(lines)] if lines else []
 

@@ -81,7 +81,7 @@ class Guard:
         return sorted(best, key=lambda answer: key(answer, self.seconds(answer)))
 
     def different(self, answers: Iterable[Estimate], most: int, key: Key) -> Ranking:
-        """Return plans that differ, each played: the best of each choice, then of each mesh, then any.
+        """Return plans that differ, each played: the best of each choice, then of each mesh, then any others.
 
         A choice is a cluster, a number of its accelerators and a runtime.
 
@@ -108,8 +108,9 @@ class Guard:
         taken = {mesh_of(own[0]): own for own in meshes}
         shown = [own[0] for own in found.values()]
         if len(shown) < most:
-            known = {id(answer) for answer in shown}
-            shown += self.ranked((one for one in answers if id(one) not in known), most - len(shown), key)
+            known = {_axes(answer) for answer in shown}
+            rest = [one for one in answers if _axes(one) not in known]
+            shown += [own[0] for own in self._first_of_each(rest, most - len(shown), key, _axes)]
         shown.sort(key=lambda answer: key(answer, self.seconds(answer)))
         return Ranking(tuple(shown), tuple(self._nearly(answer, taken, shown, key) for answer in shown))
 
@@ -150,6 +151,11 @@ class Guard:
                 yield answer
             elif skip is None or not skip(answer):
                 heapq.heappush(heap, (key(answer, self.seconds(answer)), place, True, answer))
+
+
+def _axes(answer: Estimate) -> tuple[int, Plan]:
+    """What tells a plan from others in a list: its settings are no part of that."""
+    return choice_of(answer), answer.plan
 
 
 def _key(answer: Estimate) -> tuple[Plan, int, int]:

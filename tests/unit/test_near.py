@@ -88,6 +88,8 @@ def test_settings_are_searched_anew_where_no_layout_runs_with_them(tmp_path: Pat
     assert not found["near"]["settings_kept"]
     assert "fused-dispatcher-runs" in found["near"]["reason"]
     assert found["plans"][0]["settings"]["expert_dispatcher"] == "all-to-all"
+    shown = [str(plan["plan"]) for plan in found["plans"]]
+    assert len(shown) == len(set(shown)), "plans that differ in settings alone are one row"
 
 
 def test_the_answer_tells_what_had_to_change(tmp_path: Path) -> None:
@@ -97,6 +99,7 @@ def test_the_answer_tells_what_had_to_change(tmp_path: Path) -> None:
     assert "Changed: ep 8 -> 4; settings are kept." in told
     assert "512 sequences" not in told
     assert "64 sequences on 8 -> 32 on 4" in told
+    assert str(file) + ": no" not in told
 
 
 @pytest.mark.parametrize(

@@ -27,6 +27,25 @@ def resting_shards(case: Case, plan: Plan) -> tuple[Num, Num]:
     return near_ranks(case, plan.zero_shards, plan.tp), node
 
 
+def cached_copies(case: Case, stored: Num, trained: Num) -> Num:
+    """Bytes of low-bit copies that rest whole on each rank though the 16-bit weights are sharded. [byte]
+
+    Transformer Engine makes them in the first micro-batch, and keeps them to its next step.
+
+    References
+    ----------
+    .. [1] NVIDIA, Transformer Engine d0067d0d, ``transformer_engine/pytorch/module/linear.py``,
+       ``Linear.forward``: ``_fp8_workspaces``, of PyTorch's FSDP2 alone none.
+    .. [2] NVIDIA, Megatron-LM d98e8a64, ``megatron/core/extensions/transformer_engine.py``: passes
+       ``is_first_microbatch``, unless ``disable_parameter_transpose_cache``.
+    """
+    low = case.traits.low_bit
+    cached = low.weights == "beside" and low.cached_transposes and case.method.trains_base
+    if not (cached and case.sharding.shards_parameters):
+        return 0.0
+    return maximum(stored - case.weight_bytes * trained, 0.0)
+
+
 def level_rules(plan: Plan, case: Case) -> list[Rule]:
     """Return the rules of levels: whole layers that are all trained, on the device, and in no runtime.
 

@@ -25,7 +25,7 @@ from planner.cost.memory.peaks import (
     stepping_peak,
     undivided_bytes,
 )
-from planner.cost.memory.resting import has_levels, resting_shards
+from planner.cost.memory.resting import cached_copies, has_levels, resting_shards
 from planner.cost.memory.secondary import secondary_bytes
 from planner.cost.memory.weights import StageWeights
 from planner.cost.stages import ENCODER, ENDS, Piece, Stages, whole_ends
@@ -148,15 +148,19 @@ def stage_memory(
     moments = moments / sharding.optimizer_shards(dense)
     held = padded_weights(case, plan, held)
     trained = held.trained + padding * case.method.trains_base
-    stored = held.stored + padding * case.weight_bytes
+    whole = cached_copies(case, held.stored, held.trained)
+    stored = held.stored - whole + padding * case.weight_bytes
     weights, gradients, states = sharded_states(stored, trained, trained, dense, sharding)
     if has_levels(case):
         near, node = resting_shards(case, plan)
         weights, gradients = stored / near, trained / node
     if case.has_experts:
-        inside = (held.expert_stored, held.expert_trained, held.expert_trained)
+        cached = cached_copies(case, held.expert_stored, held.expert_trained)
+        inside = (held.expert_stored - cached, held.expert_trained, held.expert_trained)
+        whole = whole + cached
         parts = sharded_states(*inside, experts, sharding)
         weights, gradients, states = weights + parts[0], gradients + parts[1], states + parts[2]
+    weights = weights + whole
     if not schedule.flushes:
         versions = schedule.weight_versions(plan.pp, plan.vpp, plan.num_microbatches, stages.rank)
         weights = weights * versions

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 
-from planner.calibrate.constants import SCOPES, Key, Values, WithConstants
+from planner.calibrate.constants import SCOPES, Key, Values, WithConstants, shipped_values
 from planner.calibrate.fit import ROWS_PER_FACTOR, fit, values_of
 from planner.calibrate.overlay import Overlay, predictions_of
 from planner.calibrate.pricing import Price
@@ -51,7 +51,8 @@ class Refit:
             return values_of(kept, [factor.start for factor in kept])
         about = (stage.name, tuple(run.run.id for run in runs), constants_of(runs, fixed))
         if about not in self._known:
-            self._known[about] = fit(runs, stage.factors, fixed, stage.measure, stage.soft).values
+            kind = (stage.measure, stage.soft, shipped_values())
+            self._known[about] = fit(runs, stage.factors, fixed, *kind).values
         return self._known[about]
 
 

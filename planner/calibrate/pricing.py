@@ -31,6 +31,7 @@ from planner.cost.step.step import (
     reserve_bytes,
 )
 from planner.errors import PlannerError
+from planner.inputs.bands import eras_that_ran
 from planner.inputs.model import ModelSpec
 from planner.inputs.workload import Workload
 from planner.numeric import Num
@@ -237,8 +238,11 @@ def _extrapolated(
 
 
 def _band_of(run: PricedRun, shares: StepShares) -> float | None:
-    if run.era in unmeasured() and not run.release and run.job.hardware.pool.calibration is None:
-        return None
+    pool = run.job.hardware.pool
+    if run.era in unmeasured() and not run.release and pool.calibration is None:
+        here = run.runtime.name, pool.accelerator.name, run.era
+        if here not in eras_that_ran():
+            return None
     band = band_of(run.plan, run.job, run.runtime, shares)
     return None if band is None else band.share
 

@@ -26,6 +26,7 @@ from planner.inputs.bands import (
     UNSEEN_WIDER,
     MeasuredBand,
     core_of,
+    for_new_site,
     regime_of,
     release_share,
 )
@@ -130,7 +131,7 @@ def coverage(cell: Cell, sites: Sites, name: str) -> dict[str, float]:
         others = [getattr(other, name) for key, other in sites.items() if key != site]
         own = np.abs(np.expm1(getattr(errors, name)))
         if own.size and sum(other.size for other in others) >= FEWEST_RUNS:
-            shares[site] = float(np.mean(own <= _covering(others)))
+            shares[site] = float(np.mean(own <= _next_site(others)))
     return shares
 
 
@@ -145,6 +146,11 @@ def _covering(sites: Sequence[Column]) -> float:
     reached = np.cumsum(weights[order]) / len(known)
     alike = errors[order][min(int(np.searchsorted(reached, COVERED)), errors.size - 1)]
     return float(max(np.quantile(errors, COVERED), alike))
+
+
+def _next_site(sites: Sequence[Column]) -> float:
+    """Return the band of the runs of a site beside these. [-]"""
+    return for_new_site(_covering(sites), sum(site.size > 0 for site in sites))
 
 
 def _rounded(value: float) -> float:
@@ -294,7 +300,7 @@ def _held(
             others = [other for key, other in sites.items() if key != site]
             if sum(other.elsewhere.size for other in others) < FEWEST_RUNS:
                 continue
-            whole = _covering([other.elsewhere for other in others])
+            whole = _next_site([other.elsewhere for other in others])
             for era in sorted(set(errors.eras)):
                 share = _release_band(whole, [other.of(era).elsewhere for other in others])
                 yield (
@@ -310,7 +316,8 @@ def _release_band(whole: float, sites: Sequence[Column]) -> float:
     if not runs:
         return whole * UNSEEN_WIDER
     enough = runs >= RELEASE_RUNS and sum(site.size > 0 for site in sites) >= RELEASE_SITES
-    return release_share(_covering(sites), whole) if enough else max(whole, _covering(sites))
+    own = _next_site(sites)
+    return release_share(own, whole) if enough else max(whole, own)
 
 
 def inside_of(found: Mapping[Cell, Sites]) -> dict[str, object]:

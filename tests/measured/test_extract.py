@@ -33,14 +33,18 @@ def validated(name: str) -> Validation:
         return validate(read_runs(lines, name).rows, shipped_catalogue(), cost_predictions)
 
 
-def test_an_era_without_a_published_run_has_no_error_band() -> None:
+def test_an_era_without_a_published_run_has_no_error_band_where_none_ran() -> None:
     eras = {outcome.era for name in TABLES for outcome in validated(name).outcomes}
     assert eras.isdisjoint(unmeasured())
     run = next(read_runs(io.StringIO("id,gpu,num_gpus,framework,model,seq_len,tp,pp,micro_batch,oom\n"
                                      "j,a100,8,MaxText,llama3-8b,8192,1,1,1,0\n")).rows)  # fmt: skip
     assert isinstance(run, Run)
-    for framework, known in (("MaxText", False), ("fsdp", True)):
-        row = run.with_values({"framework": framework, "step_time_s": 9.0})
+    for framework, gpu, known in (
+        ("MaxText", "a100", False),
+        ("fsdp", "a100", True),
+        ("MaxText", "tpu-v6e", True),
+    ):
+        row = run.with_values({"framework": framework, "gpu": gpu, "step_time_s": 9.0})
         (outcome,) = validate([row], shipped_catalogue(), cost_predictions).outcomes
         assert (outcome.error_band is not None) is known
 

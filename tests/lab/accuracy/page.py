@@ -207,11 +207,12 @@ def releases_told() -> str:
     inside, one = percent(held["by_release"]), percent(held["one_band"])
     return (
         f"What an era with {RELEASE_RUNS} runs at {RELEASE_SITES} sites is off by counts beside its table's: "
-        f"{own}. Its band is the root of the product of both where its own is narrower. One with "
-        "fewer has the wider one of its own and that of the table. Where no run is of the release that is "
-        f"asked for, the table's is {UNSEEN_WIDER:g} times as wide, and once more where none of the core and "
-        f"chip has one of its settings. So {inside} of the runs of an era are inside what the other sites "
-        f"alone give it, the mean of {held['eras']} eras; with one band for all {one}. {sources_told(held)}"
+        f"{own or 'none has'}. Its band is the root of the product of both where its own is narrower. "
+        "One with fewer has the wider one of its own and that of the table. Where no run is of the release "
+        f"that is asked for, the table's is {UNSEEN_WIDER:g} times as wide, and once more where none of the "
+        f"core and chip has one of its settings. So {inside} of the runs of an era are inside what the other "
+        f"sites alone give it, the mean of {held['eras']} eras; with one band for all {one}. "
+        f"{sources_told(held)}"
     )
 
 
@@ -340,9 +341,10 @@ this constant keeps its plain value.
 """
 
 BANDS: Final = """What an estimate prints as its error band, where no runs of the user's own say it better:
-nine of ten runs of that runtime and accelerator stay below. Each source of runs counts as a site and is
-priced with constants that are fitted to the others alone (*band*); the same where one other run of the source
-has been given to `planner calibrate` (*band, calibrated*). *Extrapolated* is the mean share of their steps
+nine of ten runs of that runtime and accelerator stay below, times the root of 1 + 1/*sites*, for a site that
+is none of them. Each source of runs counts as a site and is priced with constants that are fitted to the
+others alone (*band*); the same where one other run of the source has been given to `planner calibrate`
+(*band, calibrated*). *Extrapolated* is the mean share of their steps
 outside the fitted range of kernel curves: a step with more of it has a wider band. *Regime*: `host` where
 steps wait for their host for more than a quarter of their time, `crowded` on four nodes and more of a
 network whose rate falls with their number.

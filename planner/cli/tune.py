@@ -47,7 +47,13 @@ STATE, LOG, ROWS, SITE = "tune.json", "train.log", "measured.csv", "site.yaml"
 HERE: Final = "torchrun"
 """The launcher whose scripts run to their end where they are started."""
 
+PROCESSOR: Final = "processor"
+"""The architecture of a cluster whose devices are processors, as `planner profile` writes it."""
+
 MOST: Final = 20
+
+FAR: Final = 2.0
+"""Times as long as estimated, or as short, from which a trial is told so and not in percent."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +70,8 @@ class Trial:
         ``to run``, ``measured``, ``out of memory`` or ``failed``.
     measured_s, measured_gib : float, optional
         What its log says. [s], [GiB]
+    elsewhere : bool
+        Whether it ran on processors, so that its time says nothing of the cluster's accelerators.
     """
 
     folder: str
@@ -73,6 +81,7 @@ class Trial:
     state: str = "to run"
     measured_s: float | None = None
     measured_gib: float | None = None
+    elsewhere: bool = False
 
 
 @spread
@@ -81,20 +90,22 @@ def tune(
         Path, typer.Argument(metavar="PLAN", help="A plan file saved by `search` or `estimate`.")
     ],
     shown: OutputOptions,
-    out: Annotated[Path, typer.Option(metavar="DIR", help="The folder of the trials.")] = Path("tune"),
-    top: Annotated[str, typer.Option(metavar="K", help="Plans to try, of different meshes.")] = "3",
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for the trials.")] = Path("tune"),
+    top: Annotated[
+        str, typer.Option(metavar="K", help="How many plans to try, each with a different mesh.")
+    ] = "3",
     run: Annotated[
         bool,
-        typer.Option("--run/--dry-run", help="Start each on this machine, or only write the scripts."),
+        typer.Option("--run/--dry-run", help="Run the trials here in turn, or only write the scripts."),
     ] = False,
     launcher: LauncherOption = HERE,
     force: ForceOption = False,
 ) -> None:
-    """Try the best few plans of a saved plan's job, twenty steps each, and rank again by what they took.
+    """Run the best few plans for twenty steps each, and rank them by what was measured.
 
-    The scripts are those of `emit --smoke`. What has a log is not run again: a tuning that was stopped goes
-    on, and scripts that were started by hand count once their output lies in DIR/N/train.log. The measured
-    rows calibrate the cluster (DIR/site.yaml), and the job is searched again with it.
+    The scripts are those of `emit --smoke`. A trial that has a log is not run again, so a tuning that was
+    stopped resumes, and a script started by hand counts once its output is in DIR/N/train.log. The
+    measurements calibrate the cluster (DIR/site.yaml), and the job is searched again on it.
     """
     reading = Reading()
     count = reading.count("--top", top, most=MOST)
@@ -179,7 +190,7 @@ def start(folder: Path) -> None:
     command, tried = ["bash", "train.sh"], os.environ | {"SMOKE": "1"}
     merged: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
     with (
-        part.open("w", encoding="utf-8") as log,
+        part.open("w", encoding="utf-8", buffering=1) as log,
         subprocess.Popen(command, cwd=folder, env=tried, errors="replace", **merged) as process,
     ):
         try:
@@ -206,7 +217,8 @@ def read_trial(trial: Trial, folder: Path, saved: PlanFile) -> Trial:
     if log.out_of_memory:
         return replace(trial, state="out of memory", measured_gib=peak)
     state = "failed" if seconds is None else "measured"
-    return replace(trial, state=state, measured_s=seconds, measured_gib=peak)
+    elsewhere = log.on_processors and saved.job.hardware.pool.accelerator.arch != PROCESSOR
+    return replace(trial, state=state, measured_s=seconds, measured_gib=peak, elsewhere=elsewhere)
 
 
 def _gib(nbytes: float) -> float:
@@ -217,13 +229,18 @@ def keep(out: Path, saved: PlanFile, trials: Sequence[Trial]) -> None:
     """Write what is known, and the measured rows as one table."""
     content = {"format": FORMAT, "job": job_key(saved), "trials": [asdict(one) for one in trials]}
     write_whole(out / STATE, json.dumps(content, indent=2) + "\n", True, "--out")
-    rows = [dict(_row(out / one.folder, one)) for one in trials if one.measured_s is not None]
+    rows = [dict(_row(out / one.folder, one)) for one in trials if _counts(one)]
     if rows:
         text = io.StringIO()
         table = csv.DictWriter(text, fieldnames=list(rows[0]), lineterminator="\n")
         table.writeheader()
         table.writerows(rows)
         write_whole(out / ROWS, text.getvalue(), True, "--out")
+
+
+def _counts(trial: Trial) -> bool:
+    """Whether a trial's time is one of the cluster's own."""
+    return trial.measured_s is not None and not trial.elsewhere
 
 
 def _row(folder: Path, trial: Trial) -> Mapping[str, Any]:
@@ -236,7 +253,7 @@ def _row(folder: Path, trial: Trial) -> Mapping[str, Any]:
 
 def ranked_again(out: Path, saved: PlanFile, trials: Sequence[Trial]) -> tuple[Estimate, ...]:
     """Return the best plans of the job on the cluster as the trials calibrate it; none where they cannot."""
-    if not any(one.measured_s is not None for one in trials):
+    if not any(_counts(one) for one in trials):
         return ()
     site = out / SITE
     try:
@@ -260,23 +277,22 @@ def _quiet_output() -> Any:
 def _page(out: Path, trials: Sequence[Trial], again: Sequence[Estimate]) -> Page:
     """Return the trials, the calibrated ranking, and what to do next."""
     page: Page = [Table(tuple(_told(number, one) for number, one in enumerate(trials, 1)))]
-    measured = [one for one in trials if one.measured_s is not None]
+    measured = [one for one in trials if _counts(one)]
     waiting = [one for one in trials if one.state == "to run"]
     if measured:
         best = min(measured, key=lambda one: one.measured_s or 0.0)
+        page.append(f"Fastest: {best.plan}. Start the training: SMOKE= bash {out / best.folder / 'train.sh'}")
+    if any(one.elsewhere for one in trials):
         page.append(
-            f"Fastest as measured: {best.plan}. Start it with: SMOKE= bash {out / best.folder / 'train.sh'}"
+            "The trials ran on CPUs, not on the accelerators that were planned for. They show that the "
+            "scripts start and train; their times say nothing about the plans, and nothing was calibrated."
         )
     if again:
-        page.append(
-            "\n".join(
-                [f"Ranked again on the cluster as these runs calibrate it ({out / SITE}):", *_ranking(again)]
-            )
-        )
+        page.append("\n".join([f"Ranked again, calibrated by these runs ({out / SITE}):", *_ranking(again)]))
     if waiting:
         page.append(
-            f"To run: {len(waiting)}. --run starts them here in turn; or start each yourself, its output in "
-            f"{out / waiting[0].folder / LOG}, and call planner tune again."
+            f"{len(waiting)} to run: --run runs them here in turn. Or run each script yourself, save its "
+            f"output as {out / waiting[0].folder / LOG}, and repeat this command."
         )
     return page
 
@@ -286,16 +302,23 @@ def _ranking(plans: Sequence[Estimate]) -> Iterator[str]:
         yield f"  {number}  {layout.layout(answer.plan)}  {significant(answer.step)} s"
 
 
+def _off(trial: Trial) -> str:
+    """Return how far a trial is from its estimate: in percent, or in times where it is far."""
+    if trial.measured_s is None or trial.elsewhere:
+        return "-"
+    times = trial.measured_s / trial.estimated_s
+    return f"{times - 1:+.0%}" if 1 / FAR < times < FAR else f"{significant(times, 2)}x"
+
+
 def _told(number: int, trial: Trial) -> dict[str, str]:
-    ratio = "-" if trial.measured_s is None else f"{trial.measured_s / trial.estimated_s - 1:+.1%}"
     return {
         "#": str(number),
         "plan": trial.plan,
         "estimated s": significant(trial.estimated_s),
         "measured s": significant(trial.measured_s),
-        "off": ratio,
-        "GiB": f"{trial.estimated_gib:.1f}",
-        "seen": significant(trial.measured_gib, 3),
+        "off": _off(trial),
+        "estimated GiB": f"{trial.estimated_gib:.1f}",
+        "measured GiB": significant(trial.measured_gib, 3),
         "state": trial.state,
     }
 

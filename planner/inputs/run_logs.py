@@ -84,6 +84,7 @@ FORMATS: Final = (
         r"\bstep \d+.* seconds [0-9.]+",
         rf"\bseconds\s+{_NUMBER}()",
         "seconds",
+        (rf"peak memory\s+{_NUMBER}\s+(GiB) reserved",),
     ),
     LogFormat(
         "the Hugging Face trainer",
@@ -97,6 +98,7 @@ FORMATS: Final = (
 _BAR: Final = re.compile(rf"(\d+)/\d+ \[\d[\d:]*<[\d:?]+,\s*{_NUMBER}(s/it|it/s)")
 _OOM: Final = re.compile(r"OutOfMemoryError|CUDA out of memory|HIP out of memory|CUBLAS_STATUS_ALLOC_FAILED")
 _IN_USE: Final = re.compile(rf"{_NUMBER}\s*(GiB|MiB) memory in use")
+_PROCESSORS: Final = re.compile(r"^devices: cpu$", re.MULTILINE)
 _TRIED: Final = re.compile(rf"Tried to allocate {_NUMBER}\s*(GiB|MiB)")
 
 
@@ -118,6 +120,8 @@ class RunLog:
         Whether the run ran out of device memory.
     asked : float, optional
         What it asked for last, then. [byte]
+    on_processors : bool
+        Whether it says that it ran on processors, not on accelerators.
     """
 
     source: str
@@ -127,6 +131,7 @@ class RunLog:
     peak: float | None
     out_of_memory: bool
     asked: float | None = None
+    on_processors: bool = False
 
     def seconds(self, global_batch: float, seq_len: float, gpus: int) -> float | None:
         """Return the time of an optimizer step of so many sequences. [s]"""
@@ -167,6 +172,7 @@ def read_run_log(path: Path) -> RunLog:
         peak=max([*peaks, *in_use], default=None),
         out_of_memory=out,
         asked=asked[-1] if asked else None,
+        on_processors=_PROCESSORS.search(text) is not None,
     )
 
 

@@ -100,6 +100,15 @@ def must_stop(options, began, device):
     return over_ranks(bool(STOP) or late, device, torch.distributed.ReduceOp.MAX) > 0
 
 
+def of_devices(device):
+    """Return what a log says of the devices at the end: the most that one of them held, or what they were."""
+    kind = torch.device(device).type
+    if kind != "cuda":
+        return f"devices: {kind}"
+    held = torch.cuda.max_memory_reserved() / 2**30
+    return f"peak memory {over_ranks(held, device, torch.distributed.ReduceOp.MAX):.2f} GiB reserved"
+
+
 def writer_of(options):
     """Return what takes the numbers of a step beside the log: TensorBoard and Weights & Biases, if asked."""
     takers = []
@@ -152,7 +161,10 @@ def train(options, first, step, evaluate, save, leads, device):
         if stop:
             if leads:
                 print(f"stopped after step {number}; the next start goes on from there", flush=True)
-            return
+            break
+    devices = of_devices(device)
+    if leads:
+        print(devices, flush=True)
 
 
 def keep_reader(folder, reader):

@@ -83,8 +83,8 @@ def test_each_plan_is_run_once_and_the_cluster_calibrated(
     assert abs(after / slow[0] - 1) < 0.1
     page = planner("tune", str(plan), "--out", str(plan.parent / "tuned"), "--run")
     assert calls(plan) == 2
-    assert "Fastest as measured: " in page.out
-    assert "Ranked again on the cluster" in page.out
+    assert "Fastest: " in page.out
+    assert "Ranked again, calibrated by these runs" in page.out
     assert "running" not in page.err
 
 
@@ -98,6 +98,31 @@ def test_a_tuning_that_was_stopped_goes_on(plan: Path) -> None:
     told = tune(plan, "--run")
     assert [one["measured_s"] for one in told["trials"]] == [pytest.approx(0.7), pytest.approx(0.9)]
     assert calls(plan) == 1
+
+
+def test_times_of_processors_are_not_held_against_an_accelerator(plan: Path) -> None:
+    out = plan.parent / "tuned"
+    for one in tune(plan, "--dry-run")["trials"]:
+        lines = "".join(f"step {number} loss 6.1 rate 1e-4 seconds 9.5\n" for number in range(1, 7))
+        (out / one["folder"] / LOG).write_text(lines + "devices: cpu\n", encoding="utf-8")
+    told = tune(plan)
+    assert [one["measured_s"] for one in told["trials"]] == [9.5, 9.5]
+    assert [one["elsewhere"] for one in told["trials"]] == [True, True]
+    assert told["ranked_again"] == []
+    assert not (out / SITE).exists()
+    page = planner("tune", str(plan), "--out", str(out)).out
+    assert "ran on CPUs" in page
+    assert "Fastest" not in page
+    assert "%" not in page
+
+
+def test_a_trial_far_from_its_estimate_is_told_in_times(plan: Path) -> None:
+    first = tune(plan, "--dry-run")["trials"][0]
+    seconds = 27.1 * first["estimated_s"]
+    line = f" iteration 1/ 20 | elapsed time per iteration (ms): {1000 * seconds:.4f} | lm loss: 1.0 |\n"
+    (plan.parent / "tuned" / first["folder"] / LOG).write_text(line, encoding="utf-8")
+    page = planner("tune", str(plan), "--out", str(plan.parent / "tuned")).out
+    assert " 27x " in page
 
 
 @pytest.mark.parametrize(

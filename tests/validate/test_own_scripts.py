@@ -130,6 +130,17 @@ def test_a_smoke_run_needs_nothing_and_says_its_step_time(
     assert {path.name for path in set(tmp_path.iterdir()) - before} <= {"__pycache__", "hub"}
 
 
+def test_no_reducer_outlives_the_process_group(tmp_path: Path) -> None:
+    """It would end the group under Python's lock, for which a thread of gloo may wait: 2 of 10 runs hung."""
+    layout = emitted("fsdp", tmp_path, zero=0)
+    end, alive = "    accelerator.end_training()\n", "torch.nn.parallel.DistributedDataParallel"
+    script = (tmp_path / "train.py").read_text()
+    assert script.count(end) == 1
+    told = f"    print([one for one in __import__('gc').get_objects() if isinstance(one, {alive})])\n"
+    (tmp_path / "train.py").write_text(script.replace(end, told + end))
+    assert "\n[]\n" in run(tmp_path, environment(tmp_path, layout, "fsdp", SMOKE="1"))
+
+
 def losses(printed: str) -> dict[int, tuple[str, str]]:
     """Return the loss and the rate of each step."""
     return {int(number): (loss, rate) for number, loss, rate, _ in STEP.findall(printed)}

@@ -205,12 +205,8 @@ def stepped(accelerator, model, optimizer, data, accumulation, rate):
     return train_step(accelerator, model, optimizer, data, accumulation)
 
 
-def main():
+def run(accelerator, options):
     """Train from the last checkpoint on."""
-    options = arguments()
-    if LORA_RANK and not options.smoke and not os.environ.get("CHECKPOINT"):
-        sys.exit("Set the variable CHECKPOINT before starting: adapters stand beside trained weights.")
-    accelerator = make_accelerator(options.timeout_minutes)
     set_seed(options.seed)
     model = make_trained(accelerator, options)
     learned = [parameter for parameter in model.parameters() if parameter.requires_grad]
@@ -236,6 +232,20 @@ def main():
         accelerator.is_main_process,
         device,
     )
+
+
+def main():
+    """Train, then shut down.
+
+    The model goes before the process group: DDP's reducer would end the group under Python's lock, for
+    which a thread of gloo may be waiting.
+    """
+    options = arguments()
+    if LORA_RANK and not options.smoke and not os.environ.get("CHECKPOINT"):
+        sys.exit("Set the variable CHECKPOINT before starting: adapters stand beside trained weights.")
+    accelerator = make_accelerator(options.timeout_minutes)
+    run(accelerator, options)
+    accelerator.free_memory()
     accelerator.end_training()
 
 

@@ -136,9 +136,10 @@ def test_no_reducer_outlives_the_process_group(tmp_path: Path) -> None:
     end, alive = "    accelerator.end_training()\n", "torch.nn.parallel.DistributedDataParallel"
     script = (tmp_path / "train.py").read_text()
     assert script.count(end) == 1
-    told = f"    print([one for one in __import__('gc').get_objects() if isinstance(one, {alive})])\n"
+    found = f"[one for one in __import__('gc').get_objects() if isinstance(one, {alive})]"
+    told = f"    alive = {found}\n    print(f'alive {{len(alive)}};', flush=True)\n"
     (tmp_path / "train.py").write_text(script.replace(end, told + end))
-    assert "\n[]\n" in run(tmp_path, environment(tmp_path, layout, "fsdp", SMOKE="1"))
+    assert run(tmp_path, environment(tmp_path, layout, "fsdp", SMOKE="1")).count("alive 0;") == 2
 
 
 def losses(printed: str) -> dict[int, tuple[str, str]]:

@@ -8,6 +8,7 @@ from typing import Final
 
 from planner.cost.case import Case, case_of
 from planner.cost.estimate import Estimate
+from planner.cost.memory.host_rules import plan_host_bytes
 from planner.cost.slowed import STUCK, Slowed
 from planner.formulas.checkpoints import (
     best_interval_seconds,
@@ -165,11 +166,12 @@ class Reliable(Slowed):
             return f"it {fault}"
         if self.recovery.level != "storage" and self.nodes < 2:
             return "it needs another node"
-        has = pool.node.host_memory
-        if has is not None and self.host_bytes > float(has):
-            return (
-                f"copies of {self.host_bytes / 2**30:.0f} GiB in {float(has) / 2**30:.0f} GiB of host memory"
-            )
+        has, kept = pool.node.host_memory, float(plan_host_bytes(self.answer.plan, self.case))
+        share = self.case.engine.host_share
+        if has is not None and self.host_bytes + kept > share * float(has):
+            beside = f" beside {kept / 2**30:.0f} GiB of the plan's" if kept else ""
+            room = f"{share:.0%} of {float(has) / 2**30:.0f} GiB of host memory"
+            return f"copies of {self.host_bytes / 2**30:.0f} GiB{beside} in {room}"
         return None
 
     @cached_property

@@ -154,3 +154,16 @@ def test_above_the_worthwhile_time_a_change_ends_sooner(transition: float, new: 
     for left in np.random.default_rng(3).uniform(0.2 * least, 3 * least, 100):
         changed = transition + left / step * new
         assert (changed < left) == (left > least)
+
+
+@pytest.mark.parametrize(("offload", "fits"), [("none", True), ("optimizer", False)])
+def test_copies_in_memory_lie_beside_what_the_plan_keeps_there(offload: str, fits: bool) -> None:
+    """70 B on two nodes of 2 TB: three copies of half of 14 bytes are 1.5 TB, offloaded states 0.5 more."""
+    job = Job(
+        load_model("llama3-70b"), load_hardware("dgx-h100"), 16, Workload(seq_len=4096, global_batch=64)
+    )
+    answer = estimate_plan(job, "megatron-lm", tp=8, pp=2, offload=offload)
+    one = Reliable(answer, load_failures("llama3"), RECOVERIES["in-memory"], 40e9)
+    assert one.host_bytes == pytest.approx(1.48e12, rel=0.01)
+    assert (one.refused is None) == fits
+    assert fits or "beside 460 GiB of the plan's" in str(one.refused)

@@ -98,6 +98,14 @@ def host_checkpoint_rules(plan: Plan, case: Case) -> list[Rule]:
     return [link, *_room_rules("host-holds-checkpoints", case, parts, NO_CHECKPOINTS)]
 
 
+def plan_host_bytes(plan: Plan, case: Case) -> Num:
+    """Bytes of a node's memory that a plan keeps from step to step, and at the peak of one. [byte]"""
+    each = host_checkpoint_bytes(case, plan)
+    if case.offload.layers:
+        each = each + host_activation_bytes(case, plan)
+    return sum(host_states(plan, case).values()) + each * case.node_ranks
+
+
 def hosted_rules(plan: Plan, case: Case, each: float) -> list[Rule]:
     """Return the rule that a node holds what its ranks' schedule sends there, with all else it keeps.
 

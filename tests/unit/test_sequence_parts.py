@@ -7,6 +7,7 @@ fused, and the head in parts of 100 tokens with StreamBP.
 
 from __future__ import annotations
 
+import math
 from functools import partial
 
 import pytest
@@ -28,6 +29,8 @@ HF = runtimes()["fsdp"].with_traits(logit_bytes=12.0)
 """Logits, their fp32 copy, its logarithms of softmax and the gradient in 16 bit."""
 HEAD = 100.0
 """Tokens of a part of the head."""
+PART = 3000
+"""Tokens of a part of a layer: ``--chunk_size`` where nobody says another, in its scripts."""
 
 TABLE_1 = {
     6: (2.5, 2.6), 9: (4.7, 4.7), 12: (7.4, 7.0), 15: (10.8, 10.0), 18: (14.7, 13.2), 21: (19.3, 17.2),
@@ -82,31 +85,33 @@ def test_nothing_is_gained_in_time_beside_a_causal_kernel() -> None:
 
 def longest(model: ModelSpec, recompute: str, head: float, method: str) -> float:
     """Return the longest sequence that fits the card, in thousands of tokens."""
-    peak, low, high = partial(priced, model, recompute=recompute, head=head, method=method), 1.0, 400.0
+    peak, low, high = partial(priced, model, head=head, method=method), 1.0, 400.0
     while high - low > 0.01 * low:
         middle = (low + high) / 2
-        fits = peak(int(1000 * middle)).peak / GIB < CARD
+        parts = math.ceil(1000 * middle / PART)
+        choice = f"stream:{max(2, parts)}" if recompute == "stream" else recompute
+        fits = peak(int(1000 * middle), choice).peak / GIB < CARD
         low, high = (middle, high) if fits else (low, middle)
     return low
 
 
 @pytest.mark.parametrize("name", TABLE_3)
 def test_the_longest_sequences_are_those_of_table_3(name: str) -> None:
-    """Checkpoints within 6%, StreamBP within 14% with ten parts; how many its authors took is not printed.
+    """Checkpoints within 6%; StreamBP 6 to 9% longer than printed.
 
-    Nor is their optimizer: 8B at 72 K tokens leaves two bytes of states for each parameter.
+    The optimizer is not printed: 8B at 72 K tokens leaves two bytes of states for each parameter.
     """
     method, checkpoints, stream = TABLE_3[name]
     model = load_model(name)
     assert longest(model, "full", 0, method) == pytest.approx(checkpoints, rel=0.06)
-    assert longest(model, "stream:10", HEAD, method) == pytest.approx(stream, rel=0.14)
+    assert 1.0 < longest(model, "stream", HEAD, method) / stream < 1.1
 
 
 def test_a_loss_in_parts_leaves_less_to_gain() -> None:
     """Of 7 times the length of plain checkpoints, about 5 are the logits'."""
     model = load_model("qwen3-4b")
     plain, fused = longest(model, "full", 0, "full"), longest(model, "full", HEAD, "full")
-    stream = longest(model, "stream:10", HEAD, "full")
+    stream = longest(model, "stream", HEAD, "full")
     assert stream / plain > 6
     assert stream / fused < 2
 

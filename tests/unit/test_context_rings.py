@@ -4,9 +4,16 @@ from __future__ import annotations
 
 import pytest
 
+from planner.cost.estimate import Estimate, estimate
 from planner.formulas.collectives import Tier
 from planner.formulas.messages import double_ring_seconds, shift_seconds
+from planner.inputs.load import load_model
+from planner.inputs.load_hardware import load_hardware
+from planner.inputs.workload import Workload
+from planner.plan import Plan
+from planner.runtimes.family import Job
 from planner.techniques.context import CONTEXT_METHODS
+from tests.unit.cost_jobs import any_runtime
 
 INDEX, LAST = 1.13e-3 + 2.08e-3, 0.51e-3
 """Seconds of MTraining's index and of one round's attention (arXiv:2510.18830)."""
@@ -47,3 +54,31 @@ def test_token_ring_moves_a_query_where_a_ring_moves_a_key_and_a_value() -> None
     grouped = (6000.0, 4096.0, 2048.0, 4.0)
     ring, token = (CONTEXT_METHODS[name].forward_elements(*grouped) for name in ("ring", "token-ring"))
     assert token > ring
+
+
+def spread(ranks: int, method: str) -> Estimate:
+    """Price 64 heads over 8 of keys on H100s, a sequence of 8 K tokens on each."""
+    job = Job(
+        load_model("llama3-70b"),
+        load_hardware("dgx-h100"),
+        ranks,
+        Workload(seq_len=8192 * ranks, global_batch=1),
+    )
+    plan = Plan(cp=float(ranks), zero=3, zero_shards=float(ranks), cp_method=method, recompute="full")
+    return estimate(plan, job, any_runtime())
+
+
+@pytest.mark.parametrize("ranks", [16, 32, 64, 96])
+def test_a_mesh_of_heads_and_rings_is_best_over_several_nodes(ranks: int) -> None:
+    """LongCA-bench (arXiv:2510.17896), up to 96 H100 and 768 K tokens: two dimensions are best overall.
+
+    Heads that few ranks can share leave Ulysses out on 96.
+    """
+    steps = {
+        name: one.step
+        for name in ("usp", "double-ring", "ring", "all-gather", "all-to-all")
+        if not (one := spread(ranks, name)).violations
+    }
+    assert min(steps, key=lambda name: steps[name]) == "usp"
+    assert max(steps, key=lambda name: steps[name]) == "ring"
+    assert ("all-to-all" in steps) == (ranks < 96)

@@ -17,11 +17,12 @@ from planner.cost.layer.communication import (
     routed_seconds,
 )
 from planner.cost.layer.expert_host import expert_floor_seconds
-from planner.cost.layer.operators import Pricer
+from planner.cost.layer.operators import Pricer, stitched_time
 from planner.cost.traffic.messages import each_message_seconds
 from planner.formulas.collectives import ring_seconds
 from planner.formulas.gemm import quantisation_seconds
 from planner.inputs.model import ModelSpec
+from planner.runtimes.traits import Traits
 from planner.techniques.recompute import RECOMPUTES
 from planner.techniques.recompute.family import read_choice
 from tests.unit.cost_jobs import GQA, MODELS, faster, job, model, plan_of, runtime
@@ -263,6 +264,15 @@ def test_attention_is_slower_under_context_parallelism_by_the_trait(
         return next(float(operator.forward) for operator in operators if operator.module == "core_attn")
 
     assert forward(1.25) == pytest.approx(times * forward(1.0))
+
+
+@pytest.mark.parametrize(
+    ("tokens", "visible", "times"),
+    [(2048, 4096, 1.2), (4096, 4096, 1.2), (16384, 65536, 1.05), (16384, 4096, 1.2)],
+)
+def test_long_parts_lose_less(tokens: float, visible: float, times: float) -> None:
+    """Merges and the edges of calls grow with tokens, work with tokens times the keys that each sees."""
+    assert stitched_time(Traits(), 4.0, tokens, visible) == pytest.approx(times)
 
 
 def test_logits_that_are_not_divided_are_gathered() -> None:

@@ -131,7 +131,8 @@ def core_operator(pricer: Pricer, core: CorePart, name: str) -> Operator:
     heads, size, kind = core.heads / shares, float(core.head_dim), case.traits.attention.kernel
     rows = sequences * heads
     forward, backward, statistics = attention_seconds(case, kind, rows, length, share, visible, size, 1.0)
-    slow = stitched_time(case.traits, ring) / (case.derate * case.traits.attention.share)
+    stitching = stitched_time(case.traits, ring, length * share, visible)
+    slow = stitching / (case.derate * case.traits.attention.share)
     outside = attention_outside(case, kind, visible, size) * slow
     return Operator(
         name,

@@ -23,7 +23,7 @@ from planner.formulas.attention import attention_flops
 from planner.formulas.elementwise import Traffic
 from planner.formulas.gemm import GemmCurve, gemm_extrapolated, gemm_seconds
 from planner.inputs.model import Attention, LatentAttention
-from planner.numeric import Num, ceil, maximum, where
+from planner.numeric import Num, ceil, maximum, minimum, where
 from planner.plan import Plan
 from planner.runtimes.traits import Traits
 
@@ -264,7 +264,7 @@ class Pricer:
             own = self._core(case.context.kernel, rows, seq, share, visible, head_dim, shared)
             core = Core(*(where(plan.cp > 1, *values) for values in zip(own, core, strict=True)))
         ring = plan.cp / shares
-        stitching = 1.0 if case.context.kernel else stitched_time(case.traits, ring)
+        stitching = 1.0 if case.context.kernel else stitched_time(case.traits, ring, seq * share, visible)
         slow = stitching * case.context.idle_factor(ring) / (case.derate * case.traits.attention.share)
         outside = core.outside * slow
         return Operator(
@@ -306,14 +306,24 @@ def slowed(product: Operator, slowdown: Num) -> Operator:
     )
 
 
-def stitched_time(traits: Traits, cp: Num) -> Num:
-    """Time of attention whose keys come from ``cp`` ranks, over that of as many of its own. [-]
+STITCHED_TOKENS = 4096.0
+"""Tokens of a rank's part up to which ``cp_slowdown`` holds: runs that tell it have 8,192 over two. [-]"""
 
+
+def stitched_time(traits: Traits, cp: Num, tokens: Num, visible: Num) -> Num:
+    r"""Time of attention whose keys come from ``cp`` ranks, over that of as many of its own. [-]
+
+    .. math:: 1 + (\sigma - 1) \min\left(1, \frac{4096}{\min(T, K)}\right)
+
+    of :math:`T` ``tokens`` of a rank's part that see :math:`K` keys each, ``visible`` in the mean: what a
+    call loses at its edges and what merging results takes grow with tokens, its work with tokens times keys.
+    Runs of shorter parts tell no more.
     Merged one by one the results of cp equal steps cost cp - 1 times what those of two do.
     """
     if traits.context.merges_each_step:
         return 1.0 + 2.0 * (traits.context.slowdown - 1.0) * (cp - 1.0) / cp
-    return where(cp > 1, traits.context.slowdown, 1.0)
+    lost = minimum(1.0, STITCHED_TOKENS / minimum(tokens, visible))
+    return where(cp > 1, 1.0 + (traits.context.slowdown - 1.0) * lost, 1.0)
 
 
 class Core(NamedTuple):

@@ -149,7 +149,11 @@ def _inside(lead: Ranked, request: SitesRequest) -> str:
         said += f" All wait for {slowest}." if lead.sync.waits else ""
     kept = lead.price.device_bytes / 2**30
     host = lead.price.host_bytes / 2**30
-    freed = f" {lead.sync.name} frees {-kept:.1f} GiB of an accelerator." if kept < 0 else ""
+    freed = f" {lead.sync.name} frees {-kept:.1f} GiB of an accelerator" if kept < 0 else ""
+    most = max(
+        one.peak - request.clusters[name].pool.accelerator.memory_visible for name, one in lead.plans.items()
+    )
+    freed += f", {most / 2**30:.1f} of which the plan takes." if freed and most > 0 else "." if freed else ""
     extra = [f"{kept:.1f} GiB of an accelerator"] if kept > 0 else []
     extra += [f"{host:.1f} GiB of host memory for each"] if host else []
     return said + freed + (f" {lead.sync.name} keeps {' and '.join(extra)} beside that." if extra else "")

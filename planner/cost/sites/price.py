@@ -13,7 +13,7 @@ from planner.inputs.sites import SitesProfile
 from planner.techniques.compress import Packed
 from planner.techniques.compress.family import FULL
 from planner.techniques.sync import Sync
-from planner.techniques.sync.family import SyncTiming
+from planner.techniques.sync.family import Parts, SyncTiming
 
 TRAINED: Final = 12.0
 """Gradient and two moments of a parameter that is trained, in 4 bytes each. [byte/element]"""
@@ -154,8 +154,13 @@ def sent_bytes(way: Way, trained: Trained) -> float:
 def kept_bytes(way: Way, timing: SyncTiming, trained: Trained) -> float:
     """Return what a method keeps on an accelerator beside training, less what it does not train. [byte]"""
     parts = way.sync.parts(trained.model, trained.replicas)
-    each = device_copies(way, timing) * FULL - (1.0 - parts.trained) * TRAINED
-    return each * trained.model.params / trained.shards
+    each = device_copies(way, timing) - untrained_copies(parts)
+    return FULL * each * trained.model.params / trained.shards
+
+
+def untrained_copies(parts: Parts) -> float:
+    """Return the copies of the parameters in 4 bytes that a replica spares by what it does not train. [-]"""
+    return (1.0 - parts.trained) * TRAINED / FULL
 
 
 def timing_of(way: Way, trained: Trained) -> SyncTiming:

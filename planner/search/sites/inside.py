@@ -9,6 +9,8 @@ from types import MappingProxyType
 from planner.cost.estimate import Estimate
 from planner.cost.memory.fit import safe_share
 from planner.cost.price import price
+from planner.inputs.hardware import HardwareProfile
+from planner.inputs.record import Sourced
 from planner.plan import Plan
 from planner.runtimes.family import Runtime
 from planner.search.optimise import SearchResult, found_plans
@@ -33,6 +35,16 @@ Inside = Mapping[str, Estimate]
 
 Kind = tuple[str, int]
 """Sites are alike in their cluster and the accelerators of a replica."""
+
+
+def with_memory(cluster: HardwareProfile, limit: float) -> HardwareProfile:
+    """Return a cluster whose accelerators have as much memory at least. [byte]"""
+    device = cluster.pool.accelerator
+    if limit <= device.memory_visible:
+        return cluster
+    size = Sourced(limit, f"{limit:.0f} B", "what a method spares beside what the device has", "user")
+    pool = cluster.pool.model_copy(update={"accelerator": device.model_copy(update={"memory_visible": size})})
+    return cluster.model_copy(update={"pools": (pool,)})
 
 
 def plan_shards(plan: Plan) -> float:
@@ -75,6 +87,8 @@ class Plans:
 
     def with_room(self, copies: float, runner: bool) -> Inside | None:
         """Return the plans with room for so many copies of the parameters; None where none fits.
+
+        Below none, a method spares as many, which a larger plan may take.
 
         ``runner`` asks for plans that the runtime can train with torchft.
         """
@@ -144,7 +158,9 @@ class Plans:
             if copies:
                 self._offers(name, 0.0, runner)
             known = [
-                (one[1], found) for one, found in self._offered.items() if one[::2] == key[::2] and found
+                (need, found)
+                for (one, need, other), found in self._offered.items()
+                if (one, other) == (kind, runner) and found and need >= min(copies, 0.0)
             ]
             least = max((found[0].step for need, found in known if need <= copies), default=0.0)
             roomy = self._roomy((one for _, found in known for one in found), name, copies)
@@ -179,7 +195,7 @@ class Plans:
         result = found_plans(
             SearchRequest(
                 model=asked.model,
-                clusters=(asked.clusters[name],),
+                clusters=(with_memory(asked.clusters[name], limit),),
                 gpu_counts=(gpus,),
                 workload=asked.replica_workload,
                 runtimes=(self._runtime(runner),),

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Final
 
 from planner.cost.money import quote_of
-from planner.cost.sites.price import SyncPrice, Way, device_copies, price_way
+from planner.cost.sites.price import SyncPrice, Way, device_copies, price_way, untrained_copies
 from planner.formulas.learning_laws import critical_batch_sequences, large_batch_tokens
 from planner.search.sites.crossing import crossover, fastest_at, few_plans, with_narrowest
 from planner.search.sites.inside import Inside, Plans
@@ -126,6 +126,7 @@ def _each_way(sync: Sync, request: SitesRequest, plans: Plans) -> Iterator[Ranke
     layers, tried = request.model.num_layers, request.steps if sync.inner else (1,)
     ways = [Way(sync, steps, packed, delay) for steps in tried for delay in sync.delays]
     copies = max(device_copies(way, sync.timing(way.steps, layers, way.delay)) for way in ways)
+    copies -= untrained_copies(sync.parts(request.model, request.profile.replicas))
     runner = request.runtime.name == TORCHFT and not refused
     seen = set()
     best = plans.with_room(copies, runner)

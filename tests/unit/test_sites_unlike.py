@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -139,3 +140,30 @@ def test_layers_go_by_speed() -> None:
     even = best.chain.step(replace(best.known.plan, stage_layers=(11, 11, 10)))
     assert best.step < 0.8 * even
     assert np.isinf(replace(best.chain, memory_limit=2.0**30).step(best.known.plan))
+
+
+def test_stages_cross_where_networks_are_unlike(tmp_path: Path) -> None:
+    # Holmes (arXiv:2312.03549): four nodes of A100 on RoCE and four on InfiniBand, Ethernet between them.
+    # Data parallelism keeps to one kind of network and stages cross. Its figures are pictures; its abstract
+    # says near to RDMA everywhere (here of the slower kind), far above Ethernet everywhere.
+    def cluster(name: str, network: str) -> str:
+        path = tmp_path / f"{name}.yaml"
+        node = "{base: dgx-a100-80gb, nics: 1}"
+        path.write_text(
+            f"name: {name}\npools:\n  - {{accelerator: a100-80gb-sxm, node: {node}, network: {network}}}\n"
+        )
+        return str(path)
+
+    same = cluster("ro", "roce")
+    kinds = {"a": (cluster("ib", "infiniband-hdr"), 32), "b": (same, 32)}
+    chain = chain_of(profile(kinds, {("a", "b"): ("100 Gbit/s", "100 us")}), batch=512)
+    plan = replace(plan_of(chain.profile, 2, batch=512), stage_layers=(16, 16))
+    apart = chain.step(plan)
+    alone = {}
+    for name, own in (("roce", same), ("ethernet", cluster("eth", "ethernet-tcp"))):
+        answer = price(plan, replace(chain.job, hardware=load_hardware(own)), RUNTIME)
+        assert isinstance(answer, Estimate)
+        alone[name] = answer.step
+    assert alone["roce"] < apart < alone["ethernet"]
+    lost, won = alone["ethernet"] - alone["roce"], alone["ethernet"] - apart
+    assert won > 0.75 * lost, (alone, apart)

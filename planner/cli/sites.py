@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
@@ -24,7 +24,7 @@ with deferred():
     from planner.question import traits, values
     from planner.report import sites as report_sites
     from planner.search import settings
-    from planner.search.sites import rank
+    from planner.search.sites import rank, shares
     from planner.search.sites import request as sites_request
 
 if TYPE_CHECKING:
@@ -37,6 +37,8 @@ MOST_STEPS: Final = 10**6
 RUNTIME: Final = "torchtitan"
 """The runtime that is taken where nobody names one: with torchft it trains over sites."""
 STEPS: Final = "100..1000"
+SPEED: Final = "speed"
+SHARES: Final = ("equal", SPEED)
 
 
 @dataclass(frozen=True)
@@ -87,11 +89,21 @@ class SiteOptions:
             show_default=False,
         ),
     ] = None
+    batch_shares: Annotated[
+        str | None,
+        typer.Option(
+            "--batch-shares",
+            metavar="equal|speed",
+            help="How replicas share the batch: alike, so that all wait for the slowest, or by their speed. "
+            "[default: equal]",
+            show_default=False,
+        ),
+    ] = None
 
     @property
     def given(self) -> bool:
         """Whether any of them is."""
-        return any(value is not None for value in (self.sync, self.across, self.inner_steps, self.compress))
+        return any(getattr(self, one.name) is not None for one in fields(self))
 
 
 @dataclass(frozen=True)
@@ -120,9 +132,9 @@ def is_over_sites(job: JobOptions, options: SiteOptions) -> bool:
         reading.fault("--hardware", ", ".join(names), "one file of sites alone", found[0])
     if options.given and not found:
         option = next(
-            f"--{name.replace('_', '-')}"
-            for name in ("sync", "across", "inner_steps", "compress")
-            if getattr(options, name) is not None
+            f"--{one.name.replace('_', '-')}"
+            for one in fields(options)
+            if getattr(options, one.name) is not None
         )
         where = ", ".join(names) or "nothing"
         reading.fault(option, f"--hardware {where}", "a YAML file with sites and the links between them")
@@ -137,6 +149,8 @@ def search_over_sites(
     request, defaults = read_sites(job, plan, options, asked)
     with Progress(shown.quiet, shown.verbose) as progress:
         progress(0.0, f"searching inside {len(request.profile.sites)} sites")
+        if options.batch_shares == SPEED:
+            request = shares.shared_by_speed(request)
         result = rank.search_sites(request)
         progress(1.0, f"{result.searched:,} plans priced")
     if shown.output is Format.json:
@@ -184,6 +198,9 @@ def read_sites(
     reading = Reading()
     found = reading.attempt(sites.load_sites, (job.hardware or [""])[0])
     _refuse_others(job, asked, reading)
+    if options.batch_shares not in (None, *SHARES):
+        text = str(options.batch_shares)
+        reading.fault("--batch-shares", text, f"one of {', '.join(SHARES)}", nearest(text, SHARES))
     axes = question_axes.read_axes(plan.said, reading)
     risk = values.read_value("oom_risk", asked.oom_risk, reading)
     syncs = read_syncs(options.sync, options.across, reading)

@@ -58,7 +58,7 @@ def sites_page(
     lines = [
         _inside(lead, request),
         _links(lead),
-        *costs(result, verbose),
+        *costs(result, request, verbose),
         *_crossovers(result.ranked if verbose else result.ranked[:1]),
         *batch_lines(result, request, lead),
         *(best_batch(request) if verbose else ()),
@@ -125,13 +125,13 @@ def _some(ways: tuple[Ranked, ...], verbose: bool) -> tuple[Ranked, ...]:
 
 
 def _head(request: SitesRequest) -> str:
-    profile, work = request.profile, request.replica_workload
+    profile, work = request.profile, request.whole_workload
     where = ", ".join(f"{one.gpus} at {one.name}" for one in profile.sites)
-    total = work.global_batch * profile.replicas
     return (
         f"{request.model.name} ({request.model.params / 1e9:.3g} B) on {profile.gpus:,} accelerators "
         f"({where}; {profile.name}), {title_of(request.runtime)}; {counted(profile.replicas, 'replica')}, "
-        f"an inner step of {counted(total, 'sequence')} of {work.seq_len:,} tokens, {work.precision}"
+        f"an inner step of {counted(work.global_batch, 'sequence')} of {work.seq_len:,} tokens, "
+        f"{work.precision}"
     )
 
 
@@ -146,7 +146,12 @@ def _inside(lead: Ranked, request: SitesRequest) -> str:
     else:
         said = f"{head} Inside: " + "; ".join(f"{name} {text}" for name, text in layouts.items()) + "."
         slowest = max(lead.plans, key=lambda name: lead.plans[name].step)
-        said += f" All wait for {slowest}." if lead.sync.waits else ""
+        apart = lead.plans[slowest].step > 1.01 * min(one.step for one in lead.plans.values())
+        said += f" All wait for {slowest}." if lead.sync.waits and apart else ""
+    if request.batches:
+        said += (
+            f" Sequences of a replica: {', '.join(f'{n} at {name}' for name, n in request.batches.items())}."
+        )
     kept = lead.price.device_bytes / 2**30
     host = lead.price.host_bytes / 2**30
     freed = f" {lead.sync.name} frees {-kept:.1f} GiB of an accelerator" if kept < 0 else ""
@@ -324,13 +329,14 @@ def sites_document(result: SitesResult, request: SitesRequest, defaults: Mapping
                     "cluster": request.clusters[one.name].name,
                     "gpus": one.gpus,
                     "replicas": one.replicas,
+                    "replica_batch": request.workload_at(one.name).global_batch,
                     "failures_per_day": failures_per_day(one),
                 }
                 for one in request.profile.sites
             ],
             "workload": {
                 "seq_len": request.workload.seq_len,
-                "global_batch": request.replica_workload.global_batch * request.profile.replicas,
+                "global_batch": request.whole_workload.global_batch,
                 "precision": request.workload.precision,
                 "optimizer": request.workload.optimizer,
             },

@@ -11,7 +11,7 @@ from planner.techniques.sync.family import best_batch_tokens
 from planner.units import percent
 
 
-def costs(result: SitesResult, verbose: bool) -> list[str]:
+def costs(result: SitesResult, request: SitesRequest, verbose: bool) -> list[str]:
     """Say what each way costs in learning, with its source; of the first alone where little is told."""
     told: dict[str, str] = {}
     for one in (*result.ranked, *result.others) if verbose else result.ranked[:1]:
@@ -22,6 +22,8 @@ def costs(result: SitesResult, verbose: bool) -> list[str]:
             told.setdefault(packed.name, f"{packed.name}: {packed.penalty}.")
         if (kept := one.price.way.packed.asked) is not None:
             told.setdefault(kept.name, f"{kept.name}: {kept.penalty}.")
+    if result.ranked[0].price.way.sync.axis == "outer" and request.batches:
+        told["shares"] = "Changes of unlike batches that count alike: unknown."
     told |= _more_steps(result.ranked[0])
     return [f"Cost in learning: {' '.join(told.values())}"] if told else []
 

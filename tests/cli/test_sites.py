@@ -121,6 +121,7 @@ def test_csv_has_a_row_for_each_way(two: str) -> None:
         (("--inner-steps", "0"), ("--inner-steps",)),
         (("--compress", "topk:200%"), ("--compress", "topk:1%")),
         (("--compress", "int8:3"), ("--compress", "int8")),
+        (("--batch-shares", "speeed"), ("--batch-shares", "speed")),
         (("--gpus", "8"), ("--gpus",)),
         (("--front", "3"), ("--front",)),
         (("--top", "3"), ("--top",)),

@@ -243,6 +243,10 @@ def test_clocks_instead_of_barriers_leave_nobody_waiting() -> None:
     assert both["edit"].compute == 2.0
     assert both["a-edit"].compute == pytest.approx(2 / (1 / 1.0 + 1 / 2.0))
     assert both["edit"].utilisation == pytest.approx(0.75, abs=0.01)
+    assert both["a-edit"].utilisation == pytest.approx(1.0, abs=0.01)
+    # Of 3 sequences in 1 s and 1 in 2 s all four take as long as 4 / (3 / 1 + 1 / 2) s.
+    shared = trained(profile, seconds={"a": 1.0, "b": 2.0}, batches={"a": 3, "b": 1})
+    assert price_way(way("a-edit"), shared).compute == pytest.approx(4 / 3.5)
 
 
 @pytest.mark.parametrize("name", SYNCS)

@@ -23,7 +23,9 @@ from planner.plan import Plan
 from planner.runtimes import runtimes
 from planner.runtimes.family import Job
 from planner.search.sites.joint import joint_cluster
+from planner.search.sites.rank import search_sites
 from planner.search.sites.request import SitesRequest
+from planner.search.sites.shares import shared_by_speed
 from planner.search.sites.unlike import best_chained, stage_counts
 from planner.techniques.sync import SYNCS
 from tests.lab.sites.joint import play_job
@@ -167,3 +169,33 @@ def test_stages_cross_where_networks_are_unlike(tmp_path: Path) -> None:
     assert alone["roce"] < apart < alone["ethernet"]
     lost, won = alone["ethernet"] - alone["roce"], alone["ethernet"] - apart
     assert won > 0.75 * lost, (alone, apart)
+
+
+def test_a_batch_by_speed_leaves_nobody_waiting() -> None:
+    about = profile(MIXED, {("a", "b"): ("800 Gbit/s", "1 ms")})
+    equal = SitesRequest(
+        profile=about,
+        clusters=chain_of(about).clusters,
+        model=load_model("llama3-8b"),
+        workload=Workload(seq_len=4096, global_batch=128),
+        runtime=RUNTIME,
+        syncs=tuple(SYNCS[name] for name in ("ddp", "diloco")),
+        steps=(100,),
+        fixed={"tp": 2, "pp": 1, "cp": 1},
+        asked=True,
+    )
+    shared = shared_by_speed(equal)
+    batches = [shared.workload_at(name).global_batch for name in "ab"]
+    assert shared.workload.global_batch == sum(batches) == shared.whole_workload.global_batch
+    assert 128 * 0.8 <= sum(batches) <= 128 * 1.2
+    assert 3 < batches[0] / batches[1] < 7  # 16 H100 against 8 A100
+    before, after = ({one.sync.name: one for one in search_sites(ask).ranked} for ask in (equal, shared))
+    assert before["ddp"].price.utilisation < 0.7
+    steps = [one.step for one in after["ddp"].plans.values()]
+    assert max(steps) / min(steps) < 1.35
+    for name in ("ddp", "diloco"):
+        tokens = after[name].step_tokens / before[name].step_tokens
+        assert after[name].price.step / tokens < 0.75 * before[name].price.step
+        assert after[name].refused
+    # Sums weighed by sequences are those of one batch; changes that count alike are not.
+    assert (after["ddp"].compute, after["diloco"].compute) == (1.0, None)

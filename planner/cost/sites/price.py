@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from planner.cost.sites.routes import Pair, Route, chain_route, pair_route, ring_route, slowest_of
@@ -44,6 +44,8 @@ class Trained:
         Passes of an inner step of one replica, which a pipeline over sites sends on one by one. [-]
     reductions : int
         Times that gradients go in a step: after the last micro-batch, or after each of them. [-]
+    batches : mapping
+        Sequences of a replica's step by site, where they are unlike. [-]
     """
 
     profile: SitesProfile
@@ -54,6 +56,7 @@ class Trained:
     shards: float
     micro_batches: int = 1
     reductions: int = 1
+    batches: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def replicas(self) -> int:
@@ -137,7 +140,7 @@ def price_way(way: Way, trained: Trained) -> SyncPrice:
         compute=compute,
         exchanges=times,
         period=period,
-        utilisation=way.sync.work * _training_share(trained, period / timing.period),
+        utilisation=way.sync.work * _training_share(way, trained, compute, period / timing.period),
         peak={pair: max(peak[pair] for peak in peaks) for pair in peaks[0]},
         mean={pair: sent / period for pair, sent in route.sent(amount).items()},
         device_bytes=kept_bytes(way, timing, trained),
@@ -198,8 +201,8 @@ def step_compute(way: Way, timing: SyncTiming, trained: Trained) -> float:
     """
     sites, work = trained.profile.sites, step_seconds(way, trained)
     if not way.sync.waits:
-        rates = sum(one.replicas / work[one.name] for one in sites)
-        return trained.replicas / rates
+        batches = {one.name: one.replicas * trained.batches.get(one.name, 1.0) for one in sites}
+        return sum(batches.values()) / sum(batch / work[name] for name, batch in batches.items())
     met = 2 if way.sync.pattern == "pair" else trained.replicas
     slowest = slowest_of(min(met, trained.replicas))
     times = (float(slowest_seconds(work[one.name], timing.period, one.deviation, slowest)) for one in sites)
@@ -213,7 +216,10 @@ def step_seconds(way: Way, trained: Trained) -> Mapping[str, float]:
     return {name: sync.work * seconds + beside for name, seconds in trained.seconds.items()}
 
 
-def _training_share(trained: Trained, step: float) -> float:
+def _training_share(way: Way, trained: Trained, compute: float, step: float) -> float:
+    """Return the share of a step in which accelerators train: all of it but exchanges where none waits."""
+    if not way.sync.waits:
+        return compute / step
     used = sum(one.gpus * trained.seconds[one.name] for one in trained.profile.sites)
     return used / step / trained.profile.gpus
 

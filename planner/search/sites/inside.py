@@ -120,7 +120,7 @@ class Plans:
         offers = {kind: self._offers(name, copies, runner) for kind, name in kinds.items()}
         if not all(offers.values()):
             return None
-        if self.request.alike and len(kinds) > 1:
+        if self.request.alike and len(kinds) > 1 and not self.request.batches:
             chosen = self._common(kinds, offers, copies, runner)
         else:
             chosen = {kind: min(plans, key=lambda one: one.step) for kind, plans in offers.items()}
@@ -197,7 +197,7 @@ class Plans:
                 model=asked.model,
                 clusters=(with_memory(asked.clusters[name], limit),),
                 gpu_counts=(gpus,),
-                workload=asked.replica_workload,
+                workload=asked.workload_at(name),
                 runtimes=(self._runtime(runner),),
                 fixed=fixed,
                 top=CANDIDATES,

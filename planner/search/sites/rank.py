@@ -81,7 +81,7 @@ def twice_the_replicas(one: Ranked, request: SitesRequest, critical: float) -> f
     """
     replicas, params = request.profile.replicas, float(request.model.params)
     fewer, more = (compute_to_loss(one.price.way, params, count) for count in (replicas, 2 * replicas))
-    if fewer is None or more is None:
+    if fewer is None or more is None or one.compute is None:
         return None
     larger = batch_cost(2.0 * one.step_tokens, critical) / batch_cost(one.step_tokens, critical)
     return 0.5 * larger * more / fewer
@@ -192,9 +192,9 @@ def refusals(sync: Sync, packed: Packed, request: SitesRequest) -> tuple[str, ..
     runtime, plain = request.runtime.name, packed.how.name == "none"
     if runtime not in sync.runners:
         return ("no runner known",) if not sync.runners else (f"{sync.run_by} runs it, {runtime} does not",)
-    reasons: list[str] = []
+    reasons: list[str] = ["no runner known for batches by speed"] if request.batches else []
     if sync.pattern == "pipeline":
-        reasons += refused_joint(request)
+        reasons = [*refused_joint(request)]
         if request.packed is not None and request.packed.how.name != "none":
             reasons.append(f"{runtime} sends activations as they are; nearest: --compress none")
         return tuple(reasons)
@@ -214,16 +214,22 @@ def _packs(sync: Sync, runtime: str) -> bool:
 
 
 def _ranked(price: SyncPrice, inside: Inside, refused: tuple[str, ...], request: SitesRequest) -> Ranked:
-    params, work = float(request.model.params), request.replica_workload
+    params, work = float(request.model.params), request.whole_workload
+    known = compute_to_loss(price.way, params, request.profile.replicas)
     return Ranked(
         price=price,
         plans=inside,
         refused=refused,
-        compute=compute_to_loss(price.way, params, request.profile.replicas),
+        compute=None if unweighed(price.way, request) else known,
         tokens=work.tokens,
-        step_tokens=float(work.tokens_per_step * request.profile.replicas),
+        step_tokens=float(work.tokens_per_step),
         usd_per_hour=usd_per_hour(request),
     )
+
+
+def unweighed(way: Way, request: SitesRequest) -> bool:
+    """Whether replicas of unlike batches count alike, whose cost in learning nobody has printed."""
+    return bool(request.batches) and way.sync.axis == "outer"
 
 
 def compute_to_loss(way: Way, params: float, replicas: int) -> float | None:

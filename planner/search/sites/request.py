@@ -51,6 +51,8 @@ class SitesRequest:
         Accepted probability of running out of memory. [-]
     settings : OpenSettings, optional
         Settings of the runtime that may be chosen.
+    batches : mapping
+        Sequences of a replica at each site, where they are shared by speed; equal shares if not given.
     """
 
     profile: SitesProfile
@@ -66,12 +68,18 @@ class SitesRequest:
     memory_limit: float | None = None
     oom_risk: float = 0.05
     settings: OpenSettings | None = None
+    batches: Mapping[str, int] = field(default_factory=dict)
+
+    def workload_at(self, name: str) -> Workload:
+        """The workload of one replica at a site."""
+        share = self.batches.get(name, self.workload.global_batch // self.profile.replicas)
+        return self.workload.model_copy(update={"global_batch": share})
 
     @property
-    def replica_workload(self) -> Workload:
-        """The workload of one replica."""
-        share = self.workload.global_batch // self.profile.replicas
-        return self.workload.model_copy(update={"global_batch": share})
+    def whole_workload(self) -> Workload:
+        """The workload of all replicas together."""
+        shares = (one.replicas * self.workload_at(one.name).global_batch for one in self.profile.sites)
+        return self.workload.model_copy(update={"global_batch": sum(shares)})
 
     @property
     def alike(self) -> bool:

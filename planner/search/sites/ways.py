@@ -148,10 +148,11 @@ def trained_at(request: SitesRequest, inside: Inside) -> Trained:
     return Trained(
         profile=request.profile,
         model=some.job.model,
-        tokens=float(request.replica_workload.tokens_per_step * request.profile.replicas),
+        tokens=float(request.whole_workload.tokens_per_step),
         seconds={name: answer.step for name, answer in inside.items()},
         memory_rate=min(rates),
         shards=min(plan_shards(answer.plan) for answer in inside.values()),
         micro_batches=passes,
+        batches=request.batches,
         reductions=passes if request.runtime.name == TORCHFT else 1,
     )

@@ -51,8 +51,8 @@ class SiteOptions:
             "--sync",
             metavar="NAME",
             help="How sites synchronise: ddp, stages, local-sgd, diloco, streaming, eager, diloco-x, co2, "
-            "edit, a-edit, noloco, sparseloco, des-loc, qsr, flexdemo, swarm, skippipe, spes or one-byte. "
-            "[default: those with a runner]",
+            "edit, a-edit, noloco, sparseloco, des-loc, mt-dao, qsr, flexdemo, swarm, skippipe, spes or "
+            "one-byte. [default: those with a runner]",
             autocompletion=complete.sync,
             show_default=False,
         ),

@@ -113,6 +113,10 @@ def test_des_loc_sends_170_times_less_than_data_parallelism_and_half_of_local_ad
 def test_three_states_every_32_steps_are_exchanged_ten_times_less() -> None:
     # arXiv:2510.05361 (MT-DAO): parameters, one momentum and second moments each at 32 steps, 10.7x.
     assert 1 / float(separate_exchanges(32.0, 32.0, 32.0)) == pytest.approx(10.7, abs=0.05)
+    assert 1 / SYNCS["mt-dao"].timing(32, 24, 0).models_per_step == pytest.approx(10.7, abs=0.05)
+    ddp, rarely = (price_way(one, trained(sites("a", "b"))) for one in (way("ddp"), way("mt-dao", 32)))
+    sent = [one.mean["a", "b"] * one.step for one in (ddp, rarely)]
+    assert sent[0] / sent[1] == pytest.approx(10.7, abs=0.05)
 
 
 def test_coefficients_gathered_by_all_meet_a_ring_at_128_nodes() -> None:

@@ -147,7 +147,6 @@ def test_llama_factory_adapters_and_quantised_base(tmp_path: Path) -> None:
         ("deepspeed: nowhere.json", "deepspeed", "zero"),
         ("optim: adafactor", "optim", "optimizer"),
         ("fp16: true", "fp16", "precision"),
-        ("fsdp: full_shard offload", "fsdp", "offload"),
     ],
 )
 def test_what_is_not_priced_is_a_fault(tmp_path: Path, line: str, key: str, option: str) -> None:
@@ -207,7 +206,6 @@ def test_axolotl_mesh(tmp_path: Path) -> None:
         ("expert_parallel_size: 4", "expert_parallel_size"),
         ("adapter: lora\nlora_modules_to_save: [embed_tokens]", "lora_modules_to_save"),
         ("adapter: lora\nlora_target_modules: [router]", "lora_target_modules"),
-        ("fsdp_config:\n  offload_params: true", "fsdp_config.offload_params"),
     ],
 )
 def test_axolotl_what_is_not_priced_is_a_fault(tmp_path: Path, line: str, key: str) -> None:
@@ -479,6 +477,12 @@ def test_names_in_folders_of_modelscope_and_presets_of_swift_are_known(tmp_path:
     path.write_text(text.rstrip().rstrip("\\") + " --deepspeed default-zero3\n", encoding="utf-8")
     found = read_runner_file(path)
     assert (found.model_name, found.options["zero"]) == ("qwen2.5-7b", "3")
+
+
+@pytest.mark.parametrize("line", ["fsdp: full_shard offload", "fsdp_config: {offload_params: true}"])
+def test_parameters_that_fsdp_keeps_on_the_host_are_priced_there(tmp_path: Path, line: str) -> None:
+    found = read(tmp_path, "sft.yaml", f"{FACTORY}{line}\n")
+    assert (found.runtime, found.options["offload"], found.options["zero"]) == ("fsdp", "weights", "3")
 
 
 def test_deepspeed_takes_names_of_stage_3_without_their_prefix(tmp_path: Path) -> None:

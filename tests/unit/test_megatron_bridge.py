@@ -5,14 +5,17 @@ from __future__ import annotations
 import sys
 import types
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from planner.plan import Plan
 from planner.rules import violations
 from planner.runtimes.family import GROWING_SEGMENTS, Job
 from planner.runtimes.megatron_bridge import ENTRY
+from planner.runtimes.megatron_bridge.adapters import adapter_width_rule
 from planner.runtimes.settings import NO_CHANGES
 from tests.validate.megatron import cases
 
@@ -162,6 +165,15 @@ def test_lora_of_latent_attention_and_experts(config: Any) -> None:
 def test_what_adapters_need(axes: dict[str, Any], work: dict[str, Any], rule: str, nearest: str) -> None:
     faults = violations(ENTRY.rules(cases.plan(64, 128, **axes), of("llama3-70b", **work)))
     assert [(fault.rule, fault.nearest) for fault in faults] == [(rule, nearest)]
+
+
+def test_adapters_of_row_parallel_layers_give_back_a_width_that_tp_divides() -> None:
+    """peft/utils.py, `ParallelLinearAdapter`: "8193 is not divisible by 2", but on qkv and fc1 alone."""
+    for targets, kept in ((None, False), (("qkv", "fc1"), True), (("proj",), False)):
+        job = of("llama3-70b", method="lora", lora_targets=targets)
+        odd = replace(job, model=job.model.model_copy(update={"hidden": 8193}))
+        assert bool(np.all(adapter_width_rule(cases.plan(64, 128, tp=2.0), odd).holds)) is kept
+        assert bool(np.all(adapter_width_rule(cases.plan(64, 128, tp=2.0), job).holds))
 
 
 def test_who_starts_adapters_says_from_which_weights() -> None:

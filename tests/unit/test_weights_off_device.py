@@ -245,3 +245,34 @@ def test_an_explanation_tells_host_and_disks_apart(tmp_path: Path) -> None:
         "host": "offloaded gradients, pinned buffers",
         "disk": "offloaded optimizer states, weights",
     }
+
+
+def test_a_quantised_base_on_the_host_is_counted_there() -> None:
+    """Frozen weights of 4 bits and their scales, 0.53 bytes each, once on the node for its two shards."""
+    work = Workload(seq_len=1024, global_batch=2, precision="bf16", method="qlora")
+    job = Job(load_model("llama2-70b"), load_hardware("rtx4090-8-pcie"), 2, work)
+    plan = Plan(dp=2.0, zero=3, zero_shards=2.0, recompute="full", offload="weights")
+    answer = estimate(plan, job, runtimes()["fsdp"])
+    held = host_states(plan, case_of(plan, job, runtimes()["fsdp"]))
+    assert sum(held.values()) == pytest.approx(0.53 * 68.98e9, rel=0.06)
+    assert answer.peak <= answer.capacity
+    assert answer.time.offload > 0
+
+
+def test_qlora_with_parameters_on_the_host_is_read(tmp_path: Path) -> None:
+    """peft, docs/source/accelerate/fsdp.md: 70B on two cards of 24 GB, ``fsdp_offload_params: true``."""
+    (tmp_path / "q.yaml").write_text(
+        "compute_environment: LOCAL_MACHINE\ndistributed_type: FSDP\nmixed_precision: bf16\n"
+        "num_processes: 2\nfsdp_config: {fsdp_offload_params: true, fsdp_sharding_strategy: FULL_SHARD}\n",
+        encoding="utf-8",
+    )
+    (tmp_path / "run.sh").write_text(
+        "accelerate launch --config_file q.yaml train.py --model_name_or_path meta-llama/Llama-2-70b-hf "
+        "--use_4bit_quantization --use_peft_lora --max_seq_length 2048 --per_device_train_batch_size 2 "
+        "--gradient_accumulation_steps 4 --gradient_checkpointing --bf16\n",
+        encoding="utf-8",
+    )
+    done = planner(
+        "estimate", "--from", str(tmp_path / "run.sh"), "--hardware", "rtx4090", "--format", "json"
+    )
+    assert (done.code, done.json["plan"]["offload"], done.json["feasible"]) == (0, "weights", True)

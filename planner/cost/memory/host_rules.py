@@ -155,10 +155,9 @@ POOLED_SHARE = 0.8
 
 
 def _wanted_on_host(plan: Plan, case: Case) -> dict[str, Num]:
-    if case.method.forwards and case.offload.weights == "host":
-        return {"weights": _node_bytes(plan, case, case.frozen_bytes)}
-    if not case.method.trains_base:
-        return {}
+    if not case.method.trains_base:  # what adapters keep there is little beside their base
+        frozen = _node_bytes(plan, case, case.frozen_bytes)
+        return {"weights": frozen} if case.offload.weights == "host" else {}
     gradients, hosted = case.host_gradient_bytes, case.offload.hosted
     resting = 0.0 if case.engine.replaces_weights else gradients * (1.0 if case.hosts_gradients else hosted)
     found: dict[str, Num] = {}

@@ -66,7 +66,6 @@ WITHOUT_EFFECT: Final = re.compile(
 UNPRICED: Final = {
     "kd_ratio": "next-token training: distillation is not priced",
     "teacher_model": "next-token training: distillation is not priced",
-    "distributed.offload_policy": "no offload: weights in host memory are not priced; or --offload none",
     "model.backend.te_fp8": "bf16: experts alone in fp8 are not priced; or --precision fp8 for all layers",
     "qat": "off: quantisation-aware training is not priced",
 }
@@ -94,7 +93,7 @@ def from_tree(tree: Mapping[str, Any], path: Path, launch: TrainerLaunch) -> Imp
     runtime = _runtime(sheet, degrees)
     _settings(sheet, runtime)
     _method(sheet)
-    trainer.refuse(sheet, UNPRICED, {f"{D}offload_policy": "offload", "model.backend.te_fp8": "precision"})
+    trainer.refuse(sheet, UNPRICED, {"model.backend.te_fp8": "precision"})
     sheet.seen.update(key for key in sheet.values if WITHOUT_EFFECT.fullmatch(key))
     sheet.notes.append(f"a recipe of NeMo Automodel: priced as {runtime}, with its own dtypes")
     found = replace(sheet.imported(runtime, model_name=model), lifted=OF_OUR_FILES)
@@ -162,6 +161,10 @@ def _mesh(sheet: Sheet, launch: TrainerLaunch) -> dict[str, int]:
 def _sharding(sheet: Sheet, degrees: Mapping[str, int]) -> None:
     """Say the stage: blocks with experts and those of a pipeline keep weights gathered unless told."""
     strategy = str(sheet.take(f"{D}strategy") or "fsdp2").lower()
+    hosted = [key for key in sheet.values if key.startswith(f"{D}offload_policy")]
+    if any(sheet.values[key] is not None for key in hosted):
+        sheet.say("offload", "weights", f"{D}offload_policy")
+    sheet.seen.update(hosted)
     again = sheet.take(f"{D}moe.reshard_after_forward" if degrees["ep"] > 1 else f"{D}reshard_after_forward")
     sheet.seen.add(f"{D}reshard_after_forward")
     if strategy not in ("fsdp2", "ddp"):

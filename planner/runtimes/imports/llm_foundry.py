@@ -59,7 +59,6 @@ WITHOUT_EFFECT: Final = re.compile(
 UNPRICED: Final = {
     "tp_config": "none: Composer's tensor parallelism is not priced; or --tp N",
     f"{F}activation_cpu_offload": "false: activations in host memory are not priced; or --offload none",
-    f"{F}cpu_offload": "false: weights in host memory are not priced; or --offload none",
     "model.peft_config.use_dora": "plain adapters: what is trained beside them is not priced",
     "model.peft_config.modules_to_save": "plain adapters: what is trained beside them is not priced",
     "model.block_overrides": "layers that are alike; or MODEL",
@@ -67,7 +66,6 @@ UNPRICED: Final = {
 INSTEAD: Final = {
     "tp_config": "tp",
     f"{F}activation_cpu_offload": "offload",
-    f"{F}cpu_offload": "offload",
     "model.block_overrides": "model",
 }
 
@@ -160,6 +158,8 @@ def _sharding(sheet: Sheet) -> None:
         sheet.seen.update(key for key in sheet.values if key.startswith(F))
     again = sheet.has(f"{F}activation_checkpointing")
     sheet.say("recompute", "full" if again else "none", f"{F}activation_checkpointing")
+    if sheet.has(f"{F}cpu_offload"):
+        sheet.say("offload", "weights", f"{F}cpu_offload")
     every = sheet.values.get("activation_checkpointing_target")
     if every is not None:
         sheet.fault("activation_checkpointing_target", str(every)[:60], "whole layers")

@@ -66,7 +66,7 @@ class TrainerLaunch:
 OF_OUR_FILES: Final = (
     *("optimizer-offered", "precision-offered", "model-in-transformers"),
     *("state-dtype-offered", "master-dtype-offered", "gradient-dtype-offered"),
-    *("cp-method-offered", "method-offered"),
+    *("cp-method-offered", "method-offered", "host-weights-method"),
 )
 """Rules that say what the planner's own script has; libraries have more (transformers, training_args.py)."""
 
@@ -255,11 +255,7 @@ def _fsdp(sheet: Sheet) -> None:
         sheet.notes.append(f"{named}: shards over a node; say how many with --zero-shards")
     hosted, place = _of(sheet, "offload_params")
     if "offload" in words or str(hosted).lower() == "true":
-        where = place if hosted is not None else "fsdp"
-        sheet.fault(
-            where, "weights in host memory", "no offload of weights, which is not priced; or --offload none"
-        )
-        sheet.instead[where] = "offload"
+        sheet.say("offload", "weights", place if hosted is not None else "fsdp")
     again_all, place = _of(sheet, "activation_checkpointing")
     if str(again_all).lower() == "true":
         sheet.say("recompute", "full", place)

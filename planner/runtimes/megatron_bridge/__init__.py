@@ -13,7 +13,12 @@ from planner.rules import Rule
 from planner.runtimes._idle import in_effect
 from planner.runtimes._run import run_of
 from planner.runtimes.family import Command, Job, Runtime
-from planner.runtimes.megatron_bridge.adapters import adapter_notes, adapter_rule, without_fsdp_rule
+from planner.runtimes.megatron_bridge.adapters import (
+    adapter_notes,
+    adapter_rule,
+    adapter_width_rule,
+    without_fsdp_rule,
+)
 from planner.runtimes.megatron_bridge.saving import saves
 from planner.runtimes.megatron_bridge.script import Say, needs, real_needs, script_text
 from planner.runtimes.megatron_bridge.settings import loss_rules
@@ -64,6 +69,7 @@ def pass_rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
         *indexer_rules(plan, job),
         method_rule(job.workload.method, runtime.methods),
         adapter_rule(plan, job),
+        adapter_width_rule(plan, job),
         _positions_rule(job.model, job.workload.seq_len),
     ]
 

@@ -72,6 +72,29 @@ def adapter_rule(plan: Plan, job: Job) -> Rule:
     )
 
 
+def adapter_width_rule(plan: Plan, job: Job) -> Rule:
+    """Return the rule that tp divides the width that adapters of row-parallel layers give back.
+
+    Their second half is a column-parallel layer, ``linear_out`` of `ParallelLinearAdapter`.
+    """
+    wanted, hidden = job.workload.lora_targets or ROWS, job.model.hidden
+    experts = known_architecture(job.model)[0].experts is not None
+    concerned = job.workload.method == "lora" and not set(ROWS).isdisjoint(wanted)
+    return Rule(
+        "tp-divides-lora-outputs",
+        not concerned or divides(plan.tp, hidden) & divides(plan.etp if experts else 1.0, hidden),
+        lambda: (
+            f"adapters of width {hidden} over tp {plan.tp:g}" + (f", etp {plan.etp:g}" if experts else ""),
+            "a hidden size that they divide, or adapters on qkv and fc1 alone",
+            f"tp {math.gcd(int(plan.tp), hidden)}",
+        ),
+    )
+
+
+ROWS = ("proj", "fc2")
+"""Targets whose layers split their inputs."""
+
+
 def without_fsdp_rule(plan: Plan, job: Job) -> Rule:
     """Return the rule that adapters are trained without Megatron-FSDP."""
     return Rule(

@@ -493,3 +493,23 @@ def test_deepspeed_takes_names_of_stage_3_without_their_prefix(tmp_path: Path) -
     found = read_runner_file(path)
     assert "live_elements=5e+08" in found.changes
     assert not [fault for _, fault in found.faults if "max_live" in fault.where]
+
+
+def test_an_encoder_of_images_is_frozen_unless_told(tmp_path: Path) -> None:
+    """LLaMA-Factory, hparams/model_args.py: ``freeze_vision_tower`` is true by default."""
+    seeing = FACTORY.replace("Qwen/Qwen2.5-7B-Instruct", "Qwen/Qwen2.5-VL-7B-Instruct")
+    keys = "image_max_pixels: 262144\nfreeze_multi_modal_projector: true\nenable_liger_kernel: true\n"
+    found = read(tmp_path, "v.yaml", seeing + keys)
+    assert (found.model_name, found.options["freeze_encoder"], found.unknown) == ("qwen2.5-vl-7b", "true", ())
+    assert any("Liger" in note for note in found.notes)
+    assert "freeze_encoder" not in read(tmp_path, "o.yaml", seeing + "freeze_vision_tower: false\n").options
+    assert "freeze_encoder" not in read(tmp_path, "t.yaml", FACTORY + keys).options
+    assert "freeze_language_model" in faults(
+        read(tmp_path, "l.yaml", seeing + "freeze_language_model: true\n")
+    )
+
+
+def test_a_folder_of_the_cache_names_its_model(tmp_path: Path) -> None:
+    cached = "/root/.cache/huggingface/hub/models--Qwen--Qwen2.5-7B-Instruct/snapshots/a09a35458c70"
+    found = read(tmp_path, "sft.yaml", FACTORY.replace("Qwen/Qwen2.5-7B-Instruct", cached))
+    assert found.model_name == "qwen2.5-7b"

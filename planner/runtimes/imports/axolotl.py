@@ -82,6 +82,7 @@ def from_tree(tree: Mapping[str, Any], path: Path, launch: TrainerLaunch) -> Imp
     _method(sheet)
     _degrees(sheet, packed)
     trainer.refuse(sheet, UNPRICED)
+    trainer.told_kernels(sheet)
     model = model_named(sheet, path, "base_model")
     known = {key for key in sheet.values if trainer.WITHOUT_EFFECT.fullmatch(key)}
     sheet.seen.update(known | (FINE & set(sheet.values)))

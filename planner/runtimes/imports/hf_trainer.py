@@ -129,6 +129,7 @@ def from_tree(tree: Mapping[str, Any], path: Path, launch: TrainerLaunch, dialec
         sheet.seen.add("dtype")
     sheet.seen.update(key for key in ("loss_type",) if str(tree.get(key)) == "nll")
     _unpriced(sheet)
+    trainer.told_kernels(sheet)
     model = model_named(sheet, path, "model_name_or_path", "model_name", "model", "model_id")
     known = {key for key in sheet.values if trainer.WITHOUT_EFFECT.fullmatch(key)}
     sheet.seen.update(known)

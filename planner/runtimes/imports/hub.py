@@ -18,6 +18,9 @@ from planner.runtimes.imports.zoo import zoo_name
 _QUANTISED: Final = re.compile(r"awq|gptq|int4|4bit|8bit|bnb|nvfp4|mxfp4|aqlm|gguf|fp8")
 
 
+_CACHED: Final = re.compile(r"models--([\w.-]+?)--([\w.-]+)")
+"""A folder of Hugging Face's cache."""
+
 _ENDING: Final = re.compile(TUNED.pattern.removesuffix("(?=-|$)") + "$")
 """The last such word of a name."""
 
@@ -97,6 +100,8 @@ def model_named(sheet: Sheet, path: Path, *keys: str) -> str | None:
         sheet.fault(key, "nothing", f"a model; name it: planner estimate MODEL --from {path.name}")
         return None
     name = str(value)
+    if (cached := _CACHED.search(name)) is not None:
+        name = f"{cached[1]}/{cached[2]}"
     for folder in (path.parent / name, Path(name)):
         try:
             if (folder / "config.json").is_file():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -11,6 +12,7 @@ from planner.runtimes.imports._sheet import Imported, Sheet
 from planner.runtimes.imports.adapters import say_adapter
 from planner.runtimes.imports.hub import model_named
 from planner.runtimes.imports.literals import flat
+from planner.runtimes.imports.megatron_names import known_model
 from planner.runtimes.imports.trainer_layout import TrainerLaunch, laid_out
 
 KEYS: Final = frozenset({"finetuning_type", "cutoff_len", "template", "stage"})
@@ -75,9 +77,27 @@ def from_tree(tree: Mapping[str, Any], path: Path, launch: TrainerLaunch) -> Imp
     _method(sheet)
     _megatron(sheet)
     trainer.refuse(sheet, UNPRICED)
+    trainer.told_kernels(sheet)
     model = model_named(sheet, path, "model_name_or_path")
+    _images(sheet, model)
     sheet.seen.update(key for key in sheet.values if trainer.WITHOUT_EFFECT.fullmatch(key))
     return laid_out(sheet, tree, path, launch, model)
+
+
+IMAGES: Final = re.compile(
+    r"(?:image|video|audio)_.*|media_dir|freeze_(?:vision_tower|multi_modal_projector)"
+)
+
+
+def _images(sheet: Sheet, model: str | None) -> None:
+    """Say whether an encoder of images is left as it is; of a language model the keys mean nothing."""
+    spec = known_model(model)
+    frozen = sheet.values.get("freeze_vision_tower")
+    if spec is not None and spec.encoder is not None and str(frozen).lower() != "false":
+        sheet.say("freeze_encoder", "true", "freeze_vision_tower")
+    sheet.seen.update(key for key in sheet.values if IMAGES.fullmatch(key))
+    if sheet.has("freeze_language_model"):
+        sheet.fault("freeze_language_model", "true", "false: training of an encoder alone is not priced")
 
 
 def _megatron(sheet: Sheet) -> None:

@@ -173,6 +173,17 @@ def refuse(sheet: Sheet, reasons: Mapping[str, str], options: Mapping[str, str] 
             sheet.instead[key] = options[key]
 
 
+LIGER: Final = re.compile(r"(?:enable|use)_liger(?:_kernel|_loss)?|liger_.*")
+
+
+def told_kernels(sheet: Sheet) -> None:
+    """Tell that Liger's kernels are not priced where they are on."""
+    keys = [key for key in sheet.values if LIGER.fullmatch(key)]
+    if any(sheet.has(key) for key in keys):
+        sheet.notes.append("Liger's kernels: priced without, with whole logits and a little slower")
+    sheet.seen.update(keys)
+
+
 def adapters_alone(sheet: Sheet) -> None:
     """Make faults of what adapters train beside themselves."""
     expected = "plain adapters: what is trained beside them is not priced; leave it out of a copy of the file"

@@ -22,8 +22,9 @@ from planner.cost.layer.context_parallel import gathered_bytes
 from planner.formulas.attention import attention_flops
 from planner.formulas.elementwise import Traffic
 from planner.formulas.gemm import GemmCurve, gemm_extrapolated, gemm_seconds
+from planner.formulas.ring_calls import merged_each_step_time, ring_call_time
 from planner.inputs.model import Attention, LatentAttention
-from planner.numeric import Num, ceil, maximum, minimum, where
+from planner.numeric import Num, ceil, maximum, where
 from planner.plan import Plan
 from planner.runtimes.traits import Traits
 
@@ -307,23 +308,15 @@ def slowed(product: Operator, slowdown: Num) -> Operator:
 
 
 STITCHED_TOKENS = 4096.0
-"""Tokens of a rank's part up to which ``cp_slowdown`` holds: runs that tell it have 8,192 over two. [-]"""
+"""Tokens of a part up to which ``cp_slowdown`` holds: runs that tell it have 8,192 over two. [element]"""
 
 
 def stitched_time(traits: Traits, cp: Num, tokens: Num, visible: Num) -> Num:
-    r"""Time of attention whose keys come from ``cp`` ranks, over that of as many of its own. [-]
-
-    .. math:: 1 + (\sigma - 1) \min\left(1, \frac{4096}{\min(T, K)}\right)
-
-    of :math:`T` ``tokens`` of a rank's part that see :math:`K` keys each, ``visible`` in the mean: what a
-    call loses at its edges and what merging results takes grow with tokens, its work with tokens times keys.
-    Runs of shorter parts tell no more.
-    Merged one by one the results of cp equal steps cost cp - 1 times what those of two do.
-    """
-    if traits.context.merges_each_step:
-        return 1.0 + 2.0 * (traits.context.slowdown - 1.0) * (cp - 1.0) / cp
-    lost = minimum(1.0, STITCHED_TOKENS / minimum(tokens, visible))
-    return where(cp > 1, 1.0 + (traits.context.slowdown - 1.0) * lost, 1.0)
+    """Time of attention whose keys come from ``cp`` ranks, over that of as many of its own. [-]"""
+    context = traits.context
+    if context.merges_each_step:
+        return merged_each_step_time(context.slowdown, cp)
+    return where(cp > 1, ring_call_time(context.slowdown, tokens, visible, STITCHED_TOKENS), 1.0)
 
 
 class Core(NamedTuple):

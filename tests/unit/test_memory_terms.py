@@ -135,6 +135,17 @@ def test_a_frozen_base_is_loaded_in_16_bits_whatever_its_adapters_are() -> None:
     )
 
 
+def test_scales_of_a_quantised_base_are_not_sharded() -> None:
+    """bitsandbytes, ``Params4bit.quant_state``: an attribute beside the parameter that FSDP shards."""
+    linear = TOTAL - EMBEDDING - 25 * 2048 - 2048 * 32000
+    alone, shared = (
+        priced(job(gpus=gpus, method="qlora", lora_rank=8), zero=3 * (gpus > 1)).stages[0].weights
+        for gpus in (1, 8)
+    )
+    scales = 0.127 / 8 * linear
+    assert shared == pytest.approx((alone - scales) / 8 + scales, rel=0.01)
+
+
 def test_eight_bit_states_and_user_dtypes() -> None:
     small = priced(job(gpus=8, optimizer="adam8bit"), zero=0).stages[0]
     assert small.optimizer == pytest.approx((4 + 2 * (1 + 4 / 2048)) * TOTAL)

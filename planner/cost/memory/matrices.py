@@ -145,8 +145,11 @@ def _all_elements(m: Num, n: Num) -> Num:
 
 def end_elements(case: Case, plan: Plan, counts: Mapping[Piece, Num]) -> Num:
     """Weights of embedding and head on a tensor rank of a stage, which AdamW steps. [element]"""
-    if not case.method.trains_base:
-        return 0.0
+    return table_elements(case, plan, counts) if case.method.trains_base else 0.0
+
+
+def table_elements(case: Case, plan: Plan, counts: Mapping[Piece, Num]) -> Num:
+    """Weights of embedding and head on a tensor rank of a stage. [element]"""
     model = case.model
     table = counts.get(("embedding", False), 0.0) * (model.embedding_params / plan.tp)
     return table + counts.get(("head", False), 0.0) * (model.vocab * model.hidden / plan.tp)

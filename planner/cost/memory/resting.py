@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from planner.cost.case import Case
+from planner.cost.memory.matrices import table_elements
+from planner.cost.memory.weights import StageWeights
 from planner.numeric import Num, maximum, minimum
 from planner.plan import Plan
 from planner.rules import Rule
@@ -44,6 +46,21 @@ def cached_copies(case: Case, stored: Num, trained: Num) -> Num:
     if not (cached and case.sharding.shards_parameters):
         return 0.0
     return maximum(stored - case.weight_bytes * trained, 0.0)
+
+
+def whole_scales(case: Case, plan: Plan, held: StageWeights) -> Num:
+    """Bytes of a quantised base's scales, which rest whole on each rank's device though weights are sharded.
+
+    References
+    ----------
+    .. [1] bitsandbytes 95f9af30, ``bitsandbytes/nn/modules.py``, ``Params4bit``: ``quant_state`` is an
+       attribute beside the parameter, and FSDP shards and offloads parameters.
+    """
+    method = case.method
+    if not (method.scale_bytes and case.sharding.shards_parameters):
+        return 0.0
+    ends = case.plain_bytes * table_elements(case, plan, held.counts)
+    return method.scale_bytes / method.frozen_weight_bytes * maximum(held.stored - ends, 0.0)
 
 
 def level_rules(plan: Plan, case: Case) -> list[Rule]:

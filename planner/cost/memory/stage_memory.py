@@ -25,7 +25,7 @@ from planner.cost.memory.peaks import (
     stepping_peak,
     undivided_bytes,
 )
-from planner.cost.memory.resting import cached_copies, has_levels, resting_shards
+from planner.cost.memory.resting import cached_copies, has_levels, resting_shards, whole_scales
 from planner.cost.memory.secondary import secondary_bytes
 from planner.cost.memory.weights import StageWeights
 from planner.cost.stages import ENCODER, ENDS, Piece, Stages, whole_ends
@@ -149,7 +149,8 @@ def stage_memory(
     held = padded_weights(case, plan, held)
     trained = held.trained + padding * case.method.trains_base
     whole = cached_copies(case, held.stored, held.trained)
-    stored = held.stored - whole + padding * case.weight_bytes
+    scales = whole_scales(case, plan, held)
+    stored = held.stored - whole - scales + padding * case.weight_bytes
     weights, gradients, states = sharded_states(stored, trained, trained, dense, sharding)
     if has_levels(case):
         near, node = resting_shards(case, plan)
@@ -167,7 +168,7 @@ def stage_memory(
     kept_bytes = case.gradient_bytes + case.traits.optimizer.gradient_copy_bytes
     gradients = gradients * (kept_bytes * (not case.hosts_gradients)) + undivided_bytes(case, plan, passes)
     weights = weights * (not case.offload.fetches) + secondary_bytes(case, plan, trained)
-    weights = weights + spilled_bytes(case, plan)
+    weights = weights + spilled_bytes(case, plan) + scales
     trained = held.trained + held.expert_trained
     gathered: Num = 0.0
     if case.engine.at_rest and sharding.shards_gradients:

@@ -24,6 +24,8 @@ class Method:
         Where it is described.
     frozen_weight_bytes : float
         Bytes of each base weight while it is frozen; 0 where the base is trained. [byte]
+    scale_bytes : float
+        Of these, scales, which are no parameters and rest whole on each rank. [byte]
     dequantise_bytes : float
         Bytes moved to rebuild one 16-bit weight before its product. [byte]
     adapter_params : callable
@@ -45,6 +47,7 @@ class Method:
     global_batch: int
     forwards: float = 0.0
     learns: str = ""
+    scale_bytes: float = 0.0
     aliases: tuple[str, ...] = ()
 
     @property

@@ -6,7 +6,8 @@ that and writes and reads the rebuilt 16-bit weight.
 
 from planner.techniques.methods.family import TUNING_BATCH, Method, lora_params
 
-STORED_BYTES = (4 + 0.127) / 8
+SCALE_BYTES = 0.127 / 8
+STORED_BYTES = 4 / 8 + SCALE_BYTES
 
 ENTRY = Method(
     name="qlora",
@@ -14,5 +15,6 @@ ENTRY = Method(
     frozen_weight_bytes=STORED_BYTES,
     dequantise_bytes=STORED_BYTES + 2.0,
     adapter_params=lora_params,
+    scale_bytes=SCALE_BYTES,
     global_batch=TUNING_BATCH,
 )

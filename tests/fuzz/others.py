@@ -14,8 +14,10 @@ from tests.helpers import ROOT
 from tests.unit import (
     test_from_file,
     test_from_file_formats,
+    test_from_file_found,
     test_from_file_megatron_yaml,
     test_from_file_nemo,
+    test_from_file_recipes,
     test_from_file_sums,
     test_from_file_trainers,
 )
@@ -31,6 +33,9 @@ LAUNCH: Final[Mapping[str, str]] = {
     "factory.yaml": test_from_file_trainers.FACTORY,
     "axolotl.yaml": test_from_file_trainers.AXOLOTL,
     "xtuner_config.py": test_from_file_trainers.XTUNER,
+    "automodel.yaml": test_from_file_recipes.AUTOMODEL,
+    "foundry.yaml": test_from_file_recipes.MPT,
+    "mindspeed.sh": test_from_file_found.MINDSPEED + "\n",
     "swift.sh": test_from_file_trainers.SWIFT,
     "zoo.yaml": test_from_file_megatron_yaml.ZOO,
     "primus.yaml": test_from_file_megatron_yaml.PRIMUS,

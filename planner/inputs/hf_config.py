@@ -34,6 +34,10 @@ _TOPK = ("num_experts_per_tok", "num_experts_per_token", "top_k_experts", "exper
 _LAYERS = ("num_hidden_layers", "n_layer")
 _INDEX_KEYS = frozenset({"index_head_dim", "index_topk"})
 _PICKING = ("deepseek_sparse_attention", "indexed_attention")
+NOISE = (
+    *("attention_dropout", "attn_pdrop", "resid_pdrop", "embd_pdrop", "hidden_dropout", "dropout"),
+    *("attention_probs_dropout_prob", "hidden_dropout_prob", "residual_dropout", "router_jitter_noise"),
+)
 EXACT = "an architecture that the model record expresses exactly"
 
 
@@ -93,6 +97,7 @@ def model_from_config(raw: Mapping[str, Any], where: str, name: str) -> Imported
         if "tie_word_embeddings" in text:
             config.note(f"tie_word_embeddings is {outer}, as the whole model says, not as text_config does")
     _check_fixed(config, family)
+    _tell_noise(config)
     record = _model(config, family, name)
     sparse = any(block.get("ffn", {}).get("kind") == "moe" for block in record["blocks"].values())
     mixers = [block["mixer"] for block in record["blocks"].values() if "mixer" in block]
@@ -103,6 +108,14 @@ def model_from_config(raw: Mapping[str, Any], where: str, name: str) -> Imported
         raise InputError(config.problems)
     record["note"] = "; ".join(config.notes)
     return ImportedModel(build(ModelSpec, record, where), tuple(config.notes))
+
+
+def _tell_noise(config: Config) -> None:
+    """Note what a config drops or disturbs while it trains, which is a setting of the run."""
+    noise = [key for key in NOISE if _is_set(config.raw.get(key)) and config.raw[key] != 0]
+    if noise:
+        said = ", ".join(f"{key} {config.raw[key]}"[:60] for key in noise)
+        config.note(f"{said}: not read, since dropout and noise belong to the run")
 
 
 def _check_fixed(config: Config, family: Family) -> None:

@@ -58,6 +58,12 @@ def test_absent_fields_take_the_default_of_the_type_and_say_so() -> None:
     assert model_from_config(gemma, "c", "m").model.tied_embeddings
 
 
+def test_dropout_of_a_config_is_told_as_not_read() -> None:
+    told = "attention_dropout 0.1: not read, since dropout and noise belong to the run"
+    assert told in read(attention_dropout=0.1).notes
+    assert not [note for note in read(attention_dropout=0.0).notes if "dropout" in note]
+
+
 def test_a_head_may_have_another_width_than_hidden_over_heads() -> None:
     mixer = read(head_dim=128).model.blocks["dense"].mixer
     assert isinstance(mixer, Attention)

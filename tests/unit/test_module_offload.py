@@ -123,7 +123,36 @@ def test_graphs_of_whole_passes_and_norms_are_refused_with_it() -> None:
         ("attention", norms, True),
     ):
         runtime = runtimes()["megatron-bridge"].with_traits(graphed=graphed)
-        assert (rule in [fault.rule for fault in estimate(one, job, runtime).violations]) == refused
+        found = [fault.rule for fault in estimate(one, job, runtime).violations]
+        assert found == ([rule] if refused else [])
+    old = replace(runtimes()["megatron-lm"].with_traits(graphed="attention"), release="0.18")
+    for modules, refused in (("core_attn", True), ("expert_fc1", False)):
+        one = replace(plan, offload=f"modules:{modules}")
+        assert (rule in [fault.rule for fault in estimate(one, job, old).violations]) == refused
+
+
+def test_each_choice_of_modules_is_priced_by_itself() -> None:
+    """One process prices many plans of one shape: what was remembered of a layer is that of its modules."""
+    names = ("none", "modules:core_attn+attn_proj", "modules:expert_fc1", "modules:core_attn")
+    job = Job(
+        load_model("qwen3-30b-a3b"), load_hardware("dgx-h100"), 8, Workload(seq_len=4096, global_batch=64)
+    )
+    plan = Plan(dp=8.0, ep=8.0, zero=1, zero_shards=8.0, num_microbatches=8.0)
+    held = [
+        estimate(replace(plan, offload=name), job, runtimes()["megatron-lm"]).stages[0].activations
+        for name in names
+    ]
+    assert len(set(held)) == len(held)
+
+
+def test_a_search_keeps_inputs_of_modules_on_the_host_where_a_plan_fits_by_that() -> None:
+    asked = ("deepseek-v3", "--hardware", "gb200-nvl72", "--gpus", "256", "--global-batch", "4096")
+    fixed = ("--precision", "mxfp8", "--runtime", "megatron-bridge", "--tp", "2", "--pp", "2", "--vpp", "4")
+    degrees = ("--cp", "1", "--ep", "64", "--micro-batch", "2", "--zero", "1", "--recompute", "none")
+    found = planner("search", *asked, *fixed, *degrees, "--format", "json").json["plans"]
+    assert found[0]["plan"]["offload"] == "modules:core_attn+attn_proj"
+    kept = planner("search", *asked, *fixed, *degrees, "--offload", "none", "--format", "json")
+    assert all(plan["plan"]["offload"] == "none" for plan in kept.json["plans"])
 
 
 @pytest.mark.parametrize(

@@ -136,7 +136,8 @@ def _known_shape(case: Case, plan: Plan) -> KnownShape:
     degrees = [getattr(plan, axis) for axis in LAYER_AXES]
     if any(isinstance(degree, np.ndarray) for degree in degrees):
         return KnownShape(case)
-    key = (id(case.job), id(case.runtime), case.sequence_parallel, case.context.name, *degrees)
+    names = (case.sequence_parallel, case.context.name, case.offload.modules)
+    key = (id(case.job), id(case.runtime), *names, *degrees)
     if key not in _KNOWN and len(_KNOWN) >= MOST_KNOWN:
         _KNOWN.clear()
     return _KNOWN.setdefault(key, KnownShape(case))

@@ -17,7 +17,7 @@ from planner.plan import Plan
 from planner.rules import Mask, Rule
 from planner.runtimes.family import Job, Runtime
 from planner.runtimes.megatron_lm.environment import BLACKWELL
-from planner.runtimes.megatron_lm.offload import module_graph_rule, optimizer_share
+from planner.runtimes.megatron_lm.offload import activation_layers, module_graph_rule, optimizer_share
 from planner.runtimes.megatron_lm.recompute import granularity
 from planner.runtimes.settings import Changes, Settings, Value
 from planner.runtimes.traits import Traits
@@ -110,8 +110,9 @@ def choice_rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
         rules.append(_weights_rule(plan, job))
     if job.model.expert_kinds:
         rules += _expert_rules(plan, job, traits)
+    release = runtime.release or runtime.versions[0]
     if traits.kernels.graphed:
-        rules += [*_graph_rules(plan, job, traits), module_graph_rule(plan, traits.kernels.graphed)]
+        rules += [*_graph_rules(plan, job, traits), module_graph_rule(plan, traits.kernels.graphed, release)]
     return rules
 
 
@@ -282,10 +283,10 @@ def _graph_rules(plan: Plan, job: Job, traits: Traits) -> list[Rule]:
         ),
         Rule(
             "graphs-keep-places",
-            plan.zero <= 1 and (plan.offload == "none" or optimizer_share(plan.offload) > 0),
+            plan.zero <= 1 and not activation_layers(plan.offload),
             lambda: (
                 f"CUDA graphs with zero {plan.zero}, offload {plan.offload}",
-                "weights and activations that stay where they are: zero 0 or 1, no activations on the host",
+                "weights and activations that stay: zero 0 or 1, no activations of layers on the host",
                 nearest,
             ),
         ),

@@ -132,19 +132,26 @@ def _module_rules(plan: Plan, model: ModelSpec, modules: list[str]) -> list[Rule
     ]
 
 
-def module_graph_rule(plan: Plan, graphed: object) -> Rule:
-    """Return the rule that graphs capture whole modules whose inputs go to the host, and no more."""
-    modules = offloaded_modules(plan.offload)
-    norms = {"attn_norm", "mlp_norm"}.intersection(modules)
+def module_graph_rule(plan: Plan, graphed: object, release: str) -> Rule:
+    """Return the rule that graphs capture whole modules whose inputs go to the host, and no more.
+
+    Before 0.19 they captured no such module: graphs of attention left those of experts alone
+    (``docs/user-guide/features/fine_grained_activation_offloading.md`` of core_v0.16.0 to core_v0.19.0).
+    """
+    modules = set(offloaded_modules(plan.offload))
+    captured = modules & {"attn_norm", "mlp_norm"} if release >= CAPTURED_SINCE else modules - EXPERT_MODULES
     return Rule(
         "offload-modules-with-graphs",
-        not modules or (graphed == "attention" and not norms),
+        not modules or (graphed == "attention" and not captured),
         lambda: (
             f"offload {plan.offload} with graphs of {graphed}",
-            "graphs of attention and the router, and no norms: their inputs cross the border of a graph",
+            f"graphs of attention and the router, no norms; before {CAPTURED_SINCE} experts' modules alone",
             "--set cuda_graphs=none",
         ),
     )
+
+
+CAPTURED_SINCE: Final = "0.19"
 
 
 def module_flags(plan: Plan) -> list[str]:

@@ -53,6 +53,10 @@ class Share(SearchOperator):
         legal[some] = _divisible(rows, some)
         return Screened(rows.values - spared, rows.bounds - spared, legal)
 
+    def supports(self, bench: Improver, candidate: Candidate) -> bool:
+        """Whether the plan does not fit with all of it on the device, where it is no slower."""
+        return not bench.is_safe(bench.price(replace(candidate.plan, offload=bench.scan.choices.offload[0])))
+
     def bound(self, bench: Improver, candidate: Candidate) -> float:
         """Seconds that a candidate takes at least under the splits that are tried, however played. [s]"""
         return min(_least_seconds(plan, bench.scan) for plan in _splits(candidate.plan, bench.scan))

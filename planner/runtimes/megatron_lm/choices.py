@@ -94,9 +94,12 @@ WEIGHTS_ALONE: Final = {
 def choice_rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
     """Return the rules on what is switched on beside a plan or a batch of plans.
 
-    A release for which no files are written is priced as its recipes were, whatever they switched on.
+    A release for which no files are written is priced as its recipes were, whatever they switched on; how its
+    weights rest says what they may be sharded with all the same.
     """
     traits, rules = runtime.traits, list[Rule]()
+    if traits.low_bit.weights == "alone" and job.workload.precision not in SIXTEEN_BIT_AT_REST:
+        rules.append(_weights_rule(plan, job))
     if runtime.release and runtime.release not in runtime.versions:
         return rules
     if not traits.kernels.fused_weight_gradient:
@@ -106,8 +109,6 @@ def choice_rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
         rules.append(LATENT_ROPE)
     if job.workload.precision == "fp16":
         rules.append(_half_gradients_rule(job, traits))
-    if traits.low_bit.weights == "alone" and job.workload.precision not in SIXTEEN_BIT_AT_REST:
-        rules.append(_weights_rule(plan, job))
     if job.model.expert_kinds:
         rules += _expert_rules(plan, job, traits)
     release = runtime.release or runtime.versions[0]

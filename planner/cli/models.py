@@ -14,9 +14,10 @@ from planner.cli.output import emit_rows
 from planner.cli.printable import to_stderr
 from planner.errors import InputError, Problem
 from planner.files import write_whole
-from planner.inputs.hf_config import read_hf_config, without_encoder
+from planner.inputs.hf_config import ImportedModel, read_hf_config, without_encoder
 from planner.inputs.load import load_model, model_names
 from planner.inputs.model_yaml import model_yaml
+from planner.inputs.own_model.read import own_model, read_own_model
 from planner.report.model_facts import Row, model_facts, model_row, part_rows, run_rows, told_facts
 from planner.report.shardings import derived_rows, legal_rows
 
@@ -71,7 +72,12 @@ def show_command(
 
 @app.command("import")
 def import_command(
-    path: Annotated[Path, typer.Argument(help="A Hugging Face config.json, or the folder that holds it.")],
+    path: Annotated[
+        Path,
+        typer.Argument(
+            help="A Hugging Face config.json or its folder, or FILE.py:MODEL, run and exported by torch."
+        ),
+    ],
     out: Annotated[
         Path | None, typer.Option(help="The model YAML to write; by default it is printed.")
     ] = None,
@@ -81,8 +87,13 @@ def import_command(
     ] = False,
     force: Annotated[bool, typer.Option("--force", help="Overwrite a file that exists.")] = False,
 ) -> None:
-    """Write a model YAML from a config.json, exactly or not at all; what was assumed is told."""
-    imported = read_hf_config(path, name)
+    """Write a model YAML from a config.json, exactly or not at all; what was assumed is told.
+
+    Of a Python file the model is built without memory, its layers are folded into known ones, and what is
+    left is priced by what it moves and computes.
+    """
+    own = own_model(str(path))
+    imported = ImportedModel(*read_own_model(*own, name)) if own else read_hf_config(path, name)
     if text_only:
         imported = without_encoder(imported)
     text = model_yaml(imported.model)

@@ -101,6 +101,7 @@ def product_weights(block: Block, hidden: int) -> float:
     Norms inside latent attention are in, since Megatron-LM's ``num_floating_point_operations`` counts them.
     """
     ffn, weights = block.ffn, mixer_weights(block, hidden)
+    weights += float(sum(one.weights for one in block.extras))
     if ffn is None:
         return weights
     matrices = 3 if ffn.gated else 2

@@ -66,3 +66,55 @@ class PointwisePart(Record):
 
 
 Part = Annotated[ProductPart | CorePart | PointwisePart, Field(discriminator="kind")]
+
+
+class ProductExtra(Record):
+    """A product beside a layer's mixer and feed-forward, whole on every rank; it keeps its input."""
+
+    kind: Literal["product"] = "product"
+    inputs: Positive
+    outputs: Positive
+    bias: Flag = False
+
+    @property
+    def params(self) -> int:
+        """Weights and biases. [element]"""
+        return (self.inputs + self.bias) * self.outputs
+
+    @property
+    def weights(self) -> int:
+        """Weights that a token meets in it. [element]"""
+        return self.inputs * self.outputs
+
+
+class OtherExtra(Record):
+    """An operator of a model of one's own that no known part has, by what a token costs in it.
+
+    Parameters
+    ----------
+    name : str
+        As PyTorch calls it.
+    moved : int
+        Elements read and written. [element]
+    kept : int
+        Elements kept for backward. [element]
+    flops : int
+        FLOPs forward. [FLOP]
+    params : int
+        Its parameters. [element]
+    """
+
+    kind: Literal["other"] = "other"
+    name: str = Field(min_length=1, max_length=200)
+    moved: Count = 0
+    kept: Count = 0
+    flops: Count = 0
+    params: Count = 0
+
+    @property
+    def weights(self) -> float:
+        """Weights of a product with as many FLOPs. [element]"""
+        return self.flops / 2.0
+
+
+Extra = Annotated[ProductExtra | OtherExtra, Field(discriminator="kind")]

@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 
 from planner.formulas import transformer
 from planner.formulas.zero_experts import mean_picks
-from planner.inputs.block_parts import Part
+from planner.inputs.block_parts import Extra, Part
 from planner.inputs.mixers.gated_delta import GatedDelta
 from planner.inputs.mixers.indexer import Indexer
 from planner.inputs.mixers.kimi_delta import KimiDelta
@@ -264,19 +264,21 @@ MOST_NORMS: Final = 16
 class Block(Record):
     """One layer: a mixer and a feed-forward, or one of them alone, with the norms around them.
 
-    A block of a diffusion transformer is said by ``parts`` alone, its norms among them.
+    A block of a diffusion transformer is said by ``parts`` alone, its norms among them. ``extras`` are
+    operators of a model of one's own beside the others, whole on every rank that has the layer.
     """
 
     mixer: Mixer | None = None
     ffn: Ffn | None = None
     norms: Annotated[Count, Field(le=MOST_NORMS)] = 2
     parts: tuple[Part, ...] = ()
+    extras: tuple[Extra, ...] = Field(default=(), max_length=64)
 
     @model_validator(mode="after")
     def _check(self) -> Block:
-        if self.parts and (self.mixer or self.ffn or self.norms):
-            raise ValueError("parts alone: no mixer and no ffn, and norms 0")
-        if self.mixer is None and self.ffn is None and not self.parts:
+        if self.parts and (self.mixer or self.ffn or self.norms or self.extras):
+            raise ValueError("parts alone: no mixer, no ffn and no extras, and norms 0")
+        if self.mixer is None and self.ffn is None and not self.parts and not self.extras:
             raise ValueError("a mixer, a feed-forward (ffn), or both")
         return self
 
@@ -301,4 +303,5 @@ class Block(Record):
         return self._mixed(hidden) + fed + self.norms * norm_width
 
     def _mixed(self, hidden: int) -> int:
-        return sum(part.params for part in self.parts) + (self.mixer.params(hidden) if self.mixer else 0)
+        beside = sum(part.params for part in self.parts) + sum(one.params for one in self.extras)
+        return beside + (self.mixer.params(hidden) if self.mixer else 0)

@@ -17,6 +17,8 @@ from planner.inputs.hf_family import Family
 _UNTIED = {"tie_word_embeddings": False}
 _TIED = {"tie_word_embeddings": True}
 _NO_BIAS = {"attention_bias": False}
+_WIDE = {"head_dim": 128}
+"""Width of a head where a config says none, in types that do not take the hidden size over the heads."""
 
 _LLAMA = Family(
     defaults=_UNTIED | _NO_BIAS | {"mlp_bias": False},
@@ -29,15 +31,18 @@ _QWEN2 = Family(
     qkv_bias=True,
     reach="flag",
 )
-_QWEN3 = replace(
+_QWEN3_MOE = replace(
     _QWEN2,
     defaults=dict(_QWEN2.defaults) | _NO_BIAS,
     qkv_bias="attention_bias",
     output_bias="attention_bias",
     qk_norm="head",
 )
+_QWEN3 = replace(_QWEN3_MOE, defaults=dict(_QWEN3_MOE.defaults) | _WIDE)
 _SPARSE_QWEN = {"decoder_sparse_step": 1, "mlp_only_layers": []}
-_GEMMA = Family(defaults=_TIED | _NO_BIAS, qkv_bias="attention_bias", output_bias="attention_bias")
+_GEMMA = Family(
+    defaults=_TIED | _NO_BIAS | {"head_dim": 256}, qkv_bias="attention_bias", output_bias="attention_bias"
+)
 _OLMO2 = Family(
     defaults=_UNTIED | _NO_BIAS,
     qkv_bias="attention_bias",
@@ -195,7 +200,7 @@ FAMILIES: Final[Mapping[str, Family]] = {
         _DEEPSEEK, defaults=dict(_DEEPSEEK.defaults) | {"first_k_dense_replace": 1, "q_lora_rank": 768}
     ),
     "gpt_oss": Family(
-        defaults=_UNTIED | {"attention_bias": True, "sliding_window_pattern": 2},
+        defaults=_UNTIED | {"attention_bias": True, "sliding_window_pattern": 2, "head_dim": 64},
         qkv_bias="attention_bias", output_bias="attention_bias", moe=True, expert_bias=True,
         router_bias=True, sinks=True, reach="every",
     ),
@@ -206,8 +211,10 @@ FAMILIES: Final[Mapping[str, Family]] = {
     "hunyuan_vl_text": _HUNYUAN,
     "emu3_text_model": _LLAMA,
     "exaone": replace(_LLAMA, names={"num_hidden_layers": "num_layers"}),
-    "internlm3": replace(_LLAMA, fixed={"bias": False, "qkv_bias": False}),
-    "iquestcoder": _LLAMA,
+    "internlm3": replace(
+        _LLAMA, defaults=dict(_LLAMA.defaults) | _WIDE, fixed={"bias": False, "qkv_bias": False},
+    ),
+    "iquestcoder": replace(_LLAMA, defaults=dict(_LLAMA.defaults) | _WIDE),
     "internlm": replace(_LLAMA, defaults=_UNTIED | {"bias": True}, qkv_bias="bias", output_bias="bias",
                         ffn_bias=False),
     "internlm2": replace(_LLAMA, defaults=_UNTIED | {"bias": True}, qkv_bias="bias", output_bias="bias",
@@ -228,7 +235,9 @@ FAMILIES: Final[Mapping[str, Family]] = {
         _QWEN2, defaults=dict(_QWEN2.defaults) | {"attention_bias": True}, qkv_bias="attention_bias"
     ),
     "mimo_v2_flash": Family(defaults=_UNTIED | _NO_BIAS, qkv_bias="attention_bias", moe=True, reach="hybrid"),
-    "minimax_m2": Family(defaults=_UNTIED, qk_norm="full", moe=True, shared=("shared_intermediate_size",)),
+    "minimax_m2": Family(
+        defaults=_UNTIED | _WIDE, qk_norm="full", moe=True, shared=("shared_intermediate_size",),
+    ),
     "ministral": _MISTRAL,
     "mistral": _MISTRAL,
     "mixtral": Family(defaults=_UNTIED, moe=True, reach="all"),
@@ -251,17 +260,17 @@ FAMILIES: Final[Mapping[str, Family]] = {
     "qwen2_5_vl_text": _QWEN2,
     "qwen2_5_omni_text": _QWEN2,
     "qwen3_vl_text": _QWEN3,
-    "qwen3_vl_moe_text": replace(_QWEN3, defaults=dict(_QWEN3.defaults) | _SPARSE_QWEN, moe=True),
-    "qwen3_omni_moe_text": replace(_QWEN3, defaults=dict(_QWEN3.defaults) | _SPARSE_QWEN, moe=True),
+    "qwen3_vl_moe_text": replace(_QWEN3_MOE, defaults=dict(_QWEN3_MOE.defaults) | _SPARSE_QWEN, moe=True),
+    "qwen3_omni_moe_text": replace(_QWEN3_MOE, defaults=dict(_QWEN3_MOE.defaults) | _SPARSE_QWEN, moe=True),
     "qwen3_5_text": _QWEN3_LINEAR,
     "qwen3_5_moe_text": replace(_QWEN3_LINEAR, moe=True, shared=_SHARED_WIDTH, shared_gate=True),
     "qwen3_next": replace(
         _QWEN3_LINEAR, defaults=dict(_QWEN3_LINEAR.defaults) | _SPARSE_QWEN, moe=True, shared=_SHARED_WIDTH,
         shared_gate=True,
     ),
-    "qwen3_moe": replace(_QWEN3, defaults=dict(_QWEN3.defaults) | _SPARSE_QWEN, moe=True),
+    "qwen3_moe": replace(_QWEN3_MOE, defaults=dict(_QWEN3_MOE.defaults) | _SPARSE_QWEN, moe=True),
     "seed_oss": Family(
-        defaults=_UNTIED | {"attention_bias": True, "attention_out_bias": False, "mlp_bias": False},
+        defaults=_UNTIED | {"attention_bias": True, "attention_out_bias": False, "mlp_bias": False} | _WIDE,
         qkv_bias="attention_bias", output_bias="attention_out_bias", ffn_bias="mlp_bias",
     ),
     "smollm3": replace(
@@ -277,7 +286,8 @@ FAMILIES: Final[Mapping[str, Family]] = {
         norm="layernorm", gated=False, reach="all",
     ),
     "afmoe": Family(
-        defaults=_UNTIED | {"sliding_window_pattern": 4}, fixed={"attention_bias": False}, qk_norm="head",
+        defaults=_UNTIED | _WIDE | {"sliding_window_pattern": 4}, fixed={"attention_bias": False},
+        qk_norm="head",
         norms=4, moe=True, shared=("num_shared_experts",),
         output_gate=True, reach="every", bare_full=True,
         names={"first_k_dense_replace": "num_dense_layers",
@@ -290,8 +300,10 @@ FAMILIES: Final[Mapping[str, Family]] = {
         _LLAMA, moe=True, shared=("num_shared_experts",), ffn_bias=False, fixed={"mlp_bias": False},
         names={"num_local_experts": "moe_num_experts", "num_shared_experts": "moe_num_shared_experts"},
     ),
-    "cosmos3_edge_text": replace(_LLAMA, gated=False, fixed={"tie_word_embeddings": False}),
-    "cwm": Family(defaults=_UNTIED, reach="listed"),
+    "cosmos3_edge_text": replace(
+        _LLAMA, defaults=dict(_LLAMA.defaults) | _WIDE, gated=False, fixed={"tie_word_embeddings": False},
+    ),
+    "cwm": Family(defaults=_UNTIED | _WIDE, reach="listed"),
     "ernie4_5_moe": Family(
         defaults=_TIED | {"use_bias": False, "moe_layer_start_index": 1, "moe_layer_interval": 1}, moe=True,
         shared=("num_shared_experts",), fixed={"use_bias": False},
@@ -308,7 +320,8 @@ FAMILIES: Final[Mapping[str, Family]] = {
         moe=True, shared=("num_shared_experts",), reach="every", bare_full=True,
     ),
     "flint": Family(
-        defaults=_UNTIED | _NO_BIAS, qkv_bias="attention_bias", output_bias="attention_bias", qk_norm="head",
+        defaults=_UNTIED | _NO_BIAS | _WIDE, qkv_bias="attention_bias", output_bias="attention_bias",
+        qk_norm="head",
         moe=True, shared=("shared_expert_intermediate_size",), sinks=True, reach="listed", bare_full=True,
     ),
     "granitemoe": Family(
@@ -354,14 +367,15 @@ FAMILIES: Final[Mapping[str, Family]] = {
         names={"mamba_num_heads": "num_heads", "mamba_head_dim": "head_dim", "ssm_state_size": "state_size"},
     ),
     "mellum": Family(
-        defaults=_UNTIED | _NO_BIAS, qkv_bias="attention_bias", output_bias="attention_bias", qk_norm="head",
+        defaults=_UNTIED | _NO_BIAS | _WIDE, qkv_bias="attention_bias", output_bias="attention_bias",
+        qk_norm="head",
         moe=True, reach="listed",
     ),
     "minicpm3": Family(
         defaults=_TIED | _NO_BIAS | {"mlp_bias": False, "q_lora_rank": 768}, latent=True,
         fixed={"mlp_bias": False},
     ),
-    "ministral3": replace(_MISTRAL, variants=("scaled-queries",)),
+    "ministral3": replace(_MISTRAL, defaults=_UNTIED | _WIDE, variants=("scaled-queries",)),
     "vaultgemma": replace(
         _GEMMA, defaults=dict(_GEMMA.defaults) | {"sliding_window_pattern": 2}, reach="every"
     ),

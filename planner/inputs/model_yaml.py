@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from textwrap import wrap
 from typing import Any
 
-from planner.inputs.block_parts import Part
+from planner.inputs.block_parts import Extra, Part
 from planner.inputs.diffusion import Diffusion
 from planner.inputs.encoder import Encoder
 from planner.inputs.layers import layers_text
@@ -66,13 +66,15 @@ def _layers(model: ModelSpec | Encoder) -> list[str]:
         lines += [f"    {part}: {_flow({'kind': record.kind} | parts[part])}" for part, record in there]
         lines += [f"    norms: {parts['norms']}"] if "norms" in parts else []
         lines += _parts("    parts", block.parts) if block.parts else []
+        lines += _parts("    extras", block.extras) if block.extras else []
     return [*lines, f"layers: {layers_text(model.layers)}"]
 
 
-def _parts(key: str, parts: Iterable[Part]) -> list[str]:
+def _parts(key: str, parts: Iterable[Part | Extra]) -> list[str]:
     """Return parts of a block or of an end, one a line."""
     inner = " " * (len(key) - len(key.lstrip()) + 2)
-    return [f"{key}:", *(f"{inner}- {_flow(part.model_dump(exclude_defaults=True))}" for part in parts)]
+    said = ({"kind": part.kind} | part.model_dump(exclude_defaults=True) for part in parts)
+    return [f"{key}:", *(f"{inner}- {_flow(fields)}" for fields in said)]
 
 
 def _diffusion(diffusion: Diffusion) -> list[str]:

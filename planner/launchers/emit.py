@@ -253,6 +253,11 @@ def _refuse(plan: Plan, job: Job, runtime: Runtime) -> None:
             "encoder that was priced; nearest: the model of `planner models import --text-only`, or a YAML "
             "without `encoder`"
         )
+    if any(block.extras for block in job.model.blocks.values()):
+        raise UnsupportedPlan(
+            f"no files start {job.model.name}: it has operators of its own (extras), which no model has that "
+            f"{runtime.name} is written for; the plan is a price alone"
+        )
     if job.model.diffusion is not None and runtime.diffusion_command is None:
         raise UnsupportedPlan(
             f"no files start {job.model.name}: those of {runtime.name} train language models; the plan is a "

@@ -88,6 +88,7 @@ def part_rows(model: ModelSpec) -> list[Row]:
         "linear layers": 0,
         "dense feed-forward": 0,
         "blocks of parts": 0,
+        "operators of one's own": 0,
         "routed experts": 0,
     }
     parts |= {"router and shared experts": 0, "norms of blocks": 0, "head and last norm": model.head_params}
@@ -96,6 +97,7 @@ def part_rows(model: ModelSpec) -> list[Row]:
         block = model.blocks[name]
         mixer = "linear layers" if block.recurrent else "attention"
         parts["blocks of parts"] += layers * sum(part.params for part in block.parts)
+        parts["operators of one's own"] += layers * sum(one.params for one in block.extras)
         parts[mixer] += layers * (block.mixer.params(model.hidden) if block.mixer else 0)
         parts["norms of blocks"] += layers * block.norms * model.norm_params
         if isinstance(block.ffn, Experts):

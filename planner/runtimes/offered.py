@@ -222,7 +222,12 @@ def ffn_of(block: Block) -> DenseFfn | Experts:
 
 def uses(model: ModelSpec, block: Block) -> set[str]:
     """Return what a block needs beyond a bias-free gated transformer layer with rotary positions."""
-    return {*variant_texts(model.variants), *_block_uses(model, block)}
+    own = {OWN} if block.extras else set()
+    return {*variant_texts(model.variants), *own, *_block_uses(model, block)}
+
+
+OWN = "operators of a model of one's own (extras)"
+"""What no runner has beside its layers."""
 
 
 def _block_uses(model: ModelSpec, block: Block) -> set[str]:

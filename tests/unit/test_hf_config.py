@@ -70,6 +70,13 @@ def test_a_head_may_have_another_width_than_hidden_over_heads() -> None:
     assert mixer.head_dim == 128
 
 
+@pytest.mark.parametrize(("kind", "width"), [("qwen3", 128), ("gemma2", 256), ("qwen2", 16), ("llama", 16)])
+def test_a_width_of_heads_that_a_config_leaves_out_is_that_of_its_type(kind: str, width: int) -> None:
+    """Transformers 5.24, the configuration classes: most take the hidden size over the heads."""
+    more = {"sliding_window": 8} if kind == "gemma2" else {}
+    assert read(model_type=kind, **more).model.attentions[0].head_dim == width
+
+
 def test_key_value_heads_default_to_the_heads() -> None:
     assert read("num_key_value_heads").model.blocks["dense"].mixer.kv_heads == 4
 

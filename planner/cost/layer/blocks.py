@@ -10,6 +10,7 @@ from planner.cost.layer.adapters import adapter_params, bottleneck_bytes, input_
 from planner.cost.layer.block_parts import part_operators
 from planner.cost.layer.casts import cast_seconds
 from planner.cost.layer.dispatched import bias_traffic
+from planner.cost.layer.extras import extra_operators
 from planner.cost.layer.norms import block_norms, norm_operator
 from planner.cost.layer.operators import Operator, Pricer, accumulation_bytes, slowed
 from planner.cost.layer.recurrent import recurrent_operators
@@ -307,7 +308,7 @@ def block_operators(pricer: Pricer, block: Block) -> list[Operator]:
         operators += [*MIXERS[type(mixer)](pricer, mixer), residual_operator(pricer, "residual_attention")]
     if ffn is not None:
         operators += [*FFNS[type(ffn)](pricer, ffn, odd), residual_operator(pricer, "residual_mlp")]
-    return operators
+    return operators + extra_operators(pricer, block.extras)
 
 
 def spared_product(pricer: Pricer, block: Block, operators: list[Operator]) -> Operator | None:
@@ -325,7 +326,14 @@ def spared_product(pricer: Pricer, block: Block, operators: list[Operator]) -> O
     ffn = block.ffn
     summed = isinstance(ffn, Experts) and (not ffn.shared_inner or ffn.shared_gate)
     tiled = isinstance(ffn, DenseFfn) and pricer.case.traits.kernels.mlp_tiles > 1.0
-    if block.parts or tiled or summed or block.norms > 2 or pricer.case.traits.kernels.dropout:
+    if (
+        block.parts
+        or block.extras
+        or tiled
+        or summed
+        or block.norms > 2
+        or pricer.case.traits.kernels.dropout
+    ):
         return None
     return [operator for operator in operators if some(operator.flops)][-1]
 

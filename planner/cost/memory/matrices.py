@@ -9,6 +9,7 @@ from planner.cost.case import Case, filled_expert_shards
 from planner.cost.memory.weights import StageWeights
 from planner.cost.stages import Piece
 from planner.formulas.newton_schulz import STEPS
+from planner.inputs.block_parts import ProductExtra
 from planner.inputs.model import Attention, Block, DenseFfn, Experts, LatentAttention, ModelSpec
 from planner.inputs.recurrent import RecurrentMixer
 from planner.numeric import Num, maximum, minimum
@@ -107,6 +108,8 @@ def block_matrices(block: Block, hidden: int) -> Iterator[tuple[float, float, fl
         yield width, float(block.attention.heads * block.attention.value_head_dim), 1.0, False
     if ffn is not None:
         yield from _ffn_matrices(ffn, width)
+    own = (one for one in block.extras if isinstance(one, ProductExtra))
+    yield from ((float(one.outputs), float(one.inputs), 1.0, False) for one in own)
 
 
 def _ffn_matrices(ffn: DenseFfn | Experts, width: float) -> Iterator[tuple[float, float, float, bool]]:

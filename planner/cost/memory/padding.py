@@ -9,7 +9,7 @@ import numpy as np
 
 from planner.cost.case import Case
 from planner.cost.stages import ENCODER, Piece
-from planner.inputs.block_parts import Part, ProductPart
+from planner.inputs.block_parts import Part, ProductExtra, ProductPart
 from planner.inputs.model import Attention, Block, DenseFfn, Experts, LatentAttention, Mixer
 from planner.inputs.recurrent import RecurrentMixer
 from planner.numeric import Num, ceil
@@ -148,7 +148,14 @@ def block_parameters(block: Block, hidden: int, norm: float, tp: Num) -> list[Pa
     if block.parts:
         return part_parameters(block.parts)
     mixed, fed = _mixed(block.mixer, hidden, tp), _fed(block.ffn, hidden, tp)
-    return [Parameters(float(hidden), block.norms * norm), *mixed, *fed]
+    beside = [
+        Parameters(float(one.outputs), float(one.inputs + one.bias))
+        if isinstance(one, ProductExtra)
+        else Parameters(float(one.params), 1.0)
+        for one in block.extras
+        if one.params
+    ]
+    return [Parameters(float(hidden), block.norms * norm), *mixed, *fed, *beside]
 
 
 def part_parameters(parts: Sequence[Part]) -> list[Parameters]:

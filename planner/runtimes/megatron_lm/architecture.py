@@ -22,6 +22,7 @@ from planner.inputs.model import (
 from planner.inputs.variants import variant_texts
 from planner.remembered import remembered
 from planner.runtimes.megatron_lm.hybrid import hybrid_obstacles, is_hybrid
+from planner.runtimes.offered import OWN
 
 Biases = Literal["none", "qkv", "all", "mixed"]
 
@@ -168,7 +169,8 @@ def _ffn_obstacles(model: ModelSpec, arch: Architecture) -> list[str]:
 
 def obstacles(model: ModelSpec, arch: Architecture) -> tuple[str, ...]:
     """Return what Megatron-core cannot build of the model; empty where it can build all."""
-    own = variant_texts(model.variants)
+    extras = any(block.extras for block in model.blocks.values())
+    own = (*variant_texts(model.variants), *[OWN] * extras)
     if is_hybrid(model):
         bare = ["no norm before the head"] * (not model.final_norm)
         return (*own, *bare, *hybrid_obstacles(model), *_ffn_obstacles(model, arch))

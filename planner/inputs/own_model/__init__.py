@@ -1,0 +1,1 @@
+"""A model of one's own, from its code: exported by PyTorch, its operators folded into known layers."""

@@ -9,12 +9,15 @@ from planner.cli.versions import version_notes
 from planner.deferred import deferred
 
 with deferred():
+    from planner import runtimes
     from planner.cost import money
+    from planner.techniques.context import family as context
 
 if TYPE_CHECKING:
     from planner.inputs.hardware import HardwareProfile
     from planner.inputs.model import ModelSpec
     from planner.inputs.workload import Workload
+    from planner.runtimes.family import Runtime
 
 
 STARTED: Final = ("NVIDIA", "AMD")
@@ -40,6 +43,17 @@ def job_notes(
     lines += [*node_notes(clusters, counts), *price_notes(clusters, objective)]
     lines += phase_notes(clusters, objective)
     return [*lines, *version_notes(clusters)]
+
+
+def method_notes(method: str | None, asked: Iterable[Runtime]) -> Iterator[str]:
+    """Yield that no runtime that is asked can share a sequence this way, so that a search shares none."""
+    chosen, name = tuple(asked), context.offered_name(method or "")
+    if method is None or any(name in one.cp_methods for one in chosen):
+        return
+    others = [one.title for one in runtimes.runtimes().values() if name in one.cp_methods]
+    there = f"{' and '.join(others)} can" if others else "no runtime here can, `estimate` prices it"
+    titles = ", ".join(one.title for one in chosen)
+    yield f"{titles} cannot share a sequence by {method}, so that these plans share none; {there}"
 
 
 def learning_notes(workload: Workload) -> Iterator[str]:

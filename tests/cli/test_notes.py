@@ -324,3 +324,13 @@ def test_the_table_for_a_measured_step_says_what_is_fine_tuned(tmp_path: Path, t
     assert (read["priced"], read["skipped"]) == (1, [])
     told = read["per_row"][0]["defaults"]
     assert not {"method", "lora_rank", "lora_targets", "document_tokens"} & set(told)
+
+
+def test_a_search_says_that_a_method_of_context_is_in_no_plan() -> None:
+    job = ("search", "llama3-8b", "--hardware", "dgx-h100", "--gpus", "8", "--tp", "8", "--zero", "1")
+    none = planner(*job, "--cp-method", "burst").err
+    assert "cannot share a sequence by burst" in none
+    assert "no runtime here can" in none
+    other = planner(*job, "--runtime", "deepspeed", "--cp-method", "usp").err
+    assert "Megatron-LM" in other
+    assert "cannot share" not in planner(*job, "--cp-method", "usp").err

@@ -13,11 +13,11 @@ from planner.report.as_json import TIME_KEYS
 from planner.report.estimate_page import (
     ENERGY_TO_TRAIN,
     MEMORY_WORDS,
-    TIME_WORDS,
     energy_to_train,
     job_line,
     plan_lines,
     short_trust,
+    time_words,
     unproven,
 )
 from planner.report.page import Page, Table, short_defaults
@@ -35,7 +35,7 @@ from planner.report.plan_columns import (
     plan_record,
 )
 from planner.report.remedies import lacks_memory, remedies, remedy_end, remedy_table
-from planner.report.unequal import lengths_page
+from planner.report.unequal import short_lengths
 from planner.report.view import figures
 from planner.units import GIB, percent
 
@@ -82,7 +82,7 @@ def estimate_answer(answer: Estimate, defaults: Mapping[str, Any]) -> Page:
         lines = [end, *lines]
     else:
         body = [plan, _figures(answer)]
-        packed = [part for part in lengths_page(answer)[:1] if isinstance(part, str)]
+        packed = short_lengths(answer)
         lines = [*packed, _time(answer), _memory(answer), *lines]
     last = "\n".join(filter(None, lines))
     return [job_line(answer.job, answer.runtime), *body, last]
@@ -120,7 +120,8 @@ def _at(answer: Estimate) -> str:
 
 def _time(answer: Estimate) -> str:
     """Return where the step goes, the largest part first."""
-    shares = {TIME_WORDS[name].split(",")[0]: getattr(answer.time, name) / answer.step for name in TIME_KEYS}
+    words = time_words(answer)
+    shares = {words[name].split(",")[0]: getattr(answer.time, name) / answer.step for name in TIME_KEYS}
     told = sorted((item for item in shares.items() if item[1] >= LEAST_SHARE), key=lambda item: -item[1])
     return f"Where the step goes: {', '.join(f'{name} {percent(share)}' for name, share in told)}."
 

@@ -61,6 +61,12 @@ TIME_WORDS: Final = {
 }
 
 
+def time_words(answer: Estimate) -> Mapping[str, str]:
+    """Return the words of a step's terms; without stages a bubble is what unequal lengths make ranks wait."""
+    waits = {"bubble": "waiting for the busiest rank"} if answer.plan.pp == 1 else {}
+    return TIME_WORDS | waits
+
+
 MEMORY_WORDS: Final = {
     "weights": "weights",
     "gradients": "grads",
@@ -191,7 +197,7 @@ def _time_table(answer: Estimate) -> Table:
     terms = {name: getattr(answer.time, name) for name in TIME_KEYS}
     rows = [
         {
-            "where the step goes": TIME_WORDS[name],
+            "where the step goes": time_words(answer)[name],
             "s": significant(value),
             "share": percent(value / answer.step),
         }

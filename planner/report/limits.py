@@ -28,12 +28,16 @@ TERMS: Final = {
 def limits(answer: Estimate) -> tuple[str, ...]:
     """Return what limits a plan, the dearest first: ``compute`` where nothing else takes a share of note."""
     terms = {name: getattr(answer.time, name) for name in TERMS}
-    return limits_of(terms, answer.step, answer.peak / answer.capacity)
+    return limits_of(terms, answer.step, answer.peak / answer.capacity, bool(answer.plan.pp > 1))
 
 
-def limits_of(terms: Mapping[str, Any], step: float, full: float) -> tuple[str, ...]:
-    """Return the same from the terms of a step [s], the step [s] and the share of memory in use."""
-    shares = {words: (terms.get(name) or 0.0) / step for name, words in TERMS.items()}
+def limits_of(terms: Mapping[str, Any], step: float, full: float, staged: bool) -> tuple[str, ...]:
+    """Return the same from the terms of a step [s], the step [s] and the share of memory in use.
+
+    Without stages a bubble is what ranks wait for one another where lengths are unequal.
+    """
+    known = TERMS if staged else TERMS | {"bubble": "unequal lengths"}
+    shares = {words: (terms.get(name) or 0.0) / step for name, words in known.items()}
     worst = max(shares, key=shares.__getitem__)
     first = f"{worst} {shares[worst]:.0%}" if shares[worst] >= WORTH_TELLING else "compute"
     return (first, "memory") if full >= TIGHT else (first,)

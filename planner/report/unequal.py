@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict
-from typing import Any
+from typing import Any, Final
 
 from planner.cost.estimate import Estimate
 from planner.cost.step.uneven_steps import UnevenSteps
@@ -71,15 +72,14 @@ def lengths_page(answer: Estimate) -> Page:
     ]
     refused = "; ".join(dynamic["not_in_megatron"])
     why = f" Megatron-LM cannot run it here: {refused}." if refused else ""
-    alone, gain = percent(record["alone_filled_share"]), percent(record["one_sided_gain"])
+    gain = percent(record["one_sided_gain"])
     each, once = (significant(record[name]) for name in ("sum_of_maxima_s", "maximum_of_sums_s"))
     lost, spread = percent(record["lost_share"]), percent(record["step_spread"])
     before, after = imbalance["as_they_come"], imbalance["balanced"]
+    told = " (told under bubble)" * bool(answer.plan.pp > 1)
     return [
-        f"Lengths: {record['documents']:,} documents of {record['mean_tokens']:,.0f} tokens in the mean, "
-        f"packed to {record['packed_to_tokens']:,} ({percent(record['filled_share'])} filled; {alone} with "
-        "one in each).",
-        f"Ranks wait for one another in each {waits} (told under bubble): the busiest has {before:.2f} times "
+        packed_line(record),
+        f"Ranks wait for one another in each {waits}{told}: the busiest has {before:.2f} times "
         f"the mean attention, {after:.2f} times with sequences balanced. This costs {lost} of the throughput "
         f"(steps vary by {spread}); balanced, a step takes {significant(record['balanced_step_s'])} s. "
         f"Waiting in each pass takes {each} s, once a step {once} s (ODC, arXiv:2601.19362: {gain}).",
@@ -89,4 +89,33 @@ def lengths_page(answer: Estimate) -> Page:
         f"({significant(dynamic['unbalanced_step_s'])} s unless work is balanced; Megatron-LM: "
         f"--set dynamic_context=true).{why}",
         Table(tuple(rows)),
+    ]
+
+
+def packed_line(record: Mapping[str, Any]) -> str:
+    """Return how documents are packed."""
+    return (
+        f"Lengths: {record['documents']:,} documents of {record['mean_tokens']:,.0f} tokens in the mean, "
+        f"packed to {record['packed_to_tokens']:,} ({percent(record['filled_share'])} filled; "
+        f"{percent(record['alone_filled_share'])} with one in each)."
+    )
+
+
+LEAST_LOST: Final = 0.005
+"""Share of the throughput from which its loss is told where there is little room. [-]"""
+
+
+def short_lengths(answer: Estimate) -> list[str]:
+    """Return how documents are packed, and what their waits cost, in little room."""
+    record = lengths_record(answer).get("lengths")
+    if record is None:
+        return []
+    packed, lost = packed_line(record), record["lost_share"]
+    if lost < LEAST_LOST:
+        return [packed]
+    before, after = (record["imbalance"][name] for name in ("as_they_come", "balanced"))
+    return [
+        f"{packed} Waits cost {percent(lost)} of the throughput (steps vary by "
+        f"{percent(record['step_spread'])}): the busiest rank has {before:.2f} times the mean attention, "
+        f"{after:.2f} balanced; -v: by length."
     ]

@@ -16,6 +16,7 @@ from planner.formulas.unequal import sequence_ranks
 from planner.inputs.lengths import best_fit_packs, lengths_of, packed, read_lengths
 from planner.inputs.workload import Workload
 from planner.report.unequal import lengths_record
+from tests.cli.command import planner
 
 LONG_TAIL = "lognormal:mean=8192,max=65536,seed=1"
 
@@ -152,3 +153,14 @@ def test_a_law_has_the_mean_that_it_says() -> None:
     drawn = lengths_of("lognormal:mean=8192,max=131072,seed=1")
     assert drawn.mean() == pytest.approx(8192, rel=0.01)
     assert drawn.max() <= 131072
+
+
+def test_the_short_answer_says_what_waits_cost_and_calls_them_no_bubble() -> None:
+    words = "llama3-8b --hardware dgx-h100 --gpus 16 --global-batch 16 --cp 8 --recompute full --seq-lens"
+    job = ("estimate", *words.split())
+    told = planner(*job, "lognormal:mean=8Ki,max=128Ki,seed=1").out
+    assert "Waits cost" in told
+    assert "waiting for the busiest rank" in told
+    assert "bubble" not in told
+    alike = planner(*job, "lognormal:mean=128Ki,max=128Ki,seed=1").out
+    assert "Waits cost" not in alike

@@ -39,7 +39,9 @@ _SHARED_BY: Final = re.compile(r"optimizer states sharded(?:: zero1 over| inside
 EVERY_LAYER: Final = "activations:all"
 """Offload of every layer's activations, in a row whose model tells how many there are."""
 _HOSTED_LAYERS: Final = re.compile(r"activations?[:_](?:offload_)?(\d+)[-_]layers")
-_HOSTED_OPTIMIZER: Final = re.compile(r"(cpu|optimizer)[-_](offload[-_]100pct(_overlap)?|adam|offload)")
+_HOSTED_OPTIMIZER: Final = re.compile(
+    r"(?:cpu|optimizer)[-_](?:offload[-_](\d{1,3})pct(?:_overlap)?|adam|offload)"
+)
 _HOSTED_STATES: Final = re.compile(r"zero[-_ ]?(offload|infinity)")
 _WITHOUT_BF16: Final = re.compile(r"v100|p100|t4|rtx-20")
 _SHARDED: Final = re.compile(r"fsdp|fully.?shard|\bddp\b|data.?parallel")
@@ -255,10 +257,13 @@ def offload_name(text: str, layers: int = 0) -> str:
     'activations:46'
     >>> offload_name("activations:20-layers"), offload_name("optimizer_offload_100pct"), offload_name("None")
     ('activations:20', 'optimizer', 'none')
+    >>> offload_name("optimizer_offload_60pct")
+    'optimizer:60%'
     """
     if layers and text.lower() == EVERY_LAYER:
         return f"activations:{layers}"
-    return _HOSTED_OPTIMIZER.sub("optimizer", _HOSTED_LAYERS.sub(r"activations:\1", text.lower()))
+    named = _HOSTED_OPTIMIZER.sub(r"optimizer:\1%", _HOSTED_LAYERS.sub(r"activations:\1", text.lower()))
+    return named.replace("optimizer:100%", "optimizer").replace("optimizer:%", "optimizer")
 
 
 def stated_layers(notes: str, stages: int) -> tuple[int, ...] | None:

@@ -16,6 +16,7 @@ from planner.report.as_json import SENT_KEYS, TIME_KEYS
 from planner.report.host_line import unproven_host
 from planner.report.hosting import hosting_lines
 from planner.report.layout import layout
+from planner.report.limits import waits_for_lengths
 from planner.report.page import Page, Table, counted, listed, significant, split_words
 from planner.report.plan_columns import (
     DAYS,
@@ -62,8 +63,8 @@ TIME_WORDS: Final = {
 
 
 def time_words(answer: Estimate) -> Mapping[str, str]:
-    """Return the words of a step's terms; without stages a bubble is what unequal lengths make ranks wait."""
-    waits = {"bubble": "waiting for the busiest rank"} if answer.plan.pp == 1 else {}
+    """Return the words of a step's terms; a bubble without stages is what unequal lengths make ranks wait."""
+    waits = {"bubble": "waiting for the busiest rank"} if waits_for_lengths(answer) else {}
     return TIME_WORDS | waits
 
 

@@ -61,5 +61,5 @@ def _limited(document: Mapping[str, Any]) -> str | None:
     step, memory = document["step_time_s"], document["memory"]
     if not step or memory["peak_gib"] is None:
         return None
-    full, staged = memory["peak_gib"] / memory["capacity_gib"], document["plan"]["pp"] > 1
-    return ", ".join(limits_of(document["time_s"], step, full, staged))
+    full, lengths = memory["peak_gib"] / memory["capacity_gib"], "lengths" in document
+    return ", ".join(limits_of(document["time_s"], step, full, lengths and document["plan"]["pp"] == 1))

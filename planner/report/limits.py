@@ -28,15 +28,20 @@ TERMS: Final = {
 def limits(answer: Estimate) -> tuple[str, ...]:
     """Return what limits a plan, the dearest first: ``compute`` where nothing else takes a share of note."""
     terms = {name: getattr(answer.time, name) for name in TERMS}
-    return limits_of(terms, answer.step, answer.peak / answer.capacity, bool(answer.plan.pp > 1))
+    return limits_of(terms, answer.step, answer.peak / answer.capacity, waits_for_lengths(answer))
 
 
-def limits_of(terms: Mapping[str, Any], step: float, full: float, staged: bool) -> tuple[str, ...]:
+def waits_for_lengths(answer: Estimate) -> bool:
+    """Whether a bubble is what ranks wait for one another: lengths are unequal, and there are no stages."""
+    return answer.job.workload.seq_lens is not None and bool(answer.plan.pp == 1)
+
+
+def limits_of(terms: Mapping[str, Any], step: float, full: float, lengths: bool = False) -> tuple[str, ...]:
     """Return the same from the terms of a step [s], the step [s] and the share of memory in use.
 
-    Without stages a bubble is what ranks wait for one another where lengths are unequal.
+    ``lengths`` says that the bubble is `waits_for_lengths`.
     """
-    known = TERMS if staged else TERMS | {"bubble": "unequal lengths"}
+    known = TERMS | {"bubble": "unequal lengths"} if lengths else TERMS
     shares = {words: (terms.get(name) or 0.0) / step for name, words in known.items()}
     worst = max(shares, key=shares.__getitem__)
     first = f"{worst} {shares[worst]:.0%}" if shares[worst] >= WORTH_TELLING else "compute"

@@ -47,6 +47,11 @@ def with_memory(cluster: HardwareProfile, limit: float) -> HardwareProfile:
     return cluster.model_copy(update={"pools": (pool,)})
 
 
+def unpressed(plan: Plan) -> bool:
+    """Whether a plan neither recomputes nor offloads, so that more memory hardly helps it."""
+    return (plan.recompute, plan.offload) == ("none", "none")
+
+
 def plan_shards(plan: Plan) -> float:
     """Return over how many accelerators a replica's parameters or optimizer states are spread. [-]"""
     shards = float(plan.zero_shards) if plan.zero else 1.0
@@ -150,7 +155,8 @@ class Plans:
     def _offers(self, name: str, copies: float, runner: bool) -> list[Estimate]:
         """Return plans of one site that fit beside what the method keeps, best first.
 
-        Where a plan that ties with the best for less has the room, no other is searched for.
+        Where a plan that ties with the best for less has the room, no other is searched for, nor where memory
+        is spared that the best plan does not lack.
         """
         kind = self._kind(name)
         key = (kind, copies, runner)
@@ -164,7 +170,8 @@ class Plans:
             ]
             least = max((found[0].step for need, found in known if need <= copies), default=0.0)
             roomy = self._roomy((one for _, found in known for one in found), name, copies)
-            if not roomy or roomy[0].step > TIE * least:
+            free = copies < 0 and roomy and unpressed(roomy[0].plan)
+            if not free and (not roomy or roomy[0].step > TIE * least):
                 roomy = self._roomy(self._search(name, copies, runner), name, copies)
             self._offered[key] = roomy
         return self._offered[key]

@@ -43,10 +43,11 @@ def batch_lines(result: SitesResult, request: SitesRequest, lead: Ranked) -> lis
     critical, here = result.critical_tokens, lead.step_tokens
     most = int(critical // (here / request.profile.replicas))
     seen = "" if 85e6 <= request.model.params <= 1.2e9 else "; seen from 85 M to 1.2 B"
+    bound, own = (significant(tokens / 1e6, 3) for tokens in (critical, here))
     return [
-        f"Critical batch: {significant(critical / 1e6, 3)} M tokens, {counted(most, 'such replica')}; more "
-        f"stop paying: {significant(here / 1e6, 3)} M cost {percent(batch_cost(here, critical) - 1, 0)} more "
-        f"tokens (arXiv:2410.21676{seen})."
+        f"Critical batch: {bound} M tokens, that of {counted(most, 'such replica')}, beyond which more stop "
+        f"paying; {own} M here take {percent(batch_cost(here, critical) - 1, 0)} more tokens to the same "
+        f"loss (arXiv:2410.21676{seen})."
     ]
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from planner.cost.sites.price import Trained, Way, price_way
-from planner.cost.sites.routes import ring_order, ring_route
+from planner.cost.sites.routes import chain_order, chain_rate, pair_route, ring_order, ring_route
 from planner.errors import InputError
 from planner.formulas.low_communication import (
     exchange_period,
@@ -235,6 +235,25 @@ def test_an_uplink_and_few_streams_hold_a_link_back() -> None:
     first = profile.sites[0].model_copy(update={"uplink": profile.links[0].bandwidth.__class__(1e6)})
     held = profile.model_copy(update={"sites": (first, profile.sites[1])})
     assert {hop.rate for hop in ring_route(held, sums=True).hops} == {1e6}
+
+
+def test_an_uplink_is_shared_by_all_that_leaves_a_site() -> None:
+    # Both replicas of a may meet peers elsewhere, so that each has half of the uplink of a, 1 Gbit/s of it.
+    profile = sites("a", "b", "c", rate="100 Gbit/s", trip="1 ms")
+    narrow = profile.links[0].bandwidth.__class__(125e6)
+    first = profile.sites[0].model_copy(update={"uplink": narrow, "replicas": 2})
+    met = pair_route(profile.model_copy(update={"sites": (first, *profile.sites[1:])}))
+    assert met.seconds(1e9) == pytest.approx(2 * 1e9 / 125e6 + 0.0005)
+    # Of three sites in a path the middle one sends activations on and their gradients back.
+    for place, rate in ((0, 125e6), (1, 62.5e6)):
+        order = chain_order(profile)
+        held = [
+            one.model_copy(update={"uplink": narrow}) if one.name == order[place] else one
+            for one in profile.sites
+        ]
+        about = profile.model_copy(update={"sites": tuple(held)})
+        rates = {chain_rate(about, order, *edge) for edge in ((order[0], order[1]), (order[1], order[2]))}
+        assert min(rates) == rate
 
 
 def test_clocks_instead_of_barriers_leave_nobody_waiting() -> None:

@@ -10,7 +10,7 @@ from planner.cost.case import case_of
 from planner.cost.estimate import stage_bytes
 from planner.cost.layer.communication import message_bytes
 from planner.cost.memory.fit import safe_share
-from planner.cost.sites.routes import chain_order, link_latency, link_rate, site
+from planner.cost.sites.routes import chain_order, chain_rate, link_latency, site
 from planner.cost.step.parts import PlanParts
 from planner.cost.step.played import chunk_pieces, chunk_pipeline, makespan, message_seconds
 from planner.cost.step.step import price_step
@@ -132,7 +132,7 @@ class Chain:
 
     def _tier(self, one: str, other: str, port: float, each: float) -> Tier:
         """Return the link of two sites as all accelerators of a stage share it."""
-        rate = link_rate(self.profile, one, other)
+        rate = chain_rate(self.profile, chain_order(self.profile), one, other)
         return Tier(
             name=LINK,
             domain=float("inf"),

@@ -85,22 +85,36 @@ def pair_route(profile: SitesProfile) -> Route:
     for link in profile.links:
         for one, other in (link.between, link.between[::-1]):
             flows = min(site(profile, one).replicas, site(profile, other).replicas)
-            hops.append(Hop(key(one, other), float(flows), link_rate(profile, one, other)))
+            beside = _met(profile, one) / flows, _met(profile, other) / flows
+            hops.append(Hop(key(one, other), float(flows), link_rate(profile, one, other, beside)))
     return Route(tuple(hops), 1.0, max(link_latency(profile, *link.between) for link in profile.links))
+
+
+def _met(profile: SitesProfile, name: str) -> int:
+    """Return how many replicas of a site may have their peer elsewhere at once. [-]"""
+    own = site(profile, name).replicas
+    return min(own, profile.replicas - own)
 
 
 def chain_order(profile: SitesProfile) -> tuple[str, ...]:
     """Return the sites along the path through all of them whose narrowest link is widest."""
     order = ring_order(profile)
     cuts = [(*order[place:], *order[:place]) for place in range(len(order))]
-    return max(cuts, key=lambda one: min(link_rate(profile, *edge) for edge in pairwise(one)))
+    return max(cuts, key=lambda one: min(chain_rate(profile, one, *edge) for edge in pairwise(one)))
 
 
 def chain_route(profile: SitesProfile) -> Route:
     """Return the path through all sites whose narrowest link is widest."""
-    edges = list(pairwise(chain_order(profile)))
-    hops = tuple(Hop(key(*edge), 1.0, link_rate(profile, *edge)) for edge in edges)
+    order = chain_order(profile)
+    edges = list(pairwise(order))
+    hops = tuple(Hop(key(*edge), 1.0, chain_rate(profile, order, *edge)) for edge in edges)
     return Route(hops, 1.0, max(link_latency(profile, *edge) for edge in edges))
+
+
+def chain_rate(profile: SitesProfile, order: tuple[str, ...], one: str, other: str) -> float:
+    """Return what a link of a path carries: sites between others send both ways by one uplink. [byte/s]"""
+    first, second = (2.0 if name in order[1:-1] else 1.0 for name in (one, other))
+    return link_rate(profile, one, other, (first, second))
 
 
 def ring_order(profile: SitesProfile) -> tuple[str, ...]:
@@ -146,15 +160,16 @@ def site(profile: SitesProfile, name: str) -> Site:
     return next(one for one in profile.sites if one.name == name)
 
 
-def link_rate(profile: SitesProfile, one: str, other: str) -> float:
-    """Return what leaves one site for another: the link's rate, or its share of the uplink. [byte/s]"""
+def link_rate(profile: SitesProfile, one: str, other: str, flows: tuple[float, float] = (1.0, 1.0)) -> float:
+    """Return what leaves one site for another: the link's rate, or a part of an uplink. [byte/s]
+
+    ``flows`` is for each of the sites what its uplink carries over what this link does. [-]
+    """
     link = profile.link(one, other)
     if link is None:
         return 0.0
-    shared = [
-        float(end.uplink) for end in (site(profile, one), site(profile, other)) if end.uplink is not None
-    ]
-    return min([link.rate, *shared])
+    ends = zip((site(profile, one), site(profile, other)), flows, strict=True)
+    return min([link.rate, *(float(end.uplink) / count for end, count in ends if end.uplink is not None)])
 
 
 def link_latency(profile: SitesProfile, one: str, other: str) -> float:

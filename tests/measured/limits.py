@@ -50,9 +50,9 @@ LIMITS: dict[str, Limit] = {
     # One more false OOM, one missed less: slack and spread by maximum likelihood, no longer by hand.
     "aleph-alpha-layouts": Limit(0.022, 0.043, rank=0.99, rank_in_groups=0.97, missed=2, in_vain=4),
     "llm-foundry-mpt": Limit(0.023, 0.039, rank=0.99),
-    # Nine of ten within 8.6 and no longer 7.8%: experts refitted to 100 runs, of which 21 have joined
+    # Nine of ten within 8.5 and no longer 7.8%: experts refitted to 100 runs, of which 21 have joined
     # since and are not in the extract; the whole table is 4.05 and 4.07% off.
-    "megatron-bridge": Limit(0.038, 0.086, rank=0.99),
+    "megatron-bridge": Limit(0.038, 0.085, rank=0.99),
     "bigscience-bloom-prequel": Limit(
         0.034, 0.064, rank=0.91, rank_in_groups=0.62, memory=0.037, missed=1, picks=1
     ),
@@ -96,10 +96,10 @@ APART = frozenset({"ultrascale-playbook", "megatron-lm-golden", "mlperf-training
 """Sources whose own lines say all there is to say of them: single steps, a tenth of which stalled, tests of
 tiny models, and submissions to a contest in software of their own."""
 
-WHOLE_TIMED = 803
-"""Unmarked rows with a time. [-]"""
-WHOLE_ERROR = 0.0297
-"""Mean absolute error of step time over them: 2.95 to 2.97%: experts fitted beyond the extract. [-]"""
+WHOLE_TIMED = 802
+"""Unmarked rows with a time; one is marked since, by its recipe (`tests/measured/runs/README.md`). [-]"""
+WHOLE_ERROR = 0.0295
+"""Mean absolute error of step time over them. [-]"""
 WHOLE_RIGHT = 0.99
 """Share of fit-or-not calls that are right, over all unmarked rows. [-]"""
 

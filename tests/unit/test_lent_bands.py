@@ -46,11 +46,10 @@ def test_a_band_is_lent_by_another_card_of_the_same_chip_and_by_nothing_else() -
 
 
 def test_lent_bands_are_as_much_wider_as_nine_of_ten_pairs_of_accelerators_need() -> None:
-    """What runs stay below, apart from how few their sites are."""
     bands: dict[str, list[float]] = {}
-    for entry in read_yaml(fitted_file("bands"))["bands"]:
-        if not entry["regime"] and entry["mean_error"] < 0.5:
-            bands.setdefault(entry["runtime"], []).append(entry["band"])
+    for band in measured_bands().values():
+        if not band.regime and band.mean_error < 0.5:
+            bands.setdefault(band.runtime, []).append(band.band)
     ratios = [one / other for mine in bands.values() for one, other in permutations(mine, 2)]
     assert len(ratios) == 56
     assert np.percentile(ratios, 90) == pytest.approx(ELSEWHERE_WIDER, abs=0.05)

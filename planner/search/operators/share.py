@@ -42,20 +42,20 @@ class Share(SearchOperator):
         return not scope.by_memory and len(scope.choices.offload) > 1 and WHOLE in scope.choices.offload
 
     def screen(self, rows: PricedRows) -> Screened | None:
-        """Return the safe rows that could be the best with less on the host, by what they take at least."""
+        """Return the safe rows that could be the best with less on the host, by what they take at least.
+
+        Those with room for all states need none of it there.
+        """
         if not self.takes(rows.scope) or rows.names[1].offload != WHOLE or rows.names[1].domain:
             return None
         spared = spared_seconds(rows.case, rows.result, rows.scope.limit)
-        some = np.flatnonzero(rows.safe & (rows.bounds - spared < rows.best))
+        needed = spared < np.max(np.atleast_2d(np.asarray(rows.result.offload, dtype=float)), axis=0)
+        some = np.flatnonzero(rows.safe & needed & (rows.bounds - spared < rows.best))
         if not some.size:
             return None
         legal = np.zeros(len(rows.legal), dtype=bool)
         legal[some] = _divisible(rows, some)
         return Screened(rows.values - spared, rows.bounds - spared, legal)
-
-    def supports(self, bench: Improver, candidate: Candidate) -> bool:
-        """Whether the plan does not fit with all of it on the device, where it is no slower."""
-        return not bench.is_safe(bench.price(replace(candidate.plan, offload=bench.scan.choices.offload[0])))
 
     def bound(self, bench: Improver, candidate: Candidate) -> float:
         """Seconds that a candidate takes at least under the splits that are tried, however played. [s]"""

@@ -79,7 +79,7 @@ def measured_pair(name: str, shape: Shape, widths: Widths, traits: Traits, devic
         Where it runs.
     """
     if shape.kind == "scan":
-        return Pair(None, None, "no bench runs a scan")
+        return Pair(None, None, "a scan: planner profile --only scan times it")
     if not roomy(device, 8.0 * elements_of(shape)):
         return Pair(None, None, "too large for this device")
     if shape.kind == "attention" and not shape.sizes["whole"]:

@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from planner.profile.benches import attention, elementwise, experts, gemm
+from planner.profile.benches import attention, elementwise, experts, gemm, scan
 from planner.profile.device import open_device
 from planner.profile.nvml import POWER_CAP, SLOWDOWNS
 from planner.profile.timing import EventClock, measure
@@ -53,6 +53,48 @@ def test_attention_looks_at_what_its_kind_says(kind: str) -> None:
     if kind == "causal":
         scores = scores.masked_fill(torch.ones(16, 16, dtype=torch.bool).triu(1), -torch.inf)
     torch.testing.assert_close(result.float(), scores.softmax(-1) @ value, rtol=0.05, atol=0.02)
+
+
+def states_by_token(q: Any, k: Any, v: Any, decay: Any, write: Any = None) -> Any:
+    """Linear attention with a decay, or the gated delta rule, as they are defined: one token at a time."""
+    state, out = torch.zeros(*q.shape[:1], q.shape[2], q.shape[-1], v.shape[-1]), []
+    for t in range(q.shape[1]):
+        state = state * torch.exp(decay[:, t])[..., None, None]
+        new = v[:, t]
+        if write is not None:
+            new = write[:, t, :, None] * (new - torch.einsum("bhk,bhkv->bhv", k[:, t], state))
+        state = state + torch.einsum("bhk,bhv->bhkv", k[:, t], new)
+        out.append(torch.einsum("bhk,bhkv->bhv", q[:, t], state))
+    return torch.stack(out, 1)
+
+
+@pytest.mark.parametrize("kind", ["linear", "delta"])
+def test_chunks_give_what_one_token_after_the_other_gives(kind: str) -> None:
+    torch.manual_seed(0)
+    q, k, v = (torch.randn(2, 24, 3, 8) / 8**0.5 for _ in range(3))
+    decay, write = -torch.rand(2, 24, 3), -torch.rand(2, 24, 3)
+    more = (write,) if kind == "delta" else ()
+    found = scan.SCANS[kind].written_out(torch, q, k, v, decay, *more, chunk=8)
+    torch.testing.assert_close(found, states_by_token(q, k, v, decay, *(-one for one in more)))
+
+
+@pytest.mark.parametrize("kind", scan.SCANS)
+def test_both_passes_of_a_scan_run_again_and_again(kind: str) -> None:
+    """A gradient for each input; a later token changes nothing of an earlier one's result."""
+    shape = {"batch": 1, "heads": 2, "seq": 256, "width": 16}
+    gradients: Any = scan.prepare(scan.point(f"{kind}-written-backward", shape), CPU)
+    assert len(gradients()) == len(gradients())
+    assert all(bool(one.isfinite().all()) and one.abs().sum() > 0 for one in gradients())
+    inputs = scan.SCANS[kind].inputs(CPU, scan.point(f"{kind}-written-forward", shape), False)
+    tokens = -1 if kind in ("selective", "conv") else 1
+    changed = inputs[0].clone()
+    changed.select(tokens, 200).add_(1.0)
+    before, after = (
+        scan.SCANS[kind].written_out(torch, one, *inputs[1:], chunk=scan.SCANS[kind].chunk)
+        for one in (inputs[0], changed)
+    )
+    torch.testing.assert_close(before.narrow(tokens, 0, 200), after.narrow(tokens, 0, 200))
+    assert not torch.equal(before, after)
 
 
 def test_a_backward_pass_gives_a_gradient_for_each_input() -> None:

@@ -235,12 +235,17 @@ def stdit() -> ModelSpec:
     return build(ModelSpec, model_record(hidden, {"st": block}, ["st"] * 28, ends) | {"name": "stdit"}, "x")
 
 
+PRINTED = {"ulysses": 45.0, "dsp": 22.0}
+"""Seconds of a sampling on eight H800 by the page of DSP, of 106 on one."""
+
+
 def test_dynamic_sequence_parallelism_sends_a_quarter() -> None:
     """DSP, arXiv:2403.10266: two switches of M/P where Ulysses takes eight, at least 75% less.
 
     Its page: 80 frames of 512 x 512 in 106 s on one H800, 45 s on eight by Ulysses, 22 s by DSP. Priced
     forward passes have the order, not the ratios: 4.6 and 6.3 times as fast as one where they print 2.4 and
-    4.8, since nothing but messages and products is in them.
+    4.8. Their times are of a whole sampling: with 6 s that no rank shares the switches' 22 s come out;
+    Ulysses' 45 would need 28, so that its messages were slower there than their bytes.
     """
     hardware = load_hardware("hgx-h800")
     seconds, sent = {}, {}
@@ -257,6 +262,10 @@ def test_dynamic_sequence_parallelism_sends_a_quarter() -> None:
     assert one / ulysses > 106 / 45
     assert one / dsp > 106 / 22
     assert 1 < ulysses / dsp < 45 / 22
+    shared = {name: part / one for name, part in (("ulysses", ulysses), ("dsp", dsp))}
+    alone = {name: (told - 106 * shared[name]) / (1 - shared[name]) for name, told in PRINTED.items()}
+    assert alone["dsp"] == pytest.approx(6.1, abs=0.5)
+    assert alone["ulysses"] == pytest.approx(28.0, abs=1.0)
 
 
 def test_flops_of_a_job_are_those_of_its_samples() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,9 +18,10 @@ from planner.files import write_whole
 from planner.inputs.hf_config import ImportedModel, read_hf_config, without_encoder
 from planner.inputs.load import load_model, model_names
 from planner.inputs.model_yaml import model_yaml
+from planner.inputs.own_block import own_block
 from planner.inputs.own_model.read import own_model, read_own_model
 from planner.report.model_facts import Row, model_facts, model_row, part_rows, run_rows, told_facts
-from planner.report.shardings import derived_rows, legal_rows
+from planner.report.shardings import model_rows, own_rows
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -42,7 +44,10 @@ def list_command(output: FormatOption = Format.table) -> None:
 def show_command(
     model: Annotated[
         str,
-        typer.Argument(help="A name, a config.json or its folder, or a model YAML.", autocompletion=complete),
+        typer.Argument(
+            help="A name, a config.json or its folder, or a model YAML; with --shardings a block's sums too.",
+            autocompletion=complete,
+        ),
     ],
     shardings: Annotated[
         bool,
@@ -52,18 +57,33 @@ def show_command(
     output: FormatOption = Format.table,
 ) -> None:
     """Show one model: its layers, and where its parameters are, or how its layers can be split."""
+    if shardings:
+        legal, derived = _shardings(model, ranks)
+        if output is Format.json:
+            parts = {"schema": "planner/shardings/1", "legal": legal, "derived": derived}
+            typer.echo(json.dumps(parts, indent=2))
+            return
+        _show((legal, derived), output)
+        return
     spec = load_model(model)
-    tables: tuple[list[Row], ...] = (told_facts(spec), run_rows(spec), part_rows(spec))
-    if shardings and spec.diffusion is not None:
+    if output is Format.json:
+        typer.echo(json.dumps(model_facts(spec), indent=2))
+        return
+    _show((told_facts(spec), run_rows(spec), part_rows(spec)), output)
+
+
+def _shardings(model: str, ranks: int) -> tuple[list[Row], list[Row]]:
+    """Return both tables of a model's blocks, or of the block of one's own that a file says."""
+    if (block := own_block(model)) is not None:
+        return own_rows(block, ranks)
+    spec = load_model(model)
+    if spec.diffusion is not None:
         expected = "a language model: parts of a diffusion transformer are split by rows alone (--cp)"
         raise InputError(Problem("--shardings", spec.name, expected))
-    if shardings:
-        legal = [row for block in spec.blocks for row in legal_rows(spec, block)]
-        tables = (legal, [row for block in spec.blocks for row in derived_rows(spec, block, ranks)])
-    if output is Format.json:
-        parts = {"schema": "planner/shardings/1", "legal": tables[0], "derived": tables[1]}
-        typer.echo(json.dumps(parts if shardings else model_facts(spec), indent=2))
-        return
+    return model_rows(spec, ranks)
+
+
+def _show(tables: Sequence[list[Row]], output: Format) -> None:
     for number, rows in enumerate(tables):
         if number:
             typer.echo()

@@ -241,8 +241,10 @@ READERS: Final[Mapping[str, Callable[[Vision, Raw], Fields]]] = {
     "glm4v": _glm4v,
     "glm4v_moe": _glm4v,
     "glm46v": _glm4v,
+    "glmga": _glm4v,
     "internvl": _internvl,
     "mistral3": _pixtral,
+    "lighton_ocr": _pixtral,
     "llama4": _llama4,
     "kimi_k25": _kimi,
     "idefics3": _idefics3,
@@ -259,6 +261,7 @@ HEARS: Final = frozenset({"qwen2_audio", "voxtral"})
 
 TOWERS: Final[Mapping[str, Any]] = {
     "mistral3": "pixtral",
+    "lighton_ocr": "pixtral",
     "llava_next": "clip_vision_model",
     "llava_onevision": "siglip_vision_model",
     "internvl": "internvl_vision",

@@ -2,16 +2,35 @@
 
 from __future__ import annotations
 
-from planner.cost.layer.einsums import Einsum, block_einsums
+from collections.abc import Sequence
+
+from planner.cost.layer.einsums import Einsum, block_einsums, own_einsums
 from planner.cost.layer.shardings import ENDS, PARTIAL, WHOLE, Derived, derive, legal_choices
 from planner.inputs.model import ModelSpec
+from planner.inputs.own_block import OwnBlock
 from planner.report.model_facts import Row
 
 
-def legal_rows(model: ModelSpec, block: str) -> list[Row]:
+def model_rows(model: ModelSpec, ranks: int) -> tuple[list[Row], list[Row]]:
+    """Return the legal splits of every block of a model, and the cheapest."""
+    sums = {name: block_einsums(block, model.hidden, 1.0) for name, block in model.blocks.items()}
+    legal = [row for name, einsums in sums.items() for row in legal_rows(name, einsums)]
+    return legal, [row for name, einsums in sums.items() for row in derived_rows(name, einsums, ranks)]
+
+
+def own_rows(block: OwnBlock, ranks: int) -> tuple[list[Row], list[Row]]:
+    """Return the legal splits of a block of one's own with the FLOPs of products, and the cheapest."""
+    einsums = own_einsums(block, 1.0)
+    legal = legal_rows(block.name, einsums)
+    for row, one in zip(legal, einsums, strict=True):
+        row["product_flops_per_token"] = one.product_flops
+    return legal, derived_rows(block.name, einsums, ranks)
+
+
+def legal_rows(block: str, einsums: Sequence[Einsum]) -> list[Row]:
     """Return for each operator of a layer its sum, and what each legal split makes of its result."""
     rows: list[Row] = []
-    for one in block_einsums(model.blocks[block], model.hidden, 1.0):
+    for one in einsums:
         splits = [
             f"{choice.index}: {_result(choice.writes)}" for choice in legal_choices(one) if choice.index
         ]
@@ -23,12 +42,11 @@ def _result(state: str) -> str:
     return {PARTIAL: "partial sum", WHOLE: "whole"}.get(state, f"split {state}")
 
 
-def derived_rows(model: ModelSpec, block: str, ranks: int) -> list[Row]:
+def derived_rows(block: str, einsums: Sequence[Einsum], ranks: int) -> list[Row]:
     """Return for each way to use a group of ranks the cheapest splits of a layer and its collectives.
 
     Elements that a rank sends are told for each token, forward.
     """
-    einsums = block_einsums(model.blocks[block], model.hidden, 1.0)
     found = ((axis, derive(einsums, axis, float(ranks))) for axis in ENDS)
     return [
         {
@@ -43,7 +61,7 @@ def derived_rows(model: ModelSpec, block: str, ranks: int) -> list[Row]:
     ]
 
 
-def _splits(einsums: tuple[Einsum, ...], derived: Derived) -> str:
+def _splits(einsums: Sequence[Einsum], derived: Derived) -> str:
     """Return what carries weights or mixes tokens, with the index that is split."""
     told = [one.name for one in einsums if one.weight or one.name in ("attention", "scan")]
     return ", ".join(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,12 +24,15 @@ from planner.cost.layer.shardings import (
     legal_choices,
     operators_of,
 )
+from planner.errors import InputError
 from planner.inputs.load import load_model
 from planner.inputs.load_hardware import load_hardware
 from planner.inputs.mixers.mamba1 import Mamba1
 from planner.inputs.model import Block, Experts, ModelSpec
+from planner.inputs.own_block import OwnBlock, own_block
 from planner.inputs.workload import Workload
 from planner.plan import Plan
+from planner.report.shardings import own_rows
 from planner.runtimes import runtimes
 from planner.runtimes.family import Job
 from planner.techniques.context import CONTEXT_METHODS
@@ -203,3 +207,62 @@ def test_nothing_becomes_a_partial_sum_and_a_split_costs_its_way() -> None:
     }
     for (before, after), wanted in ways.items():
         assert collective(before, after, 64.0, 4.0) == wanted
+
+
+OWN = """
+format: planner/block/1
+name: mine
+sizes: {d: 1024, h: 16, c: 192, q: 64, w: 128, v: 64, f: 4096}
+operators:
+  - {name: norm, sum: "td->td", reads: [x], whole: d}
+  - {name: qkv, sum: "td,dhc->thc", reads: [norm], whole: c}
+  - {name: attention, sum: "thq,shw->thv", reads: [qkv, qkv], whole: qwv}
+  - {name: out, sum: "thv,hvd->td", reads: [attention], whole: v}
+  - {name: add, sum: "td,td->td", reads: [x, out]}
+  - {name: up, sum: "td,df->tf", reads: [add]}
+  - {name: down, sum: "tf,fd->td", reads: [up]}
+  - {name: last, sum: "td,td->td", reads: [add, down]}
+"""
+
+
+def own(tmp_path: Path, text: str = OWN) -> OwnBlock:
+    file = tmp_path / "block.yaml"
+    file.write_text(text)
+    found = own_block(str(file))
+    assert found is not None
+    return found
+
+
+def test_a_block_of_ones_own_is_split_as_megatron_splits_its_like(tmp_path: Path) -> None:
+    """Two all-reduces of 1,024 elements a token on 8 ranks, 2 x 7/8 of each sent; products by hand."""
+    legal, derived = own_rows(own(tmp_path), 8)
+    rows = {row["ranks_for"]: row for row in derived}
+    assert rows["tensor"]["collectives"] == "all-reduce of out; all-reduce of down"
+    assert rows["tensor"]["sent_elements_per_token"] == 2 * 2 * 7 / 8 * 1024
+    assert rows["context"]["collectives"] == "all-to-all of qkv; all-to-all of attention"
+    products = [row["product_flops_per_token"] for row in legal]
+    assert products == [0, 2 * 1024 * 16 * 192, 0, 2 * 1024 * 1024, 0, 2 * 1024 * 4096, 2 * 1024 * 4096, 0]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("reads: [up]", "reads: [upp]", "nearest: up"),
+        ("td,df->tf", "td,dg->tg", "found g; expected indices of"),
+        ("name: add", "name: out", "a name of its own"),
+        ("td,df->tf", "td,df->", "operators"),
+        ('"tf,fd->td"', '"thv,fd->td"', "2 indices, as up writes tf"),
+        ("reads: [norm]", "reads: [norm, x, x]", "an operand for each"),
+    ],
+)
+def test_what_is_wrong_in_a_block_is_told(tmp_path: Path, old: str, new: str, said: str) -> None:
+    with pytest.raises(InputError) as caught:
+        own(tmp_path, OWN.replace(old, new))
+    assert said in str(caught.value)
+
+
+def test_other_files_are_no_block(tmp_path: Path) -> None:
+    other = tmp_path / "m.yaml"
+    other.write_text("name: x")
+    assert own_block(str(other)) is None
+    assert own_block("llama3-8b") is None

@@ -12,6 +12,7 @@ from math import prod
 
 from planner.inputs.mixers.indexer import Indexer
 from planner.inputs.model import Block, Experts, LatentAttention
+from planner.inputs.own_block import TOKENS, OwnBlock
 from planner.inputs.recurrent import RecurrentMixer
 
 Sizes = dict[str, float]
@@ -58,6 +59,11 @@ class Einsum:
             dict.fromkeys("".join(indices for _, indices in self.reads) + self.weight + self.writes)
         )
 
+    @property
+    def product_flops(self) -> float:
+        """FLOPs of a product with weights, all ranks together; none without any. [FLOP]"""
+        return 2.0 * self.elements(self.indices) if self.weight else 0.0
+
     def elements(self, indices: str) -> float:
         """Elements of a tensor with these indices, all ranks together. [element]"""
         return prod(self.sizes[index] for index in indices)
@@ -92,6 +98,22 @@ def block_einsums(block: Block, hidden: int, tokens: float) -> tuple[Einsum, ...
         reads = tuple((name, "td") for name in (stream, *ends))
         made.append(Einsum("residual_mlp", reads, "", "td", "", common))
     return tuple(made)
+
+
+def own_einsums(block: OwnBlock, tokens: float) -> tuple[Einsum, ...]:
+    """Return the operators of a block of one's own, for so many tokens."""
+    sizes = dict.fromkeys(TOKENS, tokens) | {name: float(size) for name, size in block.sizes.items()}
+    return tuple(
+        Einsum(
+            one.name,
+            tuple(zip(one.reads, one.operands, strict=False)),
+            one.weight,
+            one.writes,
+            one.whole,
+            sizes,
+        )
+        for one in block.operators
+    )
 
 
 def _attention(block: Block, common: Sizes) -> list[Einsum]:

@@ -82,7 +82,9 @@ class Share(SearchOperator):
 
 
 def least_share(plan: Plan, bench: Improver) -> Estimate | None:
-    """Return the plan with the least share on the host that makes it safe; None where none does."""
+    """Return the plan with the least share on the host that makes it safe, or nothing there; else None."""
+    if bench.is_safe(bare := bench.price(replace(plan, offload="none"))):
+        return bare
     low, high, best = 1, STEPS, None
     while low <= high:
         middle = (low + high) // 2
@@ -107,7 +109,7 @@ def spared_seconds(case: Case, result: StepPrice, limit: float) -> Column:
     seconds = seconds if seconds.ndim > 1 or np.ndim(room) == 0 else seconds[None]
     link = (case.host_gradient_bytes + case.offload.up_bytes) / case.host_copy
     shards = seconds / (link + case.node_ranks * case.engine.host_adam_seconds)
-    freed = np.min(shards, axis=0) * (case.optimizer_bytes + case.engine.host_copy_bytes)
+    freed = np.min(shards, axis=0) * case.optimizer_bytes
     spared: Column = np.minimum(1.0, room / np.maximum(freed, 1.0)) * np.max(seconds, axis=0)
     return spared
 

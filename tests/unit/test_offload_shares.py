@@ -140,6 +140,24 @@ def test_a_ratio_that_one_group_makes_void_is_told(tmp_path: Path) -> None:
     assert "sub_group_size" in done.out + done.err
 
 
+@pytest.mark.parametrize(("kept", "told"), [(None, True), (5e8, True), (0, False)])
+def test_weights_that_stay_in_memory_beside_the_disk_are_told(
+    kept: float | None, told: bool, tmp_path: Path
+) -> None:
+    file, param = tmp_path / "ds.json", {"device": "nvme", "nvme_path": "/nvme"}
+    param |= {} if kept is None else {"max_in_cpu": kept}
+    section = {
+        "stage": 3,
+        "offload_param": param,
+        "offload_optimizer": {"device": "nvme", "nvme_path": "/nvme"},
+    }
+    file.write_text(
+        json.dumps({"train_batch_size": 32, "bf16": {"enabled": True}, "zero_optimization": section})
+    )
+    done = planner("estimate", "--from", str(file), *JOB[:5], "--seq-len", "4096", "--micro-batch", "1")
+    assert ("max_in_cpu" in done.out + done.err) == told
+
+
 def test_a_search_takes_the_least_share_that_fits() -> None:
     """Its plan is safe and faster than with all states away, and a fiftieth less would not be safe."""
     job = ("llama3-70b", "--hardware", "dgx-h100", "--gpus", "32", "--global-batch", "256")

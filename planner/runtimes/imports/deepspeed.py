@@ -93,12 +93,22 @@ def _zero(sheet: Sheet) -> None:
         sheet.notes.append("overlap_comm is false: priced without overlap of data parallelism")
 
 
+KEPT_IN_MEMORY: Final = 1_000_000_000
+"""Weights of a rank that stay in host memory beside its disk: DeepSpeed's own ``max_in_cpu``. [element]"""
+
+
 def _offload(sheet: Sheet) -> None:
     section = "zero_optimization.offload_"
     known = say_offload(sheet, f"{section}optimizer.device", f"{section}param.device")
     share = sheet.take(f"{section}optimizer.ratio")
     if known:
         sheet.seen.update(key for key in sheet.values if key.startswith(f"{section}param"))
+    kept = sheet.values.get(f"{section}param.max_in_cpu", KEPT_IN_MEMORY)
+    if sheet.values.get(f"{section}param.device") == "nvme" and kept != 0:
+        sheet.notes.append(
+            f"{section}param.max_in_cpu {kept}: weights are priced as all on disk; so many of a rank stay "
+            "in host memory: --offload weights-optimizer-nvme, or weights, where a rank has no more"
+        )
     if share in (None, 1, 1.0):
         return
     key, size = f"{section}optimizer.ratio", sheet.values.get("zero_optimization.sub_group_size")
@@ -106,10 +116,10 @@ def _offload(sheet: Sheet) -> None:
         sheet.notes.append(f"{key} {share} with offload {sheet.options.get('offload')}: priced as all of it")
         return
     sheet.say("offload", shared_offload("optimizer", share), key)
-    if size is None or size == "auto" or float(size) >= WHOLE_GROUP:
+    if not isinstance(size, int | float) or size >= WHOLE_GROUP:
         sheet.notes.append(
-            f"{key} {share}: whole groups of sub_group_size ({WHOLE_GROUP:,}) parameters count, so that a "
-            "rank with one group steps it on the host whatever the ratio"
+            f"{key} {share}: whole groups of sub_group_size ({WHOLE_GROUP:,} by default) parameters count, "
+            "so that a rank with one group steps it on the host whatever the ratio"
         )
 
 

@@ -31,7 +31,7 @@ from planner.cost.step.step import (
     reserve_bytes,
 )
 from planner.errors import PlannerError
-from planner.inputs.bands import eras_that_ran
+from planner.inputs.measured_bands import eras_that_ran
 from planner.inputs.model import ModelSpec
 from planner.inputs.workload import Workload
 from planner.numeric import Num

@@ -12,8 +12,9 @@ from functools import cache
 from typing import Final
 
 from planner.cost.settings import Where, unseen_settings, where
-from planner.inputs.bands import Asked, Band, beyond_runs, chip_of, core_of, error_band, regime_of
+from planner.inputs.bands import Asked, Band, beyond_runs, chip_of, core_of, error_band
 from planner.inputs.fitted import fitted_file
+from planner.inputs.measured_bands import regime_of
 from planner.inputs.yaml_file import read_fitted
 from planner.plan import Plan
 from planner.runtimes.family import Job, Runtime

@@ -10,7 +10,8 @@ from planner.cost.estimate import Estimate, StageBytes
 from planner.cost.kinds import unmeasured_kinds
 from planner.cost.money import quote_of
 from planner.cost.price import Unpriced
-from planner.inputs.bands import chip_of, core_of, error_bands
+from planner.inputs.bands import chip_of, core_of
+from planner.inputs.measured_bands import error_bands
 from planner.plan import Plan
 from planner.report.as_json import SENT_KEYS, TIME_KEYS
 from planner.report.host_line import unproven_host

@@ -8,9 +8,9 @@ from typing import Any, Final
 from planner.calibrate.eras import Era, unmeasured
 from planner.calibrate.eras.record import BEFORE_HOPPER
 from planner.calibrate.releases import Release, era_of, releases
-from planner.inputs.bands import measured_bands, release_bands
 from planner.inputs.fitted import fitted
 from planner.inputs.load_hardware import accelerator_names
+from planner.inputs.measured_bands import measured_bands, release_bands
 from planner.registry import find
 from planner.report.as_json import STAGE_KEYS, TIME_KEYS, Document, plain
 from planner.report.compare import NamedPlan, differences, fullest

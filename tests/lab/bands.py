@@ -20,19 +20,11 @@ from planner.calibrate.sites.solve import pinned
 from planner.formulas.attention import attention_forward_seconds, visible_keys
 from planner.formulas.gemm import gemm_seconds
 from planner.formulas.kernels import Kernels
-from planner.inputs.bands import (
-    RELEASE_RUNS,
-    RELEASE_SITES,
-    UNSEEN_WIDER,
-    MeasuredBand,
-    core_of,
-    for_new_site,
-    regime_of,
-    release_share,
-)
-from planner.inputs.bands import Key as Cell
+from planner.inputs.bands import RELEASE_RUNS, RELEASE_SITES, UNSEEN_WIDER, core_of, release_share
 from planner.inputs.kernels import GENERIC, RELATIVES, curve_names, load_kernels
 from planner.inputs.load_hardware import load_accelerator
+from planner.inputs.measured_bands import Key as Cell
+from planner.inputs.measured_bands import MeasuredBand, for_new_site, regime_of
 
 FEWEST_RUNS: Final = 5
 """Runs below which a runtime on an accelerator has no error band. [-]"""

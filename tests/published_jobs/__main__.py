@@ -21,8 +21,8 @@ from planner.calibrate.runs.defaults import PricedRun, prepared
 from planner.calibrate.runs.table import Run, read_runs
 from planner.cost.kinds import kinds_of
 from planner.cost.settings import Where, settings_run, where
-from planner.inputs.bands import HOST, regime_of
 from planner.inputs.fitted import fitted_file
+from planner.inputs.measured_bands import HOST, regime_of
 from planner.search.optimise import SearchResult
 from tests.published_jobs.page import write_page
 from tests.published_jobs.rows import EXTRACT, OWN, recipes

@@ -203,7 +203,8 @@ def test_the_command_takes_both_and_prints_only_the_document(
 def test_a_row_has_the_error_band_of_its_release_and_accelerator(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from planner.inputs.bands import RELEASE_RUNS, error_bands, release_bands
+    from planner.inputs.bands import RELEASE_RUNS
+    from planner.inputs.measured_bands import error_bands, release_bands
 
     table = tmp_path / "runs.csv"
     unknown = row(3, 1, 8, 1, gpu="mi300x-192gb", framework="deepspeed")

@@ -10,9 +10,10 @@ import pytest
 
 from planner.cost.estimate import estimate
 from planner.inputs import bands as known_bands
-from planner.inputs.bands import Band, MeasuredBand, error_band
+from planner.inputs.bands import Band, error_band
 from planner.inputs.hardware import Calibration, HardwareProfile, Pool
 from planner.inputs.load_hardware import load_hardware
+from planner.inputs.measured_bands import MeasuredBand
 from planner.inputs.record import Sourced
 from planner.plan import Plan
 from planner.report.estimate_page import trust

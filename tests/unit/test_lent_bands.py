@@ -6,17 +6,10 @@ import numpy as np
 import pytest
 
 from planner.cost.estimate import estimate
-from planner.inputs.bands import (
-    CROWDED,
-    ELSEWHERE_WIDER,
-    HOST,
-    error_band,
-    for_new_site,
-    measured_bands,
-    regime_of,
-)
+from planner.inputs.bands import ELSEWHERE_WIDER, error_band
 from planner.inputs.fitted import fitted_file
 from planner.inputs.load_hardware import load_hardware
+from planner.inputs.measured_bands import CROWDED, HOST, for_new_site, measured_bands, regime_of
 from planner.inputs.yaml_file import read_yaml
 from planner.plan import Plan
 from planner.report.estimate_page import short_trust, trust

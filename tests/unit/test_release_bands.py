@@ -10,11 +10,12 @@ import pytest
 from planner.calibrate.releases import named_runtime
 from planner.cost.estimate import Estimate, estimate
 from planner.inputs import bands as known_bands
-from planner.inputs.bands import ELSEWHERE_WIDER, UNSEEN_WIDER, Asked, Band, MeasuredBand, error_band
+from planner.inputs.bands import ELSEWHERE_WIDER, UNSEEN_WIDER, Asked, Band, error_band
 from planner.inputs.fitted import fitted_file
 from planner.inputs.hardware import Calibration
 from planner.inputs.load import load_model
 from planner.inputs.load_hardware import load_hardware
+from planner.inputs.measured_bands import MeasuredBand
 from planner.inputs.record import Sourced
 from planner.inputs.workload import Workload
 from planner.inputs.yaml_file import read_yaml

@@ -12,14 +12,9 @@ from planner.calibrate.runs.defaults import without_row
 from planner.calibrate.scores import GROUP_KEYS
 from planner.calibrate.sites.fit import COVERED
 from planner.calibrate.validate import Outcome
-from planner.inputs.bands import (
-    RELEASE_RUNS,
-    RELEASE_SITES,
-    UNSEEN_WIDER,
-    measured_bands,
-    release_bands,
-)
+from planner.inputs.bands import RELEASE_RUNS, RELEASE_SITES, UNSEEN_WIDER
 from planner.inputs.fitted import Constant, all_constants, fitted_file
+from planner.inputs.measured_bands import measured_bands, release_bands
 from planner.inputs.yaml_file import read_yaml
 from planner.units import percent
 from tests.lab.accuracy.lines import KINDS, Accuracy, Line, error_of

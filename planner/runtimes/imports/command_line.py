@@ -115,7 +115,7 @@ def flag_values(words: Iterable[str]) -> dict[str, str]:
             flags[last] = value
             last = "" if equals else last
         elif last and flags[last] and _LOOSE.fullmatch(word):
-            flags[word] = ""  # arguments that nobody has set
+            continue  # arguments that nobody has set: nothing, in a shell
         elif last:
             flags[last] = f"{flags[last]} {word}".strip()
         else:

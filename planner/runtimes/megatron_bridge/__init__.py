@@ -163,6 +163,7 @@ ENTRY = Runtime(
         "low_bit_weights",
         "tp_overlap",
         "gradients",
+        "attention_precision",
     ),
     one_gradient_buffer=True,
     trains_prediction=True,

@@ -77,7 +77,10 @@ def architecture_rule(model: ModelSpec) -> Rule:
     kind = architecture(model)
     told = f"{model.name}, none of those written for transformers: {', '.join(_CLASSES)}"
     asked = hybrid_unsaid if kind in CLASSES else unsaid
-    return fits_model("model-in-transformers", asked(model, kind) if kind else (told,))
+    missing = asked(model, kind) if kind else (told,)
+    if model.recurrents and not model.attentions:
+        return fits_model("model-in-transformers", missing, "a model with attention in some layers")
+    return fits_model("model-in-transformers", missing)
 
 
 def whole_scan_rules(plan: Plan, model: ModelSpec) -> list[Rule]:

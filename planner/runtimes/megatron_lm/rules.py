@@ -12,6 +12,8 @@ from typing import Final
 import numpy as np
 
 from planner.formulas.pipeline import round_microbatches
+from planner.inputs.mixers.mamba1 import Mamba1
+from planner.inputs.mixers.short_conv import ShortConv
 from planner.inputs.model import LatentAttention, ModelSpec
 from planner.numeric import Num
 from planner.plan import Plan
@@ -53,7 +55,7 @@ def core_pass_rules(plan: Plan, job: Job) -> list[Rule]:
     """Return the other rules of Megatron-core, whoever starts it."""
     arch, missing = known_architecture(job.model)
     return [
-        fits_model("model-expressible", (*missing, *unsaid(job.model, arch)), "another runtime"),
+        fits_model("model-expressible", (*missing, *unsaid(job.model, arch)), _elsewhere(job.model)),
         *tensor_rules(plan, arch),
         *sequence_rules(plan, job),
         *context_rules(plan, arch),
@@ -62,6 +64,13 @@ def core_pass_rules(plan: Plan, job: Job) -> list[Rule]:
         *recompute_rules(plan, job.workload, arch),
         *precision_rules(plan, job, arch),
     ]
+
+
+def _elsewhere(model: ModelSpec) -> str:
+    """Return how to ask for a runtime that trains layers of transformers, or any module of one's own."""
+    hub = model.attentions and any(isinstance(one, Mamba1 | ShortConv) for one in model.recurrents)
+    own = any(block.extras for block in model.blocks.values())
+    return "--runtime fsdp" if hub or own else "another runtime"
 
 
 def tensor_rules(plan: Plan, arch: Architecture) -> list[Rule]:

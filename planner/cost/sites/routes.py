@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from itertools import pairwise, permutations
 from statistics import NormalDist
 from typing import Final
@@ -96,6 +97,7 @@ def _met(profile: SitesProfile, name: str) -> int:
     return min(own, profile.replicas - own)
 
 
+@lru_cache(maxsize=256)
 def chain_order(profile: SitesProfile) -> tuple[str, ...]:
     """Return the sites along the path through all of them whose narrowest link is widest."""
     order = ring_order(profile)
@@ -117,6 +119,7 @@ def chain_rate(profile: SitesProfile, order: tuple[str, ...], one: str, other: s
     return link_rate(profile, one, other, (first, second))
 
 
+@lru_cache(maxsize=256)
 def ring_order(profile: SitesProfile) -> tuple[str, ...]:
     """Return the order of sites in the ring: its slowest link as fast as can be, then the least latency.
 
@@ -132,13 +135,21 @@ def ring_order(profile: SitesProfile) -> tuple[str, ...]:
         candidates = [(names[0], *rest) for rest in permutations(names[1:])]
     else:
         candidates = [_grown(profile, first) for first in names]
-    return min(candidates, key=lambda order: _badness(profile, order))
+    return _least_bad(profile, candidates)
 
 
-def _badness(profile: SitesProfile, order: tuple[str, ...]) -> tuple[float, float]:
-    edges = list(pairwise((*order, order[0])))
-    slowest = min(link_rate(profile, *edge) for edge in edges)
-    return -slowest, sum(link_latency(profile, *edge) for edge in edges)
+def _least_bad(profile: SitesProfile, orders: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
+    """Return the ring whose slowest link is fastest, of those the one of least latency."""
+    names = [one.name for one in profile.sites]
+    edges = {
+        edge: (link_rate(profile, *edge), link_latency(profile, *edge)) for edge in permutations(names, 2)
+    }
+
+    def badness(order: tuple[str, ...]) -> tuple[float, float]:
+        known = [edges[edge] for edge in pairwise((*order, order[0]))]
+        return -min(rate for rate, _ in known), sum(latency for _, latency in known)
+
+    return min(orders, key=badness)
 
 
 def _grown(profile: SitesProfile, first: str) -> tuple[str, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
@@ -14,7 +14,7 @@ from planner.cli.output import emit_document, emit_page, emit_rows
 from planner.cli.progress import Progress
 from planner.cli.sites_files import write_sites
 from planner.deferred import deferred
-from planner.errors import nearest
+from planner.errors import InputError, Problem, nearest
 from planner.question.reading import Reading
 
 with deferred():
@@ -24,8 +24,9 @@ with deferred():
     from planner.question import traits, values
     from planner.report import sites as report_sites
     from planner.search import settings
-    from planner.search.sites import rank, shares
+    from planner.search.sites import joint, rank, shares
     from planner.search.sites import request as sites_request
+    from planner.search.sites import unlike as unlike_sites
 
 if TYPE_CHECKING:
     from planner.inputs.sites import SitesProfile
@@ -235,7 +236,29 @@ def read_sites(
         oom_risk=risk,
         settings=settings.OpenSettings(traits.pinned_settings(job.changes or (), workload), allowed),
     )
+    _check_stages(request)
     return request, defaults
+
+
+def _check_stages(request: sites_request.SitesRequest) -> None:
+    """Refuse a number of stages that does not fill the sites, where stages alone are to cross them.
+
+    Raises
+    ------
+    InputError
+        With the number that does.
+    """
+    stages = request.fixed.get("pp")
+    if stages is None or any(one.pattern != "pipeline" for one in request.syncs):
+        return
+    unlike = joint.refused_joint(request)
+    tried = unlike_sites.stage_counts(request) if unlike else joint.stage_counts(request, "stages")
+    if not tried:
+        free = replace(request, fixed={})
+        known = unlike_sites.stage_counts(free) if unlike else joint.stage_counts(free, "stages")
+        near = min(known, key=lambda count: abs(count - int(str(stages))), default=None)
+        where = "stages of as many accelerators each that fill every site"
+        raise InputError(Problem("--pp", str(stages), where, str(near or "")))
 
 
 def _refuse_others(job: JobOptions, asked: SitesAsked, reading: Reading) -> None:

@@ -224,6 +224,10 @@ def test_unlike_sites_say_why_nothing_is_ranked_and_send_what_stages_send(tmp_pa
         "no runner known for one job on dgx-a100-80gb and dgx-h100",
         "files of one job take as many accelerators at each site",
     ]
+    wrong = ask(str(path), "--sync", "stages", "--runtime", "megatron-lm", "--pp", "4")
+    assert wrong.code == 2
+    assert "--pp: found 4; expected stages of as many accelerators each that fill every site" in wrong.err
+    assert "nearest: 3" in wrong.err
     unasked = ask(str(path), *asked)
     assert unasked.code == 1
     assert "stages (no runner known for one job on dgx-a100-80gb and dgx-h100" in unasked.out

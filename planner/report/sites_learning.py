@@ -44,10 +44,10 @@ def batch_lines(result: SitesResult, request: SitesRequest, lead: Ranked) -> lis
     most = int(critical // (here / request.profile.replicas))
     seen = "" if 85e6 <= request.model.params <= 1.2e9 else "; seen from 85 M to 1.2 B"
     bound, own = (significant(tokens / 1e6, 3) for tokens in (critical, here))
+    more = percent(batch_cost(here, critical) - 1, 0)
     return [
-        f"Critical batch: {bound} M tokens, that of {counted(most, 'such replica')}, beyond which more stop "
-        f"paying; {own} M here take {percent(batch_cost(here, critical) - 1, 0)} more tokens to the same "
-        f"loss (arXiv:2410.21676{seen})."
+        f"Critical batch: {bound} M tokens, {counted(most, 'such replica')}; beyond it more stop paying: "
+        f"{own} M here cost {more} more tokens (arXiv:2410.21676{seen})."
     ]
 
 

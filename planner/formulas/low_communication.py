@@ -266,7 +266,7 @@ def sparse_bytes(density: Num, value_bytes: Num, index_bytes: Num) -> Num:
     return density * (value_bytes + index_bytes)
 
 
-def feedback_bytes(copies: Num, kept_bytes: Num) -> Num:
+def feedback_bytes(copies: Num, rest_bytes: Num) -> Num:
     r"""Bytes moved in device memory for each parameter to keep what an exchange does not send.
 
     Each copy is read before the exchange and written after it.
@@ -278,7 +278,7 @@ def feedback_bytes(copies: Num, kept_bytes: Num) -> Num:
     copies : Num
         Copies :math:`n` of the parameters that are kept: the error alone, or also what was sent or a
         momentum. [-]
-    kept_bytes : Num
+    rest_bytes : Num
         Size :math:`q` of an element of them. [byte/element]
 
     Returns
@@ -296,7 +296,7 @@ def feedback_bytes(copies: Num, kept_bytes: Num) -> Num:
     >>> feedback_bytes(1.0, 4.0), feedback_bytes(2.0, 4.0)
     (8.0, 16.0)
     """
-    return 2.0 * copies * kept_bytes
+    return 2.0 * copies * rest_bytes
 
 
 def sharded_step_bytes(params: Num, ranks: Num, wire_bytes: Num, wire_gradient_bytes: Num) -> Num:

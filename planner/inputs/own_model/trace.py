@@ -19,7 +19,7 @@ TOKENS: Final = 61
 CASTS: Final = frozenset({"to", "_to_copy", "float", "type_as", "detach", "alias", "clone", "squeeze"})
 """Operators after which a parameter is itself."""
 
-NEEDS: Final = "PyTorch 2.6 or later in this environment: pip install torch"
+NEEDS: Final = "PyTorch 2.6 or later in this environment: pip install 'parallelism-planner[import]'"
 
 
 def traced(file: Path, name: str) -> Graph:

@@ -25,7 +25,7 @@ KERNEL: Final = 4
 PASSES: Final = ("forward", "backward")
 
 
-class Scan(NamedTuple):
+class ScanKind(NamedTuple):
     """One kind: its chunk, FLOPs of a token and head by its width, elements of both, and what runs it.
 
     ``packages`` are modules that have it, each with the function that calls its own.
@@ -158,20 +158,20 @@ def _causal_conv(_torch: Any, rows: Any, kernel: Any, chunk: int) -> Any:
     return importlib.import_module("causal_conv1d").causal_conv1d_fn(rows, kernel[:, 0])
 
 
-SCANS: Final[Mapping[str, Scan]] = {
-    "linear": Scan(
+SCANS: Final[Mapping[str, ScanKind]] = {
+    "linear": ScanKind(
         256, lambda width: float(linear_attention_flops(width, width, 256, 1)), lambda width: 4.0 * width,
         _linear_inputs, linear_by_chunks, {"mamba_ssm": _mamba_2},
     ),
-    "delta": Scan(
+    "delta": ScanKind(
         64, lambda width: float(delta_rule_flops(width, width, 64)), lambda width: 4.0 * width,
         _delta_inputs, delta_by_chunks, {"fla": _fla_delta},
     ),
-    "selective": Scan(
+    "selective": ScanKind(
         1, lambda width: 9.0 * STATE * width, lambda width: 3.0 * width,
         _selective_inputs, selective_by_token, {"mamba_ssm": _mamba_1},
     ),
-    "conv": Scan(
+    "conv": ScanKind(
         1, lambda width: 2.0 * KERNEL * width, lambda width: 2.0 * width,
         _conv_inputs, convolved, {"causal_conv1d": _causal_conv},
     ),

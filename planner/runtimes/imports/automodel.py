@@ -33,6 +33,9 @@ from planner.runtimes.imports.trainer_layout import OF_OUR_FILES, TrainerLaunch
 from planner.runtimes.torchtitan.schedules import SCHEDULES
 
 D: Final = "distributed."
+OLD: Final = "parallelizer."
+"""Where releases before had the recompute of experts' blocks."""
+
 SIZES: Final = {"tp": "tp_size", "pp": "pp_size", "cp": "cp_size", "ep": "ep_size"}
 RECIPES: Final = ("TrainFinetuneRecipeForNextTokenPrediction", "BenchmarkingRecipeForNextTokenPrediction")
 LENGTHS: Final = ("packed_sequence.packed_sequence_size", "dataset.seq_len", "dataset.seq_length")
@@ -58,7 +61,7 @@ WITHOUT_EFFECT: Final = re.compile(
     r"|cache_dir|revision|backend\.(?!te_fp8).*|config\.(?:_target_|trust_remote_code|_?attn_.*|use_cache|.*_token_id"
     r"|architectures|initializer_range|max_position_embeddings|rms_norm_eps|rope_theta|hidden_act|torch_dtype|revision"
     r"|router_aux_loss_coef|norm_topk_prob))"
-    r"|distributed\.(?:_target_|backend|defer_.*|patch_.*|tp_plan|enable_.*|moe\..*|moe|mp_policy\..*|pipeline\..*"
+    r"|parallelizer\._target_|distributed\.(?:_target_|backend|defer_.*|patch_.*|tp_plan|enable_.*|moe\..*|moe|mp_policy\..*|pipeline\..*"
     r"|pipeline|autocast_dtype)"
 )
 """Keys that decide neither layout nor what is kept in memory, and those whose values are read below."""
@@ -274,13 +277,15 @@ def _optimizer(sheet: Sheet) -> None:
 def _runtime(sheet: Sheet, degrees: Mapping[str, int]) -> str:
     """Return the runtime that has the mesh and the numbers of the file."""
     split = degrees["pp"] > 1 or degrees["ep"] > 1 or "sequence_parallel" in sheet.options
-    again = str(sheet.values.get(f"{D}activation_checkpointing")).lower()
+    again = str(sheet.take(f"{D}activation_checkpointing", f"{OLD}activation_checkpointing")).lower()
     return "torchtitan" if split or sheet.options["precision"] == "fp8" or again == "selective" else "fsdp"
 
 
 def _settings(sheet: Sheet, runtime: str) -> None:
     """Say recompute, compilation and loss."""
-    again = str(sheet.take(f"{D}activation_checkpointing") or "false").lower()
+    again = str(
+        sheet.take(f"{D}activation_checkpointing", f"{OLD}activation_checkpointing") or "false"
+    ).lower()
     words = {"true": "full", "full": "full", "false": "none", "selective": "selective"}
     if again not in words:
         sheet.fault(f"{D}activation_checkpointing", again, "true, false, full or selective")

@@ -71,7 +71,7 @@ WITHOUT_EFFECT: Final = re.compile(
     r"|use-flash-attn(?:-v[12]|-triton)?|use-precision-aware-optimizer|moe-flex-dispatcher-backend|moe-enable-deepep|sequence-parallel"
     r"|no-position-embedding|apply-layernorm-1p|decoupled-.*|empty-unused-memory-level|tiktoken-pattern"
     r"|ddp-average-in-collective|use-(?:pytorch|hip)-profiler|pytorch-profiler-.*"
-    r"|init-model-with-meta-device|fsdp-manual-registration|no-mmap-bin-files|logging-level|no-check-for-nan-in-loss-and-grad|record-memory-history|deepspeed-.*"
+    r"|paged-kv-block-size|cp-attention-mask-type|moe-router-fusion|min-loss-scale|init-model-with-meta-device|fsdp-manual-registration|no-mmap-bin-files|logging-level|no-check-for-nan-in-loss-and-grad|record-memory-history|deepspeed-.*"
     r"|max-seqlen-per-dp-cp-rank|dataloader-inter-document-masking"
     r"|moe-paged-stash.*|moe-expert-rank-capacity-factor|moe-pad-experts-for-cuda-graph-inference|te-rng-tracker"
     r"|fim-.*|valid-.*|test-(?:data|weighted).*|structured-logs.*|no-query-key-layer-scaling|apply-query-key-layer-scaling"

@@ -71,7 +71,7 @@ DTYPES: Final = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32"}
 SHAPE: Final = "model.model_config."
 
 WITHOUT_EFFECT: Final = re.compile(
-    r"(?:general|checkpoints|data_stages|logging|metrics_logging|profiler|lighteval|s3_upload|tokenizer)(?:\..*)?"
+    r"doremi\.domain_.*|(?:general|checkpoints|data_stages|logging|metrics_logging|profiler|lighteval|s3_upload|tokenizer)(?:\..*)?"
     r"|tokens\.(?:train_steps|val_check_interval|limit_.*)"
     r"|optimizer\.(?:weight_decay.*|clip_grad|learning_rate_scheduler(?:\..*)?|optimizer_factory\.(?!name).*)"
     r"|model\.(?:init_method(?:\..*)?|make_vocab_size_divisible_by|ddp_bucket_cap_mb)"

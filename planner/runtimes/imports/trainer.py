@@ -30,7 +30,7 @@ WITHOUT_EFFECT: Final = re.compile(
     r"|attn_impl.*|flash_attn.*|flash_attention|xformers_attention|sdp_attention|sdpa_attention|eager_attention"
     r"|low_cpu_mem_usage|config_name|model_revision|revision|.*kwargs(?:\..*)?|project|entity|num_proc|n_gpu"
     r"|ddp_bucket_cap_mb|length_column_name|past_index|jit_mode_eval|prediction_loss_only|group_by_length"
-    r"|train_on_inputs|special_tokens(?:\..*)?|tokens|cosine_.*|loraplus_.*|use_(?:dft|eaft)_loss|use_v1_kernels|_comment|(?:comms_config|monitor_config)\..*|beta[12]|epsilon|adam_beta.*"
+    r"|train_on_inputs|special_tokens(?:\..*)?|tokens|cosine_.*|loraplus_.*|use_(?:dft|eaft)_loss|use_v1_kernels|train_dataset_dir|checkpoint_dir|_comment|(?:comms_config|monitor_config)\..*|beta[12]|epsilon|adam_beta.*"
     r"|hf_hub_token|hub_token|model_(?:name|author|type)|acc_strategy|early_stopping_.*|strict|debug|profile.*"
     r"|add_special_tokens|append_concat_token|splits|use_reentrant|use_nested_quant|use_flash_attn.*|lazy_preprocess"
     r"|train_data_path|torch_empty_cache_steps|use_slow_tokenizer|with_tracking|add_bos|try_launch_.*|pissa_.*"

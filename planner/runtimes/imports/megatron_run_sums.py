@@ -342,6 +342,12 @@ def _positions(sheet: Sheet) -> list[Broken]:
             "--mrope-section with it",
         ),
         (
+            "--position-embedding-type",
+            kind == "yarn" and _has(sheet, "--multi-latent-attention"),
+            "yarn with latent attention",
+            "rope: latent attention takes yarn by --rope-type",
+        ),
+        (
             "--no-rope-freq",
             bool(layers and every and (every < 0 or layers % every)),
             str(every),

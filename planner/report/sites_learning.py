@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from planner.formulas.learning_laws import inner_steps_perplexity
 from planner.report.page import counted, significant
+from planner.search.sites.layer_rates import UNIFORM, bits_by_group
 from planner.search.sites.rank import batch_cost, twice_the_replicas
 from planner.search.sites.request import SitesRequest
 from planner.search.sites.ways import Ranked, SitesResult
@@ -22,10 +23,24 @@ def costs(result: SitesResult, request: SitesRequest, verbose: bool) -> list[str
             told.setdefault(packed.name, f"{packed.name}: {packed.penalty}.")
         if (kept := one.price.way.packed.asked) is not None:
             told.setdefault(kept.name, f"{kept.name}: {kept.penalty}.")
+    if "layerwise" in told:
+        told["bits"] = _bits(request)
     if result.ranked[0].price.way.sync.axis == "outer" and request.batches:
         told["shares"] = "Changes of unlike batches that count alike: unknown."
     told |= _more_steps(result.ranked[0])
     return [f"Cost in learning: {' '.join(told.values())}"] if told else []
+
+
+def _bits(request: SitesRequest) -> str:
+    """Say the bits of the embedding, the head and the layers."""
+    uniform = request.packed.amount if request.packed is not None else UNIFORM
+    groups = bits_by_group(request.model, uniform)
+    told = (
+        f"{name} "
+        + " or ".join(f"{bits:g}" + (f" ({count})" if len(own) > 1 else "") for bits, count in own.items())
+        for name, own in groups.items()
+    )
+    return f"Bits: {', '.join(told)}."
 
 
 def _more_steps(lead: Ranked) -> dict[str, str]:

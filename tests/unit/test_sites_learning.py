@@ -20,7 +20,7 @@ from planner.formulas.learning_laws import (
 from planner.formulas.low_communication import boundary_bytes, exchange_period
 from planner.formulas.partial_training import frozen_expert_bytes, seeded_step_bytes, visited_share
 from planner.inputs.load import load_model
-from planner.search.sites.layer_rates import BITS, UNIFORM, layer_bits, least_bytes
+from planner.search.sites.layer_rates import BITS, UNIFORM, bits_by_group, layer_bits, least_bytes
 from planner.techniques.compress import COMPRESSIONS, read_compression
 from planner.techniques.sync import SYNCS
 from planner.techniques.sync.family import LOSS_LAWS, best_batch_tokens, loss_ratio
@@ -173,7 +173,11 @@ def test_bits_by_layer_save_up_to_five_times_where_errors_differ() -> None:
 
 @pytest.mark.parametrize("name", ["llama3-8b", "deepseek-v3", "gpt-oss-120b"])
 def test_without_gradients_bits_by_layer_are_no_more_than_uniform(name: str) -> None:
-    assert 3.5 < layer_bits(load_model(name)) <= UNIFORM
+    model = load_model(name)
+    assert 3.5 < layer_bits(model) <= UNIFORM
+    groups = bits_by_group(model)
+    assert sum(groups["layers"].values()) == model.num_layers
+    assert set().union(*groups.values()) <= set(BITS)
 
 
 @pytest.mark.parametrize(("steps", "ratio"), [(10, 1.0), (50, 1.0), (1000, 1.029)])

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -61,22 +62,36 @@ def least_bytes(sizes: Column, errors: Column, budget: float) -> tuple[int, ...]
 
 
 def layer_bits(model: ModelSpec, uniform: float = UNIFORM) -> float:
-    """Return the mean bits of a parameter where each group of layers has its own.
+    """Return the mean bits of a parameter where each group of layers has its own."""
+    groups = group_sizes(model)
+    sizes = [size for _, size in groups]
+    chosen = chosen_bits(groups, uniform)
+    return float(sum(size * bits for size, bits in zip(sizes, chosen, strict=True)) / sum(sizes))
+
+
+def bits_by_group(model: ModelSpec, uniform: float = UNIFORM) -> Mapping[str, Mapping[float, int]]:
+    """Return how many groups of a kind have so many bits: the embedding, the head, and the layers."""
+    groups = group_sizes(model)
+    found: dict[str, Counter[float]] = {}
+    for (name, _), bits in zip(groups, chosen_bits(groups, uniform), strict=True):
+        found.setdefault(name, Counter())[bits] += 1
+    return found
+
+
+def chosen_bits(groups: Sequence[tuple[str, float]], uniform: float) -> tuple[float, ...]:
+    """Return the bits of each group by the least bytes.
 
     Errors need gradients; here each parameter's is assumed alike, so that the error of a group with b bits
-    is the root of its size over 2 to the b. Groups are the embedding, each layer and the head.
+    is the root of its size over 2 to the b.
     """
-    groups = group_sizes(model)
-    bits = np.array(BITS)
-    sizes = np.array(groups)[:, None] * bits / 8.0
-    errors = np.sqrt(np.array(groups))[:, None] * 2.0**-bits
-    budget = float((np.sqrt(np.array(groups)) * 2.0**-uniform).sum())
-    chosen = least_bytes(sizes, errors, budget)
-    return float(sum(size * BITS[choice] for size, choice in zip(groups, chosen, strict=True)) / sum(groups))
+    params, bits = np.array([size for _, size in groups]), np.array(BITS)
+    errors = np.sqrt(params)[:, None] * 2.0**-bits
+    budget = float((np.sqrt(params) * 2.0**-uniform).sum())
+    return tuple(BITS[choice] for choice in least_bytes(params[:, None] * bits / 8.0, errors, budget))
 
 
-def group_sizes(model: ModelSpec) -> Sequence[float]:
-    """Return the parameters of each layer, the embedding and the head. [element]"""
-    blocks = [float(model.block_params(name)) for name in model.layers]
-    ends = [float(model.embedding_params), float(model.head_params)]
-    return [size for size in (*ends, *blocks) if size > 0]
+def group_sizes(model: ModelSpec) -> Sequence[tuple[str, float]]:
+    """Return the parameters of the embedding, the head and each layer, by name. [element]"""
+    ends = [("embedding", float(model.embedding_params)), ("head", float(model.head_params))]
+    blocks = [("layers", float(model.block_params(name))) for name in model.layers]
+    return [(name, size) for name, size in (*ends, *blocks) if size > 0]

@@ -108,6 +108,7 @@ def search(
 
     Exit code 1 means that nothing fits; the answer then says what would.
     """
+    job, target = _without_library(job, target, shown.quiet)
     launch = Launch(emit, target, launcher, job.target_version, force, smoke) if emit is not None else None
     if is_over_sites(job, sites):
         given = {**vars(failing), "slowdown": slowdown, "synthesize": synthesize, "front": front}
@@ -267,6 +268,22 @@ def _of_library(target: str, said: Mapping[str, Any]) -> dict[str, Any]:
     able = [name for name in tables.HOSTS if method in tables.runtimes()[name].methods]
     own = {"runtime": able or list(tables.HOSTS), **tables.FIXED}
     return {name: value for name, value in own.items() if said.get(name) is None}
+
+
+def _without_library(
+    job: NearJobOptions, target: str | None, quiet: bool
+) -> tuple[NearJobOptions, str | None]:
+    """Return the options where ``--runtime`` names a library: as if ``--target`` did, and no runtime."""
+    named: tuple[str, ...] = tuple(job.said.get("runtime") or ())
+    text = named[0].strip().lower() if len(named) == 1 and target is None else ""
+    if not text or text.partition("@")[0] in tables.runtimes():
+        return job, target
+    library = tables.library_named(text)
+    if library is None:
+        return job, target
+    if not quiet:
+        to_stderr(f"note: --runtime {named[0]} is taken as --target {library.name}, which runs on a runtime")
+    return job.but(runtime=None), library.name
 
 
 def _for_runtimes(job: JobOptions, target: str | None) -> JobOptions:

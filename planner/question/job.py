@@ -260,7 +260,9 @@ def _runtimes(
     chosen = {(runtime.name, runtime.release): runtime for runtime in found if runtime is not None}
     silent = [runtime for text, runtime in zip(texts, found, strict=True) if runtime and "@" not in text]
     if silent:
-        defaults["release"] = ", ".join(dict.fromkeys(runtime.release for runtime in silent))
+        named = said.get("runtime") and len(silent) > 1
+        words = (f"{runtime.name} {runtime.release}" if named else runtime.release for runtime in silent)
+        defaults["release"] = ", ".join(dict.fromkeys(words))
     changes = trait_changes(said.get("changes") or (), reading)
     return tuple(runtime.with_traits(**changes) for runtime in chosen.values())
 

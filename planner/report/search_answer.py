@@ -94,16 +94,19 @@ def search_answer(
     table = Table(tuple(table.rows[place] for place in order))
     fewest, most = max(FEWEST, len(first)), on_one_screen(table, LINES - taken)
     beyond = on_one_screen(table, LINES - taken, fewest) > most
-    lines = [line for line in lines if not (beyond and line.startswith("Baselines"))]
+    if beyond:
+        lines = [line for line in lines if not line.startswith("Baselines")]
+        fewest = on_one_screen(table, LINES - beside - sum(map(screen_lines, [*lines, *hint])))
     count = rows or max(on_one_screen(table, AIM - taken, fewest), min(FEW, most))
-    table = Table(tuple(sorted(table.rows[:count], key=lambda row: int(row["#"]))))
-    lines[0] = _lead(result, request, [int(row["#"]) for row in table.rows])
+    kept = sorted(table.rows[:count], key=lambda row: int(row["#"]))
+    lines[0] = _lead(result, request, [int(row["#"]) for row in kept])
+    table = Table(tuple({**row, "#": str(place)} for place, row in enumerate(kept, 1)))
     hint = [_next(len(result.plans) > len(table.rows), method)] if defaults else []
     return [head, *above, table, "\n".join([*lines, *hint])]
 
 
 def _lead(result: SearchResult, request: SearchRequest, shown: Iterable[int]) -> str:
-    """Return what limits the first plan, its settings, and what of the plans that are shown ties with it."""
+    """Return what limits the first plan, its settings, and which rows, of so many ranks, tie with it."""
     ties = _ties(result, request.objective, shown)
     return " ".join([*_first(result), *settings_line(result.plans[0], "Settings"), *ties])
 
@@ -158,8 +161,8 @@ def _ties(result: SearchResult, objective: str, shown: Iterable[int]) -> list[st
     least = min(values)
     tied = takewhile(lambda value: value <= least * (1 + TIE) < float("inf"), values)
     last = len(list(tied))
-    ranks = [rank for rank in shown if rank <= last]
-    lines = [f"Plans {_span(ranks)} tie (within {percent(TIE, 0)})."] if len(ranks) > 1 else []
+    tied_rows = [row for row, rank in enumerate(shown, 1) if rank <= last]
+    lines = [f"Plans {_span(tied_rows)} tie (within {percent(TIE, 0)})."] if len(tied_rows) > 1 else []
     others = result.variants[0] if result.variants else ()
     if others:
         words = ", ".join(dict.fromkeys(_difference(result.plans[0], other) for other in others))

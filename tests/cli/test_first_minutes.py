@@ -205,3 +205,12 @@ def test_workstations_have_no_network_and_say_how_many(name: str, gpus: int, pai
     pool = load_hardware(name).pool
     assert (pool.gpus, pool.gpus_per_node, pool.network) == (gpus, gpus, None)
     assert pool.node.scaleup.pair_bandwidth == pair
+
+
+def test_a_library_may_be_named_as_the_runtime(tmp_path: Path) -> None:
+    asked = ("search", *SMALL[:-3], "--method", "lora", "--top", "1", "--emit")
+    first = planner(*asked, str(tmp_path / "a"), "--runtime", "trl")
+    second = planner(*asked, str(tmp_path / "b"), "--target", "trl")
+    assert (first.code, first.out) == (0, second.out)
+    assert "--runtime trl is taken as --target trl" in first.err
+    assert (tmp_path / "a" / "trl.yaml").read_bytes() == (tmp_path / "b" / "trl.yaml").read_bytes()

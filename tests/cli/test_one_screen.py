@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from tests.cli.command import once
@@ -21,6 +23,10 @@ SEARCHES = {
     "runtimes": (
         *("llama3-8b", *H100, "--gpus", "8", "--runtime", "megatron-lm", "--runtime", "fsdp"),
         *("--runtime", "deepspeed", "--runtime", "torchtitan", "--pp", "1"),
+    ),
+    "clusters and runtimes": (
+        *("llama3-8b", "--hardware", "mi300x-8", "--hardware", "a3-megagpu-8g", "--hardware", "p5.48xlarge"),
+        *("--gpus", "16", "--runtime", "megatron-lm", "--runtime", "fsdp", "--pp", "1", "--cp", "1"),
     ),
     "images": ("qwen2.5-vl-7b", "--hardware", "8xh100", "--pp", "1", "--cp", "1"),
     "goodput": (
@@ -68,6 +74,8 @@ def test_an_answer_is_on_one_screen(ask: tuple[str, ...]) -> None:
     assert len(lines) <= 24
     assert max(map(len, lines)) <= 80
     assert any(words in done.out for words in ("Error band", "No plan fits", "goodput"))
+    numbers = [int(line.split()[0]) for line in lines if re.match(r"\d+ {2,}\S", line)]
+    assert numbers == list(range(1, len(numbers) + 1))
 
 
 def test_most_searches_leave_room_for_the_prompt() -> None:

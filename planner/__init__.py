@@ -91,7 +91,9 @@ NOTEBOOK = frozenset(
 
 def __getattr__(name: str) -> Any:
     if name not in __all__:
-        raise AttributeError(f"module 'planner' has no attribute {name!r}")
+        near = " or ".join(one for one in __all__ if name.lower() in one.lower())
+        hint = f"; did you mean {near}?" if near and not name.startswith("_") else ""
+        raise AttributeError(f"module 'planner' has no attribute {name!r}{hint}")
     import importlib
 
     module = "planner.notebook" if name in NOTEBOOK else "planner.api"

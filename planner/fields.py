@@ -203,7 +203,7 @@ JOB: Final = (
     ),
     Field(
         "freeze_encoder", "switch", default=False,
-        help="Leave the encoder as it is, where the model has one.", elsewhere="freeze-vision-model",
+        help="Do not train the encoder, where the model has one.", elsewhere="freeze-vision-model",
     ),
     Field(
         "imbalance", "number", "X",

@@ -53,10 +53,10 @@ def balance(
         typer.Option(metavar="G", help="Ranks that fast links join. [default: 8]", show_default=False),
     ] = None,
 ) -> None:
-    """Compare layouts of tokens for a mask: the busiest rank over the mean, in all and round by round.
+    """Compare token layouts for an attention mask: load of the busiest rank over the mean, also by round.
 
-    A ring's rounds wait for the busiest rank. Zigzag is right for dense causal attention, stripes for sparse
-    patterns. Queries are drawn evenly; keys are counted.
+    Each round of a ring waits for the busiest rank. Zigzag suits dense causal attention, stripes suit sparse
+    patterns. Queries are sampled evenly; their keys are counted.
     """
     from planner.techniques.layouts import TOKEN_LAYOUTS
 

@@ -75,10 +75,10 @@ def budget(
         ),
     ] = "besiroglu",
 ) -> None:
-    """Choose size and tokens of a model for a budget, each size at the speed of its own best plan.
+    """Choose a model's size and tokens for a budget, each size at the speed of its best plan.
 
-    The sizes of a family are searched one by one; the scaling law says which is best after the tokens that
-    the budget trains. Exit code 1 means that no size fits.
+    The sizes of a family are searched one by one; the scaling law says which has the lowest loss after the
+    tokens that the budget buys. Exit code 1 means that no size fits.
     """  # fmt: skip
     asked = read_budget(
         cluster, models, {"--flops": flops, "--dollars": dollars, "--days": days}, family, law

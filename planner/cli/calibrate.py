@@ -30,7 +30,7 @@ def calibrate(
         Path, typer.Argument(metavar="RUNS.csv", help="A CSV file of measured runs, or - for standard input.")
     ],
     hardware: Annotated[
-        str, typer.Option("--hardware", metavar="NAME", help="The cluster that they were made on.")
+        str, typer.Option("--hardware", metavar="NAME", help="The cluster that the runs were made on.")
     ],
     out: Annotated[Path, typer.Option("--out", metavar="FILE.yaml", help="The profile to write.")],
     factors: Annotated[
@@ -38,7 +38,7 @@ def calibrate(
         typer.Option(
             "--factors",
             metavar="NAME,...",
-            help="Of compute, network, scale-up. [default: as many as the runs bear]",
+            help="What to fit: compute, network, scale-up. [default: as many as the runs support]",
         ),
     ] = "",
     force: ForceOption = False,
@@ -46,7 +46,7 @@ def calibrate(
     quiet: QuietOption = False,
     verbose: VerboseOption = False,
 ) -> None:
-    """Fit what a cluster reaches to runs made on it, and write it as a profile for --hardware."""
+    """Fit a cluster's achieved rates to runs made on it, and write a profile for --hardware."""
     profile = load_hardware.load_hardware(hardware, "--hardware")
     if len(profile.pools) > 1:
         raise InputError(Problem("--hardware", f"{len(profile.pools)} pools", "a cluster of one pool"))

@@ -52,7 +52,8 @@ def cluster(
         ),
     ] = "completion",
     changing: Annotated[
-        bool, typer.Option("--changing", help="Let shares change while jobs run, each change a restart.")
+        bool,
+        typer.Option("--changing", help="Let shares change while jobs run; each change costs a restart."),
     ] = False,
     lose: Annotated[
         str | None,
@@ -73,10 +74,10 @@ def cluster(
         ),
     ] = None,
 ) -> None:
-    """Share one cluster among several jobs: accelerators, start and end of each, against a queue.
+    """Share one cluster among several jobs: accelerators, start and end of each, compared with a queue.
 
-    Each job's time on each share is that of the best plan of its own searches. Exit code 1 means that a job
-    fits on no share.
+    Each job's time on a share is that of the best plan found for it. Exit code 1 means that a job fits on no
+    share.
     """
     reading = Reading()
     goal = reading.word("--objective", objective, ("completion", "makespan", "fairness"))

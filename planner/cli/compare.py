@@ -38,13 +38,13 @@ def compare(
         list[str] | None,
         typer.Option(
             metavar="NAME",
-            help="Price the plans on this cluster too; several.",
+            help="Also price the plans on this cluster; repeatable.",
             show_default=False,
             autocompletion=cluster,
         ),
     ] = None,
 ) -> None:
-    """Show plans side by side, and which terms make up the differences to the first.
+    """Show plans side by side, and the terms behind each difference from the first.
 
     With --hardware every plan is also priced as it is on other clusters. Exit code 1 means that some plan
     breaks a rule or does not fit.

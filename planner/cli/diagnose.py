@@ -51,8 +51,8 @@ def diagnose(
 ) -> None:
     """Name the likeliest causes of a slow run, or of one that ran out of memory, and what else is faster.
 
-    MODEL may also be a plan file, or a launch file as for --from. What is measured is compared with the
-    estimate; each thing that may be wrong is priced, and what comes nearest is named first.
+    MODEL may also be a plan file, or a launch file as for --from. The measurement is compared with the
+    estimate; each possible cause is priced, and the closest is named first.
     """
     reading = Reading()
     seconds = above_zero(reading, "--step-time", step_time)

@@ -46,8 +46,8 @@ def estimate(
     runtime's default, and the answer lists every value taken so. Exit code 1 means that the plan breaks a
     rule or does not fit; the answer is still written in full.
 
-    With --from the options that a runner's own file stands for are read from it, those given here go before
-    it, and the keys that were not understood are listed on standard error.
+    With --from, options are read from a runner's own file; those given here override it, and keys that were
+    not understood are listed on standard error.
     """
     request = asked_of(source, job, plan, context)
     whole, chosen, runtime, defaults, names = request.read(read)

@@ -62,10 +62,10 @@ def explain(
         bool, typer.Option("--search", help="Search the same job too: the runner-up, and why it lost.")
     ] = False,
 ) -> None:
-    """Tell where the time and memory of a plan go, what binds, and what one change of each axis would do.
+    """Show where a plan's time and memory go, what limits it, and what each single change would do.
 
     The parts of the time add up to the step. Exit code 1 means that the plan breaks a rule or does not fit;
-    the explanation is still written where the plan has a price.
+    the explanation is still written if the plan can be priced.
     """
     saved = read_saved(plan)
     with Progress(shown.quiet, shown.verbose) as progress:

@@ -47,9 +47,9 @@ def glossary(
     ] = None,
     output: FormatOption = Format.table,
 ) -> None:
-    """Say what the words of an answer mean, with their units; without a word the whole list.
+    """Explain the terms of an answer, with their units; all of them if no word is given.
 
-    A word of a layout may have its number: tp4, mb2, zero1, GiB/80. A trait that --set takes is a word too.
+    A word may carry its number, as in a layout: tp4, mb2, zero1, GiB/80. Traits for --set are explained too.
     """
     known = {name.lower(): name for entry in entries() for name in entry.names}
     reading, found = Reading(), list[GlossaryEntry]()

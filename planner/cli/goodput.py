@@ -34,12 +34,12 @@ def goodput(
     shown: OutputOptions,
     checkpoint_time: Annotated[
         str | None,
-        typer.Option(metavar="TIME", help="For which training stops to save: 30s.", show_default=False),
+        typer.Option(metavar="TIME", help="How long training pauses to save: 30s.", show_default=False),
     ] = None,
     restart_time: Annotated[
         str | None,
         typer.Option(
-            metavar="TIME", help="From a failure until training goes on: 15min.", show_default=False
+            metavar="TIME", help="From a failure until training resumes: 15min.", show_default=False
         ),
     ] = None,
     device_mtbf: Annotated[
@@ -58,11 +58,15 @@ def goodput(
     ] = None,
     lose: Annotated[
         str | None,
-        typer.Option(metavar="NODES", help="Nodes lost: the best plan on the others.", show_default=False),
+        typer.Option(
+            metavar="NODES", help="Nodes lost: find the best plan on the others.", show_default=False
+        ),
     ] = None,
     nodes_return: Annotated[
         str | None,
-        typer.Option(metavar="NODES", help="Nodes that come: the best plan with them.", show_default=False),
+        typer.Option(
+            metavar="NODES", help="Nodes that join: find the best plan with them.", show_default=False
+        ),
     ] = None,
     stragglers: Annotated[
         str | None,
@@ -96,7 +100,7 @@ def goodput(
         str | None,
         typer.Option(
             metavar="TIME",
-            help="Until lost nodes are back: says whether to wait for them.",
+            help="Time until lost nodes are back: says whether to wait.",
             show_default=False,
         ),
     ] = None,
@@ -107,13 +111,13 @@ def goodput(
         ),
     ] = False,
 ) -> None:
-    """Tell how often a plan should save, and its days and cost where machines fail.
+    """Tell how often a plan should save checkpoints, and its days and cost with failures.
 
-    Failures come at random and any accelerator stops the job, which goes on from its last checkpoint. With
-    --failures: its recoveries ranked by the expected time of a step. With
-    --lose or --nodes-return: the best plan on what there is then, and whether the change pays. With
-    --stragglers: what slow ranks cost, and whether backup workers or gradient codes pay. Exit
-    code 1 tells that the plan breaks a rule or does not fit, or that the job never gets on.
+    Failures are random; any failed accelerator stops the job, which resumes from its last checkpoint. With
+    --failures: recoveries ranked by expected step time. With --lose or --nodes-return: the best plan on the
+    nodes that are left, and whether switching pays. With --stragglers: what slow ranks cost, and whether
+    backup workers or gradient codes pay. Exit code 1 means that the plan breaks a rule, does not fit, or
+    never makes progress.
     """
     if stragglers is not None:
         goodput_stragglers(plan, stragglers, shown)

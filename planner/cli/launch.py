@@ -90,8 +90,8 @@ def emit(
 ) -> None:
     """Write the files that start a saved plan, all of them or none.
 
-    What only you know stands in the variables DATA_PATH, TOKENIZER_PATH, OUTPUT_DIR, ACCOUNT, PARTITION and
-    IMAGE, taken from the environment when the files are started. With SMOKE=1 there they try the plan first.
+    What only you know is in the variables DATA_PATH, TOKENIZER_PATH, OUTPUT_DIR, ACCOUNT, PARTITION and
+    IMAGE, read from the environment when the files are started. With SMOKE=1 they only try the plan.
     """
     saved = plans.read_plan(plan)
     reading = Reading()

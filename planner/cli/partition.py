@@ -52,10 +52,10 @@ def partition(
         str | None, typer.Option(metavar="S", help="Seconds to look for the best cut. [default: 20]")
     ] = None,
 ) -> None:
-    """Cut a graph of layers into stages so that the slowest takes least, each within a memory limit.
+    """Cut a graph of layers into stages with the fastest bottleneck, each within a memory limit.
 
-    A layer is never on a stage before what it reads. Stages send to the next one alone, and keep
-    activations as 1F1B does. Exit code 1 means that no cut keeps within the limit.
+    A layer is never on an earlier stage than its inputs. Stages send only to the next one, and hold
+    activations as 1F1B does. Exit code 1 means that no cut fits the limit.
     """
     reading = Reading()
     found = reading.attempt(layer_graph.load_graph, graph)

@@ -53,9 +53,10 @@ def phases(
         ),
     ] = None,
 ) -> None:
-    """Plan a training whose sequences grow: the best plan of each phase, the switches, and one plan for all.
+    """Plan a training whose sequences grow: the best plan for each phase, the switches, and one plan for all.
 
-    A step has as many tokens in all phases. Exit code 1 tells that some phase has no plan that fits.
+    Every phase has the same number of tokens per step. Exit code 1 means that some phase has no plan that
+    fits.
     """
     requests, tokens, rate, defaults = read_phases({**job.said, **plan.said}, phase, storage)
     found = search_phases.plan_phases(requests, tokens, rate)

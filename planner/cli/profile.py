@@ -38,11 +38,11 @@ def profile(
         str, typer.Option("--device", metavar="cpu|cuda|cuda:N", help="What is measured.")
     ] = "cuda",
     minutes: Annotated[
-        float, typer.Option("--minutes", metavar="M", help="Time for one device's own benches.")
+        float, typer.Option("--minutes", metavar="M", help="Time for the benchmarks of one device.")
     ] = 5.0,
     only: Annotated[
         list[str] | None,
-        typer.Option("--only", metavar="BENCH", help="Measure nothing else; several times for several."),
+        typer.Option("--only", metavar="BENCH", help="Run only this benchmark; repeatable."),
     ] = None,
     cluster: Annotated[
         str,
@@ -52,7 +52,9 @@ def profile(
             help="Whose node and network it has. [default: the accelerator's usual one]",
         ),
     ] = "",
-    fresh: Annotated[bool, typer.Option("--fresh", help="Begin anew, whatever was measured before.")] = False,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Start over, ignoring what was measured before.")
+    ] = False,
     allow_busy: Annotated[
         bool,
         typer.Option("--allow-busy", help="Measure a device that others use, that is sliced or throttled."),

@@ -22,7 +22,7 @@ with deferred():
 @spread
 def resume(
     old: Annotated[Path, typer.Argument(metavar="OLD", help="The plan that saved the checkpoint.")],
-    new: Annotated[Path, typer.Argument(metavar="NEW", help="The plan that goes on.")],
+    new: Annotated[Path, typer.Argument(metavar="NEW", help="The plan that resumes from it.")],
     shown: OutputOptions,
     storage: Annotated[
         str | None,
@@ -35,7 +35,7 @@ def resume(
         ),
     ] = False,
 ) -> None:
-    """Tell whether a plan can go on from another's checkpoint, with which tool, and what moves where.
+    """Tell whether a plan can resume from another plan's checkpoint, with which tool, and what moves.
 
     Exit code 1 means that it cannot.
     """

@@ -107,7 +107,7 @@ def simulate(
         typer.Option(metavar="N", help="Parts of a frozen layer's batch. [default: the micro-batches]"),
     ] = None,
     sends_occupy: Annotated[
-        bool, typer.Option("--sends-occupy", help="Messages keep their senders from the next pass.")
+        bool, typer.Option("--sends-occupy", help="A message blocks its sender's next pass.")
     ] = False,
     jitter: Annotated[
         str | None, typer.Option(metavar="X", help="Relative spread of pass times, such as 0.05.")
@@ -122,7 +122,7 @@ def simulate(
     quiet: QuietOption = False,
     verbose: VerboseOption = False,
 ) -> None:
-    """Play one step pass by pass: makespan, bubble, and what each rank does and holds.
+    """Simulate one step pass by pass: makespan, bubble, and what each rank does and holds.
 
     Either of a saved PLAN, with the cost model's times in seconds, or of a bare pipeline that --schedule,
     --pp, --microbatches and --pass-times describe.

@@ -91,7 +91,7 @@ def sweep(
 ) -> None:
     """Search every case of a grid of models, clusters, GPU counts, lengths and batches.
 
-    Results are kept as they come; the same command goes on where it was stopped. Exit code 1 means that
+    Results are saved as they come; the same command resumes a sweep that was stopped. Exit code 1 means that
     nothing fits anywhere, or that a question has no answer.
     """
     plan = sweep_grid.load_grid(grid)

@@ -149,7 +149,7 @@ def beside_page(anatomy: Anatomy) -> Page:
     uses = [*BesideStep(anatomy).uses()]
     rows = [
         {
-            "beside the step": use.what,
+            "outside the step": use.what,
             "where": "device" if use.place == "device" else f"{use.place} of a node",
             "GiB, at most": f"{use.nbytes / GIB:,.1f}",
             "of": "-" if use.capacity is None else f"{use.capacity / GIB:,.1f}",

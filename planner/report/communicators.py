@@ -37,11 +37,11 @@ def communicators_line(answer: Estimate) -> str:
     total = sum(communicator_bytes(group) for group in groups)
     frame = max(stage.framework for stage in answer.stages)
     return (
-        f"Process groups of more than one rank on a rank: {len(groups)} ({answer.runtime.grouping.whose}), "
-        f"of which {len(speaking)} speak in a step, and so have a communicator: {named}. "
-        f"NCCL was seen to take {PAIR_BYTES / MIB:.0f} MiB for one of two ranks and "
-        f"{GROUP_BYTES / MIB:.0f} for one of more ({SOURCE}), {total / GIB:.1f} GiB by that; "
-        f"the frame reckons with {frame / GIB:.1f} GiB for context and all communicators."
+        f"Process groups of a rank, itself aside: {len(groups)} ({answer.runtime.grouping.whose}); "
+        f"{len(speaking)} communicate in a step and so hold a communicator: {named}. "
+        f"NCCL was measured to take {PAIR_BYTES / MIB:.0f} MiB for one of two ranks and "
+        f"{GROUP_BYTES / MIB:.0f} for a larger one ({SOURCE}), which makes {total / GIB:.1f} GiB; "
+        f"the frame allows {frame / GIB:.1f} GiB for the context and all communicators."
     )
 
 

@@ -268,18 +268,16 @@ def diagnosis_page(told: Diagnosis) -> Page:
     page.append(" ".join([*_speed_words(told), *_memory_words(told)]))
     if told.causes:
         head = (
-            "What would not fit, the least first:"
+            "What would not fit, smallest first:"
             if observed.out_of_memory
             else "What would take about as long:"
         )
         page += [head, Table(tuple(_cause_row(told, one) for one in told.causes))]
     elif told.gap is not None and told.gap > 0 and not _inside(told):
-        page.append(
-            "Nothing that is known takes so long: look at data loading, logging, saving and stragglers."
-        )
+        page.append("No known cause takes that long: look at data loading, logging, saving and stragglers.")
     if observed.out_of_memory and answer.peak <= answer.capacity:
         page.append(
-            "Beside these: another process on the device (nvidia-smi); fragments "
+            "Also possible: another process on the device (nvidia-smi); fragments "
             "(PYTORCH_ALLOC_CONF=expandable_segments:True)."
         )
     if observed.out_of_memory:
@@ -306,7 +304,7 @@ def _inside(told: Diagnosis) -> bool:
 def _speed_words(told: Diagnosis) -> list[str]:
     """Return measured beside estimated time, and what limits the plan by itself."""
     answer, seconds, gap = told.answer, told.observed.seconds, told.gap
-    limited = f"By itself the plan is limited by {' and '.join(limits(answer))}."
+    limited = f"The plan itself is limited by {' and '.join(limits(answer))}."
     band = "no band" if answer.error_band is None else f"± {percent(answer.error_band)}"
     estimated = f"{significant(answer.step, 4)} s ({band}), MFU {percent(answer.mfu)}"
     if seconds is None or gap is None:

@@ -63,25 +63,29 @@ def explain_page(told: Explanation) -> Page:
     page += adapter_lines(answer.job.workload.method)
     page += [_where(told), waterfall_table(told), _hidden(told)]
     page += [
-        "What binds:\n" + "\n".join(f"  {line}" for line in [*binding(told)] or ["nothing but arithmetic"])
+        "Bottlenecks:\n" + "\n".join(f"  {line}" for line in [*binding(told)] or ["nothing but arithmetic"])
     ]
     page += ["Memory at each stage's peak moment, GiB:", memory_table(shown_stages(answer, first=1))]
     page += [*left_out(answer), moments_line(answer), _memory_line(told)]
     page += [*beside_page(told.anatomy), communicators_line(answer), longest_line(answer)]
     if groups(answer):
-        page += ["Who talks to whom:", groups_table(answer), *(f"Mind: {line}." for line in leaving(answer))]
-    page += ["One change of one axis (dp and micro-batches follow):", neighbours_table(told)]
+        page += [
+            "Communication groups:",
+            groups_table(answer),
+            *(f"Mind: {line}." for line in leaving(answer)),
+        ]
+    page += ["One change at a time (dp and micro-batches follow):", neighbours_table(told)]
     layer, rows = operator_rows(told)
     page += [f"One layer ({layer}), one micro-batch, one rank:", operators_table(rows)]
     page += [FAR] if any(row["extrapolated"] for row in rows) else []
-    page += ["What the numbers rest on:", facts_table(answer), *trust(answer)]
-    page.append(f"As the defaults are, whoever chose them: {listed(as_defaults(answer))}.")
+    page += ["Inputs and their sources:", facts_table(answer), *trust(answer)]
+    page.append(f"At their defaults: {listed(as_defaults(answer))}.")
     return page
 
 
 def _where(told: Explanation) -> str:
     answer = told.answer
-    place = f", told along stage {told.anatomy.parts.slowest}, the slowest" if answer.plan.pp > 1 else ""
+    place = f", along stage {told.anatomy.parts.slowest}, the slowest" if answer.plan.pp > 1 else ""
     return f"A step takes {significant(answer.step)} s{place}:"
 
 
@@ -119,8 +123,8 @@ def _memory_line(told: Explanation) -> str:
     return (
         f"The peak stage, {told.fullest.stage}, uses {answer.peak / GIB:.1f} of "
         f"{answer.capacity / GIB:.1f} GiB; "
-        f"{free}; probability of running out of memory {percent(answer.oom_probability)}, where segments of "
-        "the allocator can grow (`expandable_segments:True`), as launch files say."
+        f"{free}; probability of running out of memory {percent(answer.oom_probability)} with "
+        "`expandable_segments:True`, which the launch files set."
     )
 
 
@@ -131,9 +135,9 @@ def groups_table(answer: Estimate) -> Table:
             {
                 "axis": "dp · cp" if group.axis == "dp" and answer.plan.cp > 1 else group.axis,
                 "ranks": str(group.ranks),
-                "every": str(group.stride),
+                "stride": str(group.stride),
                 "slowest link": group.tier,
-                "reached": show(group.bandwidth, "byte/s"),
+                "bandwidth": show(group.bandwidth, "byte/s"),
             }
             for group in groups(answer)
         )

@@ -73,7 +73,7 @@ class Failing(Slowed):
 
     @property
     def saving(self) -> float:
-        """Share of the expected time that saving takes. [-]"""
+        """Share of the expected time spent saving. [-]"""
         return self.save / self.interval / self.slowdown
 
 
@@ -85,10 +85,10 @@ def goodput_page(told: Failing) -> Page:
     figures = {
         "one accelerator fails every": f"{significant(told.device_mtbf / HOUR)} h",
         "the job fails every": f"{significant(told.mtbf / HOUR)} h",
-        f"train between checkpoints, {chosen}": spell,
-        "time that saving takes": percent(told.saving),
-        "time that failures take": percent(1 - 1 / slow - told.saving),
-        "goodput, time that trains": percent(1 / slow),
+        f"checkpoint interval, {chosen}": spell,
+        "time spent saving": percent(told.saving),
+        "time lost to failures": percent(1 - 1 / slow - told.saving),
+        "goodput, time spent training": percent(1 / slow),
         "MFU with failures": percent(answer.mfu / slow),
     }
     if told.failures_to_train is not None:
@@ -108,14 +108,14 @@ def goodput_page(told: Failing) -> Page:
 def basis(told: Failing) -> str:
     """Say what the figures rest on."""
     seen = (
-        "One accelerator fails as an H100 did in 54 days of Llama 3 on 16,384 of them, 419 times in all "
-        "(arXiv:2407.21783, sec. 3.3.4); give your own with --device-mtbf. "
+        "Accelerators fail as often as in Llama 3's training, 419 times in 54 days on 16,384 H100 "
+        "(arXiv:2407.21783, sec. 3.3.4); --device-mtbf sets another rate. "
         if told.device_mtbf == SEEN_MTBF
         else ""
     )
     return (
-        f"{seen}A failure costs {significant(told.restart)} s until training goes on, and what was trained "
-        "since the last checkpoint; spare nodes are there (J. T. Daly, doi:10.1016/j.future.2004.11.016)."
+        f"{seen}A failure costs {significant(told.restart)} s to restart and the work since the last "
+        "checkpoint; spare nodes are assumed (J. T. Daly, doi:10.1016/j.future.2004.11.016)."
     )
 
 

@@ -64,6 +64,10 @@ def waterfall_figure(parts: Sequence[tuple[str, float]], step: float) -> Figure:
     return figure([trace], "seconds", "", height=height, showlegend=False, xaxis=ends, yaxis=UPSIDE)
 
 
+FEW_BARS: Final = 5
+"""Stages below which bars do not fill the width of a figure. [-]"""
+
+
 def memory_figure(stages: Sequence[Mapping[str, Any]], capacity_gib: float) -> Figure:
     """Return the memory of every stage as a stack, with the capacity as a line."""
     names = [f"stage {stage['stage']}" for stage in stages]
@@ -77,6 +81,7 @@ def memory_figure(stages: Sequence[Mapping[str, Any]], capacity_gib: float) -> F
         }
         for part in MEMORY_PARTS
     ]
+    gap = {"bargap": 1 - 0.15 * len(names)} if len(names) < FEW_BARS else {}
     line = {
         "type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": capacity_gib, "y1": capacity_gib,
         "line": {"dash": "dash", "color": BAD, "width": 2},
@@ -89,7 +94,7 @@ def memory_figure(stages: Sequence[Mapping[str, Any]], capacity_gib: float) -> F
     top = max([capacity_gib, *(stage["total_gib"] for stage in stages)])
     return figure(
         data, "", "GiB at the peak moment", barmode="stack", height=380, shapes=[line], annotations=[note],
-        yaxis={"range": [0, 1.08 * top]},
+        yaxis={"range": [0, 1.08 * top]}, **gap,
     )  # fmt: skip
 
 

@@ -73,7 +73,7 @@ def plan_report(told: Explanation, around: Around, version: str, notes: Sequence
     blocks = [
         HtmlBlock("text", lines=head),
         HtmlBlock("tiles", rows=tuple(tiles(answer))),
-        HtmlBlock("list", "What binds", lines=tuple(binding(told)) or ("nothing but arithmetic",)),
+        HtmlBlock("list", "Bottlenecks", lines=tuple(binding(told)) or ("nothing but arithmetic",)),
         plot("waterfall", "Where the step goes", waterfall_figure(parts, answer.step), _stage_note(told)),
         _memory(answer),
         *_timeline(told),
@@ -93,7 +93,7 @@ def plan_report(told: Explanation, around: Around, version: str, notes: Sequence
 
 def _trust(answer: Estimate) -> HtmlBlock:
     told = [line for line in trust(answer) if isinstance(line, str)]
-    told.append(f"As the defaults are, whoever chose them: {listed(as_defaults(answer))}.")
+    told.append(f"At their defaults: {listed(as_defaults(answer))}.")
     return HtmlBlock("list", "How far to trust this", lines=tuple(told))
 
 
@@ -183,10 +183,8 @@ def _scaling(answer: Estimate, around: Around) -> list[HtmlBlock]:
     rows, best = _growth((answer, *around.scaling)), _growth(around.best)
     if len({gpus for gpus, _ in (*rows, *best)}) < 2:
         return []
-    note = "The batch stays as it is. The plan as it is laid out has its data parallelism changed"
-    note += (
-        ", the others are searched at each count" if best else " (--search finds the fastest of each count)"
-    )
+    note = "The same batch and layout, at other data parallel degrees"
+    note += "; the others are searched" if best else " (--search finds the fastest plan for each count)"
     figure = scaling_figure(rows, answer.job.gpus, best)
     return [
         plot("scaling", "More or fewer accelerators", figure, f"{note}; plans that do not fit are left out.")
@@ -248,7 +246,7 @@ def _neighbours(told: Explanation) -> list[HtmlBlock]:
     note = "Each point changes one axis; dp and the number of micro-batches follow."
     heads = ("axis", "change", "s/step", "time", "GiB", "verdict")
     return [
-        plot("neighbours", "One change of one axis", shown, note),
+        plot("neighbours", "One change at a time", shown, note),
         table("The changes in numbers", heads, rows),
     ]
 
@@ -286,7 +284,7 @@ def _groups(answer: Estimate) -> HtmlBlock:
          Cell(group.tier), number(group.bandwidth, show(group.bandwidth, "byte/s")))
         for group in groups(answer)
     ]  # fmt: skip
-    return table("Who talks to whom", ("axis", "ranks", "every", "slowest link", "reached"), rows)
+    return table("Communication groups", ("axis", "ranks", "stride", "slowest link", "bandwidth"), rows)
 
 
 def _facts(answer: Estimate) -> HtmlBlock:
@@ -294,4 +292,4 @@ def _facts(answer: Estimate) -> HtmlBlock:
         (Cell(fact.name), Cell(fact.value), Cell(fact.standing), Cell(fact.source)) for fact in facts(answer)
     ]
     peak = f"Dense peak {answer.peak_rate / TFLOP:,.0f} TFLOP/s."
-    return table("What the numbers rest on", ("number", "value", "standing", "source"), rows, peak)
+    return table("Inputs and their sources", ("number", "value", "standing", "source"), rows, peak)

@@ -92,7 +92,7 @@ def conventions(answer: Estimate) -> tuple[Convention, ...]:
     again = answer.model_flops + answer.recompute_flops
     return (
         Convention(
-            "MFU", "products of the model with half of causal attention, no recompute",
+            "MFU", "GEMMs of the model with half of causal attention, no recompute",
             "Megatron-LM, num_floating_point_operations", answer.model_flops,
         ),
         Convention(

@@ -31,12 +31,12 @@ def nodes_page(told: Changed) -> Page:
         for name, one in (("before", old), ("after", new))
     )
     minutes = significant(told.transition / 60, 3)
-    lines = [f"{percent(speed)} of the speed before. The change takes about {minutes} min: starting anew, "
-             "and the checkpoint from storage."]  # fmt: skip
+    lines = [f"{percent(speed)} of the speed before. The change takes about {minutes} min: a restart "
+             "from the checkpoint in storage."]  # fmt: skip
     if fewer:
         lines.append(
-            f"Waiting is better where the nodes are back within {significant(told.break_even / 60, 3)} min "
-            f"(two changes against standing still){_decided(told)}."
+            f"Waiting is better if the nodes are back within {significant(told.break_even / 60, 3)} min "
+            f"(two changes against standing idle){_decided(told)}."
         )
         lines += in_place_lines(told)
     elif told.worthwhile is None:
@@ -68,10 +68,10 @@ def in_place_lines(told: Changed) -> list[str]:
     if place is None:
         return []
     cut = "-".join(map(str, place.cut))
-    moved = f", with layers cut anew {cut} {significant(place.recut, 3)} s" if len(place.cut) > 1 else ""
+    moved = f", with layers cut again {cut} {significant(place.recut, 3)} s" if len(place.cut) > 1 else ""
     return [
-        f"In place, no start anew: {significant(place.rerouted, 3)} s a step where other replicas take the "
-        f"micro-batches{moved} (ElasWave, arXiv:2510.00606; no runner is known to have it)."
+        f"In place, without a restart: {significant(place.rerouted, 3)} s a step if other replicas take the "
+        f"micro-batches{moved} (ElasWave, arXiv:2510.00606; no known runner has it)."
     ]
 
 

@@ -79,7 +79,7 @@ def phases_page(found: Courses) -> Page:
     """Return the phases for people, the answer first."""
     if found.own is None:
         lead = found.failed.nearest if found.failed is not None else None
-        return [f"No plan of some phase fits{'' if lead is None else f'; nearest: {dict(lead)}'}."]
+        return [f"Some phase has no plan that fits{'' if lead is None else f'; nearest: {dict(lead)}'}."]
     own, single = found.own, found.single
     head = f"A plan for each phase: {_spent(own)}."
     beside = (

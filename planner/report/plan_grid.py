@@ -79,8 +79,8 @@ def sliders(request: SearchRequest, found: Mapping[Point, Estimate | None]) -> H
         "plans": {",".join(map(str, point)): _shown(best) for point, best in found.items()},
     }
     stops = prod(map(len, values.values()))
-    short = f" of {stops}, as far as the time went (--time-limit)" if len(found) < stops else ""
-    note = f"The fastest plan that fits, searched beforehand for {len(found)} combinations{short}."
+    short = f" of {stops}, as many as --time-limit allowed" if len(found) < stops else ""
+    note = f"Precomputed: the fastest plan that fits, for {len(found)} combinations{short}."
     return HtmlBlock("sliders", "What if", note, controls=controls, id="sliders")
 
 

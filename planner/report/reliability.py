@@ -21,7 +21,7 @@ def goodput_answer(found: Reckoned, several: tuple[bool, bool] = (False, False))
     best = found.plans[0]
     job, lost = best.answer.job, best.lost
     head = (
-        f"{job.model.name}: {best.recovery.name}, a checkpoint each {every(best)}: goodput "
+        f"{job.model.name}: {best.recovery.name}, a checkpoint every {every(best)}: goodput "
         f"{percent(best.goodput)}{_to_train(best)}"
     )
     rows = tuple(_row(str(rank), one, several) for rank, one in enumerate(found.plans, 1))
@@ -55,9 +55,9 @@ def _row(rank: str, one: Reliable, several: tuple[bool, bool]) -> dict[str, str]
         "layout": " ".join([*where, layout(one.answer.plan)]),
         "recovery": one.recovery.name,
         "s/step": significant(one.answer.step, 3),
-        "in all": significant(one.step, 3),
+        "with failures": significant(one.step, 3),
         "goodput": percent(one.goodput),
-        "save": significant(one.far_steps * one.mode_step / 60, 3) + " min",
+        "save every": significant(one.far_steps * one.mode_step / 60, 3) + " min",
         **({"days": significant(one.days_to_train, 3)} if one.days_to_train is not None else {}),
         **({"k$": f"{one.usd_to_train / 1e3:,.0f}"} if one.usd_to_train is not None else {}),
     }
@@ -68,21 +68,21 @@ def basis_lines(one: Reliable) -> list[str]:
     rate, near = one.failures, one.near
     source = "; ".join(sorted(set(rate.sources.values()))) or rate.note
     lines = [
-        f"A failure each {significant(one.mtbf / HOUR, 3)} h ({rate.name}: {source}"
+        f"A failure every {significant(one.mtbf / HOUR, 3)} h ({rate.name}: {source}"
         f"{'; ' * bool(rate.doubt)}{rate.doubt}).",
-        f"A checkpoint has {significant(one.state_bytes / GB, 3)} GB; training waits "
-        f"{significant(one.far.stall, 2)} s for its copy (planning it is not counted), storage at "
+        f"A checkpoint is {significant(one.state_bytes / GB, 3)} GB: training pauses "
+        f"{significant(one.far.stall, 2)} s to copy it (planning it is not counted), and writing it at "
         f"{significant(one.storage / GB, 3)} GB/s takes {significant(one.state_bytes / one.storage, 3)} s.",
-        f"After a failure {significant(one.far.back, 3)} s from storage"
+        f"Recovery takes {significant(one.far.back, 3)} s from storage"
         + (
             ""
             if near is None
-            else f", {significant(near.back, 3)} s from near ({percent(one.cured)} of failures)"
+            else f", {significant(near.back, 3)} s from copies in memory ({percent(one.cured)} of failures)"
         )
         + f" ({one.recovery.cite}).",
     ]
     if not one.recovery.runner:
-        lines.append(f"No runner is known to have {one.recovery.name}: a price, and no files.")
+        lines.append(f"No known runner has {one.recovery.name}: it is priced, and no files are written.")
     elif one.recovery.beside:
         lines.append(f"{one.recovery.name} needs {one.recovery.beside}.")
     if one.host_bytes:

@@ -38,10 +38,10 @@ def resume_page(told: Resume) -> Page:
 def moves_table(move: Move) -> Table:
     """Return where the state of all ranks comes from."""
     names = (
-        "in its place already",
+        "already in place",
         "from the same node",
         "from other nodes",
-        "from storage: nobody has it left",
+        "from storage: no rank holds it",
     )
     sums = move.parts.sum(axis=0)
     rows = []
@@ -53,7 +53,7 @@ def moves_table(move: Move) -> Table:
                 "state of all ranks": name,
                 "GB": significant(float(total) / GB, 4),
                 "share": percent(float(total) / float(sums.sum())),
-                "most of a rank, GB": significant(float(most) / GB, 3),
+                "most on one rank, GB": significant(float(most) / GB, 3),
             }
         )
     return Table(tuple(rows))
@@ -64,7 +64,7 @@ def _times(told: Resume) -> list[str]:
     if told.direct_seconds is not None:
         lines.append(
             f"From rank to rank {significant(told.direct_seconds, 3)} s at the links' rates, nodes numbered "
-            "so that most stays; no runtime here does that by itself."
+            "so that most stays in place; no runtime here does this on its own."
         )
     if told.storage_seconds is not None:
         size, seconds = significant(told.state_bytes / GB, 4), significant(told.storage_seconds, 3)

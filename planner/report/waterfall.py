@@ -23,17 +23,17 @@ from planner.formulas.roofline import roofline_seconds
 from planner.report.estimate_page import TIME_WORDS
 
 COMPUTE_PARTS: Final = {
-    "useful": "products at the dense peak",
-    "rate": "rate that kernels and training hold, below the peak",
-    "tiles": "products: tiles, waves and short sides",
-    "memory_side": "products: waiting for memory",
-    "launch": "products: kernel launches",
-    "casts": "products: casts to low precision",
-    "accumulation": "products: adding up gradients, adapters",
-    "attention": "attention beyond its products at the peak",
-    "grouped": "products of experts or an encoder, below the peak",
+    "useful": "GEMMs at peak rate",
+    "rate": "GEMMs: achieved rate below peak",
+    "tiles": "GEMMs: tile and wave quantization",
+    "memory_side": "GEMMs: memory bound",
+    "launch": "GEMMs: kernel launches",
+    "casts": "GEMMs: casts to low precision",
+    "accumulation": "GEMMs: gradient accumulation, adapters",
+    "attention": "attention kernels, below peak",
+    "grouped": "GEMMs of experts or an encoder, below peak",
     "memory_bound": "norms, activations, residuals, loss",
-    "host": "waiting for the host to launch",
+    "host": "waiting for the host's kernel launches",
     "recompute": "recompute",
 }
 """Parts of the time on the device, and what each is."""

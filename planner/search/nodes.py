@@ -78,7 +78,7 @@ class Changed:
 
     @property
     def new(self) -> Estimate:
-        """The plan that goes on."""
+        """The plan that resumes from it."""
         return self.resume.new
 
     @cached_property

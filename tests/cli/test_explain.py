@@ -142,7 +142,7 @@ def test_text_is_of_80_columns_and_shows_its_arithmetic(plan: Path) -> None:
     assert "\x1b" not in done.out
     assert "dp 2 = 16 / (tp 4 × pp 2 × cp 1)" in done.out
     assert "micro-batches 32 = 64 / (micro_batch 1 × dp 2)" in done.out
-    for heading in ("where the step goes", "What binds", "Who talks to whom", "One change of one axis"):
+    for heading in ("where the step goes", "Bottlenecks", "Communication groups", "One change at a time"):
         assert heading in done.out
 
 

@@ -70,7 +70,7 @@ def test_a_terminal_of_80_columns_folds_no_word_and_shows_what_a_pipe_gets(
     monkeypatch.setenv("TERM", "dumb")
     names = ("peak at", "weights", "grads", "optim", "acts", "work", "slack", "frame", "total")
     rows = ({"stage": "0"} | dict.fromkeys(names, "17.02") | {"peak at": "backward"},)
-    page: Page = ["What binds:\n  " + "word " * 20, Table(rows)]
+    page: Page = ["Bottlenecks:\n  " + "word " * 20, Table(rows)]
     with mock.patch.object(sys, "stdout", Terminal()) as terminal:
         emit_page(page, Format.table)
     with mock.patch.object(sys, "stdout", io.StringIO()) as pipe:

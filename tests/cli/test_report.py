@@ -95,7 +95,7 @@ def test_the_page_of_a_plan_holds_its_pictures_and_numbers(plan: Path, tmp_path:
         rate <= best["y"][best["x"].index(gpus)]
         for gpus, rate in zip(dp_changed["x"], dp_changed["y"], strict=True)
     )
-    for heading in ("What binds", "What the numbers rest on", "How far to trust this"):
+    for heading in ("Bottlenecks", "Inputs and their sources", "How far to trust this"):
         assert heading in page.headings
 
 
@@ -307,6 +307,6 @@ def test_sliders_without_time_say_so(plan: Path, found: Done, tmp_path: Path) ->
     assert planner("report", str(plan), "--sliders", "--time-limit", "0", "--out", str(out)).code == 0
     text = out.read_text(encoding="utf-8")
     assert len(sliders_of(text)["sliders"]["plans"]) == 1
-    assert "as far as the time went (--time-limit)" in text
+    assert "as many as --time-limit allowed" in text
     refused = piped(found.out, "report", "-", "--sliders", "--out", str(tmp_path / "no.html"))
     assert (refused.code, "expected a plan file" in refused.err) == (2, True)

@@ -42,6 +42,11 @@ def test_importing_costs_nothing_and_every_name_is_there(tmp_path: Path) -> None
         _ = planner.serch_plans  # type: ignore[attr-defined]
 
 
+def test_a_name_that_is_close_is_told() -> None:
+    with pytest.raises(AttributeError, match="did you mean plan_mfu"):
+        _ = planner.mfu
+
+
 def test_no_public_name_is_that_of_a_module_of_the_package() -> None:
     modules = {path.stem for path in (ROOT / "planner").iterdir()}
     assert not modules & set(planner.__all__)

@@ -58,7 +58,7 @@ def test_what_a_dense_step_sends_in_and_what_nccl_takes_for_it() -> None:
     speaking = {group.name for group in process_groups(answer) if group.speaks}
     assert speaking == {"world", "dp-cp", "cp", "tp", "pp", "optimizer instance"}
     assert communicators_record(answer)["gib"] == pytest.approx((3 * 688 + 3 * 544) * MIB / GIB)
-    assert ", 3.6 GiB by that" in communicators_line(answer)
+    assert "makes 3.6 GiB;" in communicators_line(answer)
 
 
 def test_interleaved_stages_speak_in_pairs_in_place_of_their_group() -> None:

@@ -16,7 +16,7 @@ GROUPS: Final[Mapping[str, str]] = {
     "Layout (what is given is kept)": " ".join(axis.name for axis in ASKED_AXES),
     "Search": "near objective top oom_risk uniform allow slowdown synthesize front",
     "Failures": "failures recovery storage",
-    "Several sites": "sync across inner_steps compress",
+    "Several sites": "sync across inner_steps compress batch_shares",
     "Measured": "step_time tokens_per_s tokens_per_s_per_gpu oom log",
     "Files": "save emit out target launcher smoke flags force unfit",
     "Answer": "output quiet verbose help",

@@ -9,9 +9,8 @@ from planner.cli.versions import version_notes
 from planner.deferred import deferred
 
 with deferred():
-    from planner import runtimes
+    from planner.cli import tables
     from planner.cost import money
-    from planner.techniques.context import family as context
 
 if TYPE_CHECKING:
     from planner.inputs.hardware import HardwareProfile
@@ -47,10 +46,10 @@ def job_notes(
 
 def method_notes(method: str | None, asked: Iterable[Runtime]) -> Iterator[str]:
     """Yield that no runtime that is asked can share a sequence this way, so that a search shares none."""
-    chosen, name = tuple(asked), context.offered_name(method or "")
+    chosen, name = tuple(asked), tables.offered_name(method or "")
     if method is None or any(name in one.cp_methods for one in chosen):
         return
-    others = [one.title for one in runtimes.runtimes().values() if name in one.cp_methods]
+    others = [one.title for one in tables.runtimes().values() if name in one.cp_methods]
     there = f"{' and '.join(others)} can" if others else "no runtime here can, `estimate` prices it"
     titles = ", ".join(one.title for one in chosen)
     yield f"{titles} cannot share a sequence by {method}, so that these plans share none; {there}"

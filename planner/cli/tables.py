@@ -11,6 +11,7 @@ from planner.runtimes.saving import Saving
 from planner.runtimes.settings import changed
 from planner.runtimes.trait_values import expected
 from planner.runtimes.traits import TRAITS
+from planner.techniques.context.family import offered_name
 
 __all__ = [
     "FIXED",
@@ -22,6 +23,7 @@ __all__ = [
     "expected",
     "library_named",
     "named_runtime",
+    "offered_name",
     "plain_traits",
     "runtimes",
 ]

@@ -33,7 +33,7 @@ the step time the median of its log without evaluation (<https://github.com/mlco
 `training_results_v*`). Written by `python docs/make_mlperf.py {path}`.
 
 - **predicted**: the price of the submitted layout, as `planner validate` gives it; **error**: predicted over
-  measured, minus one; **band**: the share within which nine of ten such runs should be, a dash where the
+  measured, minus one; **band**: the share within which 90% of such runs should be, a dash where the
   software or the accelerator was never validated ([accuracy](accuracy.md#error-bands)).
 - **search**: the plan that `planner search` would have chosen for the same batch, cluster and software, with
   at most a chance of 5% to run out of memory, and **its s** its predicted step; `the same` where it is the

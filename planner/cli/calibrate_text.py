@@ -58,7 +58,7 @@ def _band(document: Any) -> str:
             "where there are any; from 9 layouts on, these runs' own."
         )
     return (
-        f"Error band of estimates with it: ± {percent(document['error_band'])}, which nine of ten of these "
+        f"Error band of estimates with it: ± {percent(document['error_band'])}, which 90% of these "
         "runs stay below, each held out of the fit."
     )
 

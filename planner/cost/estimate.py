@@ -125,7 +125,7 @@ class Estimate(Shown):
 
     @property
     def memory_band(self) -> float:
-        """Share of `peak` by which nine of ten runs use more or less, at most. [-]"""
+        """Share of `peak` by which 90% of runs use more or less, at most. [-]"""
         return memory_band(self.runtime.traits.allocator.memory_spread)
 
     @property

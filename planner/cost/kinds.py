@@ -64,7 +64,7 @@ def kinds_of(plan: Plan, job: Job) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class KindRuns:
-    """Measured runs of one kind: how many, and what nine of ten of their prices are off by at most. [-]"""
+    """Measured runs of one kind: how many, and what 90% of their prices are off by at most. [-]"""
 
     runs: int
     error: float

@@ -28,7 +28,7 @@ class Band:
     Parameters
     ----------
     share : float
-        Nine of ten steps are expected to be no further off. [-]
+        90% of steps are expected to be no further off. [-]
     basis : str
         Where that is from, in words.
     lender : str
@@ -150,7 +150,7 @@ UNSEEN_WIDER: Final = 1.2
 """How much wider a band is taken of whose runs none is of the release that is asked for, and once more where
 none has one of its settings. [-]
 
-With it nine of ten runs of a source that the band has not seen are inside, in the mean over eras; with one
+With it 90% of runs of a source that the band has not seen are inside, in the mean over eras; with one
 band for all of a runtime on an accelerator fewer (``inside`` of ``fitted/release_bands.yaml``).
 """
 
@@ -205,7 +205,7 @@ CORES: Final = {"megatron-lm": "Megatron-core", "megatron-bridge": "Megatron-cor
 ELSEWHERE_WIDER: Final = 1.8
 """How much wider a band is taken that is another accelerator's, or another runtime's of the same core. [-]
 
-Bands of one runtime on two accelerators differ by no more in nine of ten of the 56 pairs that
+Bands of one runtime on two accelerators differ by no more in 90% of the 56 pairs that
 `measured_bands` has, those left out whose runs are off by more than half in the mean
 (`tests/unit/test_lent_bands.py`).
 """

@@ -151,7 +151,7 @@ def reached(share: Sourced | None) -> float:
 class Calibration(Record):
     """The runs of a site's own that its shares were fitted to.
 
-    ``runs`` is how many, ``runtimes`` those that they ran, ``band`` the error that nine of ten of them stay
+    ``runs`` is how many, ``runtimes`` those that they ran, ``band`` the error that 90% of them stay
     below, each priced with shares fitted without it, where there are enough of them to say; ``missed`` the
     largest error that the fit left; ``extrapolated`` the mean share of their steps outside the fitted range
     of kernel curves.

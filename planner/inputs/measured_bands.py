@@ -34,7 +34,7 @@ Of 107 tests of Megatron-LM 98 are below, of 2,774 other runs 18.
 CROWDED_NODES: Final = 4
 """Nodes from which on such a network decides. [-]
 
-Of 701 steps on EFA [1]_ the logarithm of predicted over measured is within 0.24 for nine of ten on one and
+Of 701 steps on EFA [1]_ the logarithm of predicted over measured is within 0.24 for 90% on one and
 two nodes, and within 0.48 to 1.55 on 4 to 32.
 
 .. [1] Hugging Face, nanotron, "The Ultra-Scale Playbook", 2025 (`tests/measured/runs/README.md`).
@@ -78,7 +78,7 @@ class MeasuredBand:
     runs : int
         How many. [-]
     mean_error, band : float
-        Mean, and what nine of ten stay below, each site priced with constants of the others alone. [-]
+        Mean, and what 90% stay below, each site priced with constants of the others alone. [-]
     sites : int
         Sources of the runs, each of which counts as a site. [-]
     extrapolated : float
@@ -131,7 +131,7 @@ def eras_that_ran() -> frozenset[tuple[str, str, str]]:
 
 
 def for_new_site(share: float, sites: int) -> float:
-    r"""Return the band of the runs of one more site, from what nine of ten runs of some sites stay below. [-]
+    r"""Return the band of the runs of one more site, from what 90% of runs of some sites stay below. [-]
 
     .. math:: b' = b \sqrt{1 + 1 / n}
 
@@ -172,11 +172,11 @@ def _at_new_site(band: MeasuredBand) -> MeasuredBand:
 
 @cache
 def lent_error() -> float:
-    """Return the error of kernel curves where nothing was measured: nine of ten kernels stay below. [-]"""
+    """Return the error of kernel curves where nothing was measured: 90% of kernels stay below. [-]"""
     path = fitted_file("bands")
     return float(read_fitted(path).get("lent_curves", {}).get("p90_error", 0.0)) if path.is_file() else 0.0
 
 
 def error_bands() -> dict[tuple[str, str], float]:
-    """Return the error that nine of ten runs of no regime of their own stay below, never calibrated. [-]"""
+    """Return the error that 90% of runs of no regime of their own stay below, never calibrated. [-]"""
     return {key[:2]: band.band for key, band in measured_bands().items() if not key[2]}

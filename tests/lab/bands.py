@@ -30,7 +30,7 @@ FEWEST_RUNS: Final = 5
 """Runs below which a runtime on an accelerator has no error band. [-]"""
 
 ENOUGH_RUNS: Final = 10
-"""Runs below which nobody can tell what nine of ten stay below; the runtime's other runs then say it. [-]"""
+"""Runs below which nobody can tell what 90% stay below; the runtime's other runs then say it. [-]"""
 
 PICKS: Final = 8
 """Runs of a site, evenly spread over its table, that calibrate the others in turn. [-]"""
@@ -74,7 +74,7 @@ Sites = Mapping[str, SiteErrors]
 def band_of(
     cell: Cell, sites: Sites, others: Sequence[SiteErrors] = (), alike: Sequence[SiteErrors] = ()
 ) -> MeasuredBand:
-    """Return the means of the errors at some sites, and what nine of ten stay below.
+    """Return the means of the errors at some sites, and what 90% stay below.
 
     Where the sites have fewer than `ENOUGH_RUNS`, that is no less than for them and the ``others`` together,
     nor than for those ``alike``, their own among them.
@@ -128,7 +128,7 @@ def coverage(cell: Cell, sites: Sites, name: str) -> dict[str, float]:
 
 
 def _covering(sites: Sequence[Column]) -> float:
-    """Return what nine of ten runs of some sites stay below, and nine of ten of the mean site. [-]"""
+    """Return what 90% of runs of some sites stay below, and 90% of the mean site. [-]"""
     known = [np.abs(np.expm1(site)) for site in sites if site.size]
     errors, weights = (
         np.concatenate(known),

@@ -62,7 +62,7 @@ def test_residuals_have_no_trend_with_accelerators(source: str) -> None:
 
 
 def test_bands_hold_on_many_accelerators() -> None:
-    """Nine of ten runs on more than 256 are inside their cell's band, which knows nothing of their size."""
+    """90% of runs on more than 256 are inside their cell's band, which knows nothing of their size."""
     runs = [run for run in carried() if accelerators(run) > 256]
     prices = [price for price in predictions_with(shipped_values())(runs) if isinstance(price, Prediction)]
     held = [

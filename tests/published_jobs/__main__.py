@@ -31,7 +31,7 @@ from tests.published_jobs.trial import TRIALS, Trial, job_key, read_trials, sear
 HEAD: Final = """\
 # Kinds of plan and settings that measured runs have, counted by: python -m tests.published_jobs --kinds
 # runs: timed rows of tests/measured/runs and tests/published_jobs/runs, those marked left out.
-# error: what nine of ten prices are off by at most, of runs that wait for no host where any do not. [-]
+# error: what 90% of prices are off by at most, of runs that wait for no host where any do not. [-]
 """
 
 
@@ -73,7 +73,7 @@ def count_kinds() -> None:
 
 
 def _nine_of_ten(found: Sequence[tuple[bool, float]]) -> float:
-    """Return what nine of ten runs stay below; tests of tiny models say nothing of others of a kind. [-]"""
+    """Return what 90% of runs stay below; tests of tiny models say nothing of others of a kind. [-]"""
     busy = [error for waits, error in found if not waits]
     return float(np.quantile(busy or [error for _, error in found], 0.9))
 

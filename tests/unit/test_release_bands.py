@@ -130,7 +130,7 @@ def test_an_era_is_held_against_the_runs_of_other_sites() -> None:
             "site": SiteErrors(site, site, np.zeros(5), ("new",) * 4 + ("other",)),
         }
     }
-    # Nine of ten of all three others: 0.2, of a fourth 0.231. "new" has 20 runs at two sites, all at 0.1: of
+    # 90% of all three others: 0.2, of a fourth 0.231. "new" has 20 runs at two sites, all at 0.1: of
     # a third 0.122, and 0.168 halfway; "other" has none: 0.277.
     assert {era: share for (_, era), share in release_coverage(found, False).items()} == {
         "old": 1.0, "new": 23 / 24, "other": 0.0,

@@ -119,15 +119,15 @@ class SiteFit:
 
     @property
     def band(self) -> float | None:
-        """Error that nine of ten further runs stay below, where these layouts are enough to say. [-]"""
+        """Error that 90% of further runs stay below, where these layouts are enough to say. [-]"""
         return None if self.held_out is None else own_band(worst_of_each(self.used, self.held_out))
 
 
 def own_band(held_out: Column) -> float | None:
-    """Error that nine of ten further runs stay below, by runs that were held out of a fit. [-]
+    """Error that 90% of further runs stay below, by runs that were held out of a fit. [-]
 
     A further run is below the r-th smallest of n errors with a chance of r / (n + 1): with fewer than 9 runs,
-    not even below the largest for nine of ten.
+    not even below the largest for 90%.
 
     References
     ----------

@@ -124,7 +124,7 @@ def safe_share(probability: float, spread: float) -> float:
 
 
 def memory_band(spread: float) -> float:
-    """Share by which nine of ten runs use more or less memory than predicted, at most.
+    """Share by which 90% of runs use more or less memory than predicted, at most.
 
     Parameters
     ----------

@@ -177,14 +177,14 @@ def bands_table() -> str:
     told = [
         f"Inside the band that the other sites alone give are {percent(entry['inside'])} of the runs of the "
         f"mean site, of {entry['sites']} sites with others ({COVERAGE[name]}). Over {entry['all_sites']} "
-        f"sites the mean error is {percent(entry['mean_error'])}, and nine of ten runs of the mean site are "
+        f"sites the mean error is {percent(entry['mean_error'])}, and 90% of runs of the mean site are "
         f"within {percent(entry['p90_error'])}."
         for name, entry in held.items()
     ]
     if lent:
         told.append(
             f"Kernels whose accelerator borrows its curves are off by {percent(lent['mean_error'])} in the "
-            f"mean, and nine of ten by less than {percent(lent['p90_error'])}: {lent['pairs']} pairs of "
+            f"mean, and 90% by less than {percent(lent['p90_error'])}: {lent['pairs']} pairs of "
             "accelerators that have curves of their own, one priced with those of the other."
         )
     told.append(releases_told())
@@ -212,12 +212,12 @@ def releases_told() -> str:
 
 
 def sources_told(held: Mapping[str, Any]) -> str:
-    """Return in words of which sources fewer than nine of ten runs are inside what the others give them."""
+    """Return in words of which sources fewer than 90% of runs are inside what the others give them."""
     shares: Mapping[str, float] = held["by_source"]
     short = ", ".join(f"{name} {share:.0%}" for name, share in sorted(shares.items(), key=lambda one: one[1])
                       if share < COVERED)  # fmt: skip
     rest = sum(share >= COVERED for share in shares.values())
-    return f"By source, of {len(shares)} with others: nine of ten and more in {rest}; fewer of {short}."
+    return f"By source, of {len(shares)} with others: 90% and more in {rest}; fewer of {short}."
 
 
 COVERAGE: Final = {"elsewhere": "never calibrated", "calibrated": "calibrated with one run"}
@@ -304,7 +304,7 @@ This page is made by `python -m tests.lab.accuracy RUNS_DIR --plot docs/accuracy
 `make bench` prints the first tables for the extract, or for the folder in the variable `RUNS_DIR`.
 
 - **error**: mean of |predicted / measured - 1| of seconds per step; **bias** is the mean with its sign,
-  **p90** what nine of ten rows stay below. The prices are those that ship: their constants are fitted
+  **p90** what 90% of rows stay below. The prices are those that ship: their constants are fitted
   to these runs.
 - **rule of thumb**: the same mean for 55% of the dense peak, a third more for full recompute, and the
   bubble.
@@ -336,7 +336,7 @@ this constant keeps its plain value.
 """
 
 BANDS: Final = """What an estimate prints as its error band, where no runs of the user's own say it better:
-nine of ten runs of that runtime and accelerator stay below, times the root of 1 + 1/*sites*, for a site that
+90% of runs of that runtime and accelerator stay below, times the root of 1 + 1/*sites*, for a site that
 is none of them. Each source of runs counts as a site and is priced with constants that are fitted to the
 others alone (*band*); the same where one other run of the source has been given to `planner calibrate`
 (*band, calibrated*). *Extrapolated* is the mean share of their steps

@@ -15,6 +15,7 @@ from planner.inputs.measured_bands import error_bands
 from planner.plan import Plan
 from planner.report.as_json import SENT_KEYS, TIME_KEYS
 from planner.report.host_line import unproven_host
+from planner.report.hosted_base import unproven_base
 from planner.report.hosting import hosting_lines
 from planner.report.layout import layout
 from planner.report.limits import waits_for_lengths
@@ -297,12 +298,13 @@ def unproven(answer: Estimate) -> list[str]:
     """Say what of a plan no measured run stands behind, whatever its band."""
     kinds = unmeasured_kinds(answer.plan, answer.job, answer.runtime)
     if not kinds:
-        return [*unproven_host(answer), *unproven_settings(answer)]
+        return [*unproven_host(answer), *unproven_base(answer), *unproven_settings(answer)]
     chip = chip_of(answer.job.hardware.pool.accelerator.name)
     what = "a mixture of experts" if answer.job.model.expert_kinds else "a dense model"
     there = f"no measured {core_of(answer.runtime.name)} run of {what} on {chip} has"
     return [
         *unproven_host(answer),
+        *unproven_base(answer),
         *unproven_settings(answer),
         f"Unproven: {there} {' or '.join(kinds)}.",
     ]

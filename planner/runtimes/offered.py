@@ -58,8 +58,8 @@ def technique_rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
     ]
 
 
-def whole_offload_rules(plan: Plan, work: Workload) -> list[Rule]:
-    """Return the rules on weights that rest on the host under PyTorch's FSDP: all trained, no pipeline."""
+def whole_offload_rules(plan: Plan) -> list[Rule]:
+    """Return the rules on weights that rest on the host under PyTorch's FSDP: shards, and no pipeline."""
     off = plan.offload == "none"
     return [
         Rule(
@@ -75,11 +75,6 @@ def whole_offload_rules(plan: Plan, work: Workload) -> list[Rule]:
             "host-weights-unpiped",
             np.equal(plan.pp, 1) | off,
             lambda: (f"offload {plan.offload} with pp {plan.pp:g}", "pp 1", "pp 1"),
-        ),
-        Rule(
-            "host-weights-method",
-            off or work.method == "full",
-            lambda: (f"offload {plan.offload} with {work.method}", "full training", "offload none"),
         ),
     ]
 

@@ -280,17 +280,18 @@ def test_a_method_without_a_runtime_ranks_all_that_have_it() -> None:
 
 
 def test_a_quantised_70b_fits_on_two_cards_of_24_gb() -> None:
-    """bitsandbytes, docs/source/fsdp_qlora.md: 70B on a dual 24GB GPU system; Answer.AI: 512 tokens."""
+    """With the base on the host: PEFT, docs/source/accelerate/fsdp.md prints 19.6 GB, and 35.6 without."""
     ask = (
         "--hardware", "rtx4090-8-pcie", "--gpus", "2", "--seq-len", "512", "--global-batch", "2", "--runtime",
         "fsdp", "--format", "json",
     )  # fmt: skip
     best = planner("search", "llama2-70b", *ask, "--method", "qlora").json["plans"][0]
     assert best["feasible"]
-    assert best["plan"]["zero"] == 3
-    assert 18 < best["memory"]["peak_gib"] < 24
-    plain = planner("search", "llama2-70b", *ask, "--method", "lora").json
-    assert plain["plans"] == []
+    assert (best["plan"]["zero"], best["plan"]["offload"]) == (3, "weights")
+    assert planner("search", "llama2-70b", *ask, "--method", "qlora", "--offload", "none").code == 1
+    assert planner("search", "llama2-70b", *ask, "--method", "lora", "--offload", "none").code == 1
+    told = planner("search", "llama2-70b", *ask[:-2], "--method", "qlora").out
+    assert "Unproven: the memory of adapters beside a base on the host" in told
 
 
 def test_a_frozen_8b_in_16_bits_fits_on_one_card_of_24_gb() -> None:

@@ -87,6 +87,15 @@ def test_adapters_on_some_layers_are_named(tmp_path: Path, library: str) -> None
 
 
 @pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize("method", ["lora", "qlora"])
+def test_a_base_on_the_host_is_said_and_read_back(tmp_path: Path, library: str, method: str) -> None:
+    for name, text in files_of(library, "fsdp", plan_of(3, "full", offload="weights"), tuned(method)).items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    found = read_runner_file(tmp_path / "train.sh")
+    assert (found.faults, found.unknown, found.options["offload"]) == ((), (), "weights")
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
 def test_what_a_library_cannot_say_is_refused(library: str) -> None:
     with pytest.raises(UnsupportedPlan, match=r"tp 2.*nearest: tp 1"):
         files_of(
@@ -154,5 +163,5 @@ def test_an_accelerator_alone_is_one() -> None:
 
 
 def test_a_library_is_no_runtime_and_the_message_says_what_it_is() -> None:
-    done = planner("search", "llama3-8b", "--hardware", "rtx4090", "--runtime", "axolotl")
+    done = planner("estimate", "llama3-8b", "--hardware", "rtx4090", "--runtime", "axolotl")
     assert (done.code, "nearest: fsdp with --target axolotl" in done.err) == (2, True)

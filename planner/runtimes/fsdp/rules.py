@@ -31,7 +31,7 @@ def fsdp_rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
     return [
         *technique_rules(plan, job, runtime),
         *optimizer_rules(work, ("adamw",), DTYPES),
-        *whole_offload_rules(plan, work),
+        *whole_offload_rules(plan),
         exactly("no-pipeline", "pp", plan.pp, 1.0, "Accelerate has no pipeline"),
         exactly("no-virtual-stages", "vpp", plan.vpp, 1.0, "Accelerate has no pipeline"),
         Rule(
@@ -66,7 +66,7 @@ def diffusion_rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
     return [
         *technique_rules(plan, job, runtime),
         *optimizer_rules(job.workload, ("adamw",), DTYPES),
-        *whole_offload_rules(plan, job.workload),
+        *whole_offload_rules(plan),
         exactly("no-virtual-stages", "vpp", plan.vpp, 1.0, "there is no pipeline"),
         *_mesh_rules(plan),
     ]

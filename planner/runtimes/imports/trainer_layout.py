@@ -66,7 +66,7 @@ class TrainerLaunch:
 OF_OUR_FILES: Final = (
     *("optimizer-offered", "precision-offered", "model-in-transformers"),
     *("state-dtype-offered", "master-dtype-offered", "gradient-dtype-offered"),
-    *("cp-method-offered", "method-offered", "host-weights-method"),
+    *("cp-method-offered", "method-offered"),
 )
 """Rules that say what the planner's own script has; libraries have more (transformers, training_args.py)."""
 
@@ -254,6 +254,8 @@ def _fsdp(sheet: Sheet) -> None:
     if named.startswith("hybrid"):
         sheet.notes.append(f"{named}: shards over a node; say how many with --zero-shards")
     hosted, place = _of(sheet, "offload_params")
+    if hosted is None:
+        hosted, place = _of(sheet, "cpu_offload")
     if "offload" in words or str(hosted).lower() == "true":
         sheet.say("offload", "weights", place if hosted is not None else "fsdp")
     again_all, place = _of(sheet, "activation_checkpointing")

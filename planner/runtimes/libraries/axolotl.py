@@ -17,6 +17,9 @@ RENAMED: Final = {
 }
 """The Trainer's arguments to Axolotl's keys."""
 
+OF_FSDP: Final = {"cpu_offload": "offload_params"}
+"""The Trainer's keys of FSDP's section to Axolotl's (``src/axolotl/utils/schemas/fsdp.py``)."""
+
 UNSAID: Final = ("report_to", "fsdp")
 """Arguments of the Trainer that Axolotl has no key for, or sets by itself."""
 
@@ -49,7 +52,9 @@ def tree(tuning: Tuning) -> Mapping[str, Any]:
         **fields,
     }
     if tuning.sharded:
-        found["fsdp_version"] = found["fsdp_config"].pop("version")
+        section = found["fsdp_config"]
+        found["fsdp_version"] = section.pop("version")
+        found["fsdp_config"] = {OF_FSDP.get(key, key): value for key, value in section.items()}
     if tuning.method != "full":
         found |= {"adapter": tuning.method, "lora_r": work.lora_rank, "lora_alpha": 2 * work.lora_rank}
         found |= {"lora_target_linear": True} if targets == "all-linear" else {"lora_target_modules": targets}

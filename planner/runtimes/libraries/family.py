@@ -87,7 +87,8 @@ class Tuning:
     def fsdp_config(self) -> dict[str, Any]:
         """FSDP2's section, in the names without a prefix that the Trainer has."""
         lean = self.method != "qlora"
-        return {
+        hosted = {"cpu_offload": True} if self.plan.offload == "weights" else {}
+        return hosted | {
             "version": 2,
             "reshard_after_forward": self.plan.zero == 3,
             "auto_wrap_policy": "TRANSFORMER_BASED_WRAP",
@@ -159,7 +160,7 @@ def library_command(
     UnsupportedPlan
         If the library cannot say the plan; the message has every reason.
     """
-    _refuse(library, plan, job)
+    _refuse(library, host, plan, job)
     tuning = Tuning(plan, job, host, ATTENTION[str(changes.get("attention", "flash-2"))])
     tree = dict(library.tree(tuning))
     start = f"accelerate launch --num_processes {job.gpus} -m {library.program[0]} {library.file}"
@@ -194,15 +195,15 @@ def _deepspeed_argument(library: Library, host: str) -> tuple[str, ...]:
     return (f"{sign}deepspeed={path}",) if joined else ("--deepspeed", path)
 
 
-def _refuse(library: Library, plan: Plan, job: Job) -> None:
+def _refuse(library: Library, host: str, plan: Plan, job: Job) -> None:
     faults = [f"{axis} {getattr(plan, axis)}" for axis, one in FIXED.items() if getattr(plan, axis) != one]
     if plan.zero and plan.zero_shards != plan.dp:
         faults.append(f"shards over {plan.zero_shards} of {plan.dp} ranks")
-    offload = read_offload(OFFLOADS, plan.offload)
-    if offload.fetches or offload.disk or offload.hosted not in (0.0, 1.0):
+    offload, known = read_offload(OFFLOADS, plan.offload), "weights" if host == "fsdp" else "optimizer"
+    if offload.name not in ("none", known) or offload.hosted not in (0.0, 1.0):
         raise UnsupportedPlan(
-            f"files for {library.title} say all optimizer states in host memory or none, and the plan has "
-            f"offload {plan.offload}; nearest: --offload optimizer"
+            f"files for {library.title} say offload none or {known} on this runtime, and the plan has "
+            f"offload {plan.offload}; nearest: --offload {known}"
         )
     if faults:
         raise UnsupportedPlan(

@@ -78,7 +78,7 @@ def flux_rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
     return [
         *technique_rules(plan, job, runtime),
         *optimizer_rules(work, ("adamw",), DTYPES),
-        *whole_offload_rules(plan, work),
+        *whole_offload_rules(plan),
         dtype_rule(work),
         fits_model("model-in-torchtitan", missing_parts(job.model), "--runtime fsdp, for a price alone"),
         mesh_shard_rule(plan),

@@ -64,7 +64,7 @@ def torchtitan_rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
         *technique_rules(as_newest(plan), job, runtime),
         *nth_layer_rules(plan, model),
         *optimizer_rules(work, ("adamw",), DTYPES),
-        *whole_offload_rules(plan, work),
+        *whole_offload_rules(plan),
         dtype_rule(work),
         fits_model("model-in-torchtitan", (*missing_parts(model), *unsaid(model, family(model)))),
         mesh_shard_rule(plan),

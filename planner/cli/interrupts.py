@@ -8,6 +8,7 @@ dataclasses are made, it would end the process by the signal although it was han
 from __future__ import annotations
 
 import signal
+import sys
 from types import FrameType
 from typing import Final
 
@@ -21,35 +22,30 @@ class Terminated(KeyboardInterrupt):
 
 def raise_on_signals() -> None:
     """Let SIGINT and SIGTERM end a command with what it began to write taken back, unless they are taken."""
+    below = _unsafe(sys._getframe())
+
+    def hear(kind: type[KeyboardInterrupt], frame: FrameType | None) -> None:
+        if _unsafe(frame) <= below:
+            raise kind
+        signal.signal(signal.SIGALRM, lambda _, later: hear(kind, later))
+        signal.setitimer(signal.ITIMER_REAL, AGAIN)
+
+    def terminate(_: int, frame: FrameType | None) -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        hear(Terminated, frame)
+
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        signal.signal(signal.SIGINT, _interrupt)
+        signal.signal(signal.SIGINT, lambda _, frame: hear(KeyboardInterrupt, frame))
     if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
-        signal.signal(signal.SIGTERM, _terminate)
+        signal.signal(signal.SIGTERM, terminate)
 
 
-def _interrupt(_: int, frame: FrameType | None) -> None:
-    _raise(KeyboardInterrupt, frame)
-
-
-def _terminate(_: int, frame: FrameType | None) -> None:
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    _raise(Terminated, frame)
-
-
-def _raise(kind: type[KeyboardInterrupt], frame: FrameType | None) -> None:
-    """Raise at once, or a moment later where something is being imported."""
-    if not _must_wait(frame):
-        raise kind
-    signal.signal(signal.SIGALRM, lambda _, later: _raise(kind, later))
-    signal.setitimer(signal.ITIMER_REAL, AGAIN)
-
-
-def _must_wait(frame: FrameType | None) -> bool:
-    """Whether a module is being imported or a text carried out; that of ``python -c`` has no caller."""
+def _unsafe(frame: FrameType | None) -> int:
+    """Callers that import a module or carry out a text; who calls the program itself may do so too."""
+    count = 0
     while frame is not None:
         code = frame.f_code
         text = (code.co_filename, code.co_name) == ("<string>", "<module>") and frame.f_back is not None
-        if text or code.co_filename.startswith("<frozen importlib"):
-            return True
+        count += text or code.co_filename.startswith("<frozen importlib")
         frame = frame.f_back
-    return False
+    return count

@@ -313,10 +313,10 @@ STITCHED_TOKENS = 4096.0
 
 def stitched_time(traits: Traits, cp: Num, tokens: Num, visible: Num) -> Num:
     """Time of attention whose keys come from ``cp`` ranks, over that of as many of its own. [-]"""
-    context = traits.context
-    if context.merges_each_step:
-        return merged_each_step_time(context.slowdown, cp)
-    return where(cp > 1, ring_call_time(context.slowdown, tokens, visible, STITCHED_TOKENS), 1.0)
+    if traits.context.merges_each_step:
+        return merged_each_step_time(traits.context.slowdown, cp)
+    slower = ring_call_time(traits.context.slowdown, tokens, visible, STITCHED_TOKENS)
+    return where(cp > 1, slower, 1.0)
 
 
 class Core(NamedTuple):

@@ -124,13 +124,20 @@ def _freed_bytes(case: Case, layers: LayerPasses) -> Column:
 def _seconds_with(
     hosted: Column, case: Case, plan: Plan, stage: FirstStage, result: StepPrice, rows: Rows
 ) -> Column:
-    """Seconds that a step takes at least with so many layers on the host. [s]"""
+    """Seconds that a step takes at least with so many layers on the host. [s]
+
+    Where the device waits for its host, copies take of that time first.
+    """
     beside = replace(case, offload=HOSTED.of(hosted))
     exposed = np.asarray(exposed_copies_seconds(beside, plan, *stage))
-    known = np.asarray(result.step)[rows] - np.asarray(exposed_copies_seconds(case, plan, *stage))
+    whole = np.asarray(result.step)[rows]
+    waits = _of_first_stage(result.host, rows, np.asarray(result.total_bytes).size)
+    device = whole - waits - np.asarray(exposed_copies_seconds(case, plan, *stage))
+    floor = np.where(waits > 0.0, whole, 0.0)
     if case.traits.allocator.retry_seconds:
-        known = np.asarray(result.bound)[rows]
-    seconds: Column = known + exposed
+        bound = np.asarray(result.bound)[rows]
+        device = np.where(bound > floor, bound, 0.0)
+    seconds: Column = np.maximum(device + exposed, floor)
     return seconds
 
 

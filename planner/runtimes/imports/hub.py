@@ -59,7 +59,7 @@ def known_name(name: str) -> str | None:
 
     Examples
     --------
-    >>> known_name("Qwen/Qwen2.5-Coder-7B-Instruct"), known_name("ai21labs/Jamba-v0.1")
+    >>> known_name("Qwen/Qwen2.5-Coder-7B-Instruct"), known_name("ai21labs/Jamba-tiny-dev")
     ('qwen2.5-7b', None)
     """
     index = _index()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+
 from planner.cli.interrupts import raise_on_signals
 from planner.deferred import deferred
 
@@ -12,7 +14,10 @@ with deferred():
 def main() -> None:
     """Run the command line and exit with the code of the contract."""
     raise_on_signals()
-    app.main()
+    try:
+        app.main()
+    finally:
+        gc.freeze()  # else the interpreter looks through all objects once more before it ends
 
 
 if __name__ == "__main__":

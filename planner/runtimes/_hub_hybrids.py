@@ -9,13 +9,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from planner.deferred import deferred
 from planner.errors import InputError
-from planner.inputs.hf_config import model_from_config
 from planner.inputs.mixers.mamba1 import Mamba1
 from planner.inputs.mixers.short_conv import ShortConv
 from planner.inputs.model import Attention, DenseFfn, Experts, ModelSpec
 from planner.inputs.numerics import Numerics, said
 from planner.remembered import remembered
+
+with deferred():
+    from planner.inputs import hf_config
 
 Fields = dict[str, object]
 
@@ -35,7 +38,7 @@ def hybrid_architecture(model: ModelSpec) -> str | None:
     if not kind:
         return None
     try:
-        again = model_from_config(hybrid_config(model, kind, 1), "config.json", model.name).model
+        again = hf_config.model_from_config(hybrid_config(model, kind, 1), "config.json", model.name).model
     except InputError:
         return None
     whole = [_built(one) for one in (model, again)]
@@ -62,7 +65,7 @@ def _kind(model: ModelSpec) -> str:
 def hybrid_unsaid(model: ModelSpec, kind: str) -> tuple[str, ...]:
     """Return the fields of the model's numerics that the architecture reads otherwise, or not at all."""
     config = hybrid_config(model, kind, 1)
-    again = said(model_from_config(config, "config.json", model.name).model.numerics)
+    again = said(hf_config.model_from_config(config, "config.json", model.name).model.numerics)
     own = said(model.numerics)
     return tuple(f"numerics.{name} {value}" for name, value in own.items() if again.get(name) != value)
 

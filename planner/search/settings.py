@@ -132,18 +132,19 @@ def with_best_settings(
     known = list(settings)
     best, least = answer, worth(answer)
     while True:
-        others = [_with(best, setting, value) for setting, value in _changes(best, known)]
-        values = [worth(other) for other in others]
-        if not values or min(values) >= least:
+        tried = {
+            (setting.name, value): _with(best, setting, value) for setting, value in _changes(best, known)
+        }
+        found = min(tried.values(), key=worth, default=best)
+        if worth(found) >= least:
             break
-        least = min(values)
-        best = others[values.index(least)]
+        best, least = found, worth(found)
     for setting in known:
         plain = setting.value_of(usual.traits)
         if plain is not None and plain != setting.value_of(best.runtime.traits):
-            other = _with(best, setting, plain)
-            as_good = worth(other) <= least * (1.0 + WORTH) and other.peak <= best.peak * (1.0 + WORTH)
-            best = other if as_good else best
+            other = tried.get((setting.name, plain)) or _with(best, setting, plain)
+            if worth(other) <= least * (1.0 + WORTH) and other.peak <= best.peak * (1.0 + WORTH):
+                best, tried = other, {}
     return best
 
 

@@ -55,11 +55,13 @@ class Improver:
     scan: Scope
     memory_limit: float | None = None
     assigned: set[Plan] = field(default_factory=set, compare=False)
-    _plain: dict[Plan, Estimate] = field(default_factory=dict, compare=False, repr=False)
+    _priced: dict[Plan, Estimate] = field(default_factory=dict, compare=False, repr=False)
 
     def price(self, plan: Plan) -> Estimate:
-        """Price a plan in full."""
-        return estimate(plan, self.scan.job, self.scan.runtime, self.memory_limit)
+        """Price a plan in full, once."""
+        if plan not in self._priced:
+            self._priced[plan] = estimate(plan, self.scan.job, self.scan.runtime, self.memory_limit)
+        return self._priced[plan]
 
     def is_safe(self, known: Estimate) -> bool:
         """Whether a priced plan obeys all rules and fits within the accepted risk."""
@@ -148,10 +150,7 @@ class Improver:
 
     def plain(self, plan: Plan) -> Estimate:
         """Price a plan that recomputes nothing, with its default split."""
-        plain = replace(plan, recompute="none", stage_layers=self.scan.split)
-        if plain not in self._plain:
-            self._plain[plain] = self.price(plain)
-        return self._plain[plain]
+        return self.price(replace(plan, recompute="none", stage_layers=self.scan.split))
 
     @cached_property
     def _modules(self) -> tuple[str, ...]:

@@ -18,6 +18,8 @@ from planner.inputs.measured_bands import regime_of
 from planner.inputs.yaml_file import read_fitted
 from planner.plan import Plan
 from planner.runtimes.family import Job, Runtime
+from planner.techniques.offload import OFFLOADS
+from planner.techniques.offload.family import Offload, read_offload
 
 FEW_TOKENS: Final = 4096
 """Tokens of a rank up to which splitting a sequence is unusual. [token]"""
@@ -33,10 +35,16 @@ def _routed(job: Job) -> bool:
     return bool(job.model.expert_kinds)
 
 
+def _offload(plan: Plan) -> Offload:
+    return read_offload(OFFLOADS, plan.offload)
+
+
 KINDS: Final[Mapping[str, Kind]] = {
     "a diffusion transformer": lambda plan, job: job.model.diffusion is not None,
     "an encoder of images": lambda plan, job: job.model.encoder is not None,
     "activations on the host": lambda plan, job: plan.offload.startswith(("activations", "modules")),
+    "optimizer states on the host": lambda plan, job: _offload(plan).optimizer,
+    "weights on the host": lambda plan, job: _offload(plan).fetches,
     "tensor parallelism beyond the fast links": lambda plan, job: bool(plan.tp > _domain(job)),
     "sequences split below 4,096 tokens": lambda plan, job: bool(
         plan.cp > 1 and job.workload.seq_len / plan.cp <= FEW_TOKENS

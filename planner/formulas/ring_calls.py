@@ -9,6 +9,7 @@ def ring_call_time(slowdown: Num, tokens: Num, visible: Num, known: Num) -> Num:
     r"""Time of attention in several calls over that of one, by the length of a rank's part.
 
     What a call loses at its edges and what merging takes grow with tokens, the work with tokens times keys.
+    An assumption: no public run tells the slow-down of longer parts.
 
     .. math:: 1 + (\sigma - 1) \min\left(1, \frac{T_0}{\min(T, K)}\right)
 

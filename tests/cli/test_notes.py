@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from planner.report.hosted_base import PRINTED_OVER_PRICED
 from tests.cli.command import once, planner
 
 CLUSTER = ("--hardware", "dgx-h100", "--gpus", "16")
@@ -292,6 +293,16 @@ def test_a_quantised_70b_fits_on_two_cards_of_24_gb() -> None:
     assert planner("search", "llama2-70b", *ask, "--method", "lora", "--offload", "none").code == 1
     told = planner("search", "llama2-70b", *ask[:-2], "--method", "qlora").out
     assert "Unproven: the memory of adapters beside a base on the host" in told
+
+
+def test_the_printed_run_with_its_base_on_the_host_took_as_much_more_as_is_said() -> None:
+    ask = (
+        "--hardware", "dgx-h100", "--gpus", "2", "--runtime", "fsdp", "--method", "qlora", "--lora-rank", "8",
+        "--zero", "3", "--recompute", "full", "--micro-batch", "2", "--global-batch", "8", "--seq-len",
+        "2048", "--offload", "weights", "--format", "json",
+    )  # fmt: skip
+    priced = planner("estimate", "llama2-70b", *ask).json["memory"]["peak_gib"] * 2**30
+    assert pytest.approx(PRINTED_OVER_PRICED, rel=0.02) == 19.6e9 / priced
 
 
 def test_a_frozen_8b_in_16_bits_fits_on_one_card_of_24_gb() -> None:

@@ -103,18 +103,7 @@ def scan_operator(pricer: Pricer, mixer: RecurrentMixer) -> Operator:
     backward = scan_seconds(
         rows, seq, float(mixer.chunk), kernel.backward * each, kernel.backward_step, kernel.backward_launch
     )
-    arrived, waiting = held_states(pricer, mixer)
-    return Operator(
-        "scan",
-        "linear_attn",
-        forward=forward,
-        backward=backward,
-        saved=kept_bytes(pricer, mixer) + arrived,
-        result=waiting,
-        flops=rows * seq * mixer.scan_flops,
-        outside_forward=forward,
-        outside_backward=backward,
-    )
+    return _scan(pricer, mixer, forward, backward).with_values(flops=rows * seq * mixer.scan_flops)
 
 
 EXPONENTIAL: Final = 16.0
@@ -158,6 +147,11 @@ def selective_scan(pricer: Pricer, mixer: Mamba1) -> Operator:
     forward = launch + rows * max(read, raised, worked) / case.derate
     back = max(BACKWARD_TRAFFIC * read, raised, BACKWARD_SCAN * worked)
     backward = launch + rows * back / case.derate
+    return _scan(pricer, mixer, forward, backward)
+
+
+def _scan(pricer: Pricer, mixer: RecurrentMixer, forward: Num, backward: Num) -> Operator:
+    """Return a scan by its times, all of which are outside the range of kernel tables."""
     arrived, waiting = held_states(pricer, mixer)
     return Operator(
         "scan",

@@ -28,7 +28,7 @@ OFFERED: Final = 3
 """Plans of even stages for each number of stages, whose layers are then shared out. [-]"""
 MOST_MOVES: Final = 120
 """Splits of one plan that are priced at most. [-]"""
-MOST_PASSES: Final = 400_000
+MOST_PLAYED: Final = 400_000
 """Passes of a micro-batch over a stage that are played for them at most. [-]"""
 FAST: Final = 1e6
 """Times the rate of links that do not matter. [-]"""
@@ -131,7 +131,7 @@ def shared_out(known: Estimate, request: SitesRequest) -> Chained | None:
     apart = chain.priced(known.plan)
     plan = replace(known.plan, stage_layers=by_speed(known.plan, chain, apart))
     step, busy = chain.step(plan), chain.passes(plan, apart)
-    left = min(MOST_MOVES, int(MOST_PASSES / (2.0 * plan.pp * plan.num_microbatches)))
+    left = min(MOST_MOVES, int(MOST_PLAYED / (2.0 * plan.pp * plan.num_microbatches)))
     moves = _moves(plan)
     while left > 0 and (split := next(moves, None)) is not None:
         other, left = replace(plan, stage_layers=split), left - 1

@@ -30,6 +30,8 @@ def traced(file: Path, name: str) -> Graph:
     InputError
         If the file does not run, has no such model, or PyTorch cannot export it.
     """
+    if not file.is_file():
+        raise InputError(Problem(str(file), "no such file", "a Python file"))
     if importlib.util.find_spec("torch") is None:
         raise InputError(Problem(str(file), "no PyTorch to export a model with", NEEDS))
     torch = importlib.import_module("torch")
@@ -51,7 +53,7 @@ def traced(file: Path, name: str) -> Graph:
 def _built(torch: Any, file: Path, name: str) -> Any:
     where = f"{file}:{name}"
     spec = importlib.util.spec_from_file_location(f"own_model_{file.stem}", file)
-    if spec is None or spec.loader is None or not file.is_file():
+    if spec is None or spec.loader is None:
         raise InputError(Problem(str(file), "no file that Python reads", "a Python file"))
     module = importlib.util.module_from_spec(spec)
     sys.path.insert(0, str(file.parent))

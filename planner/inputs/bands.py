@@ -41,6 +41,34 @@ class Band:
     lender: str = ""
 
 
+def step_range(seconds: float, band: float) -> tuple[float, float]:
+    """Return between which seconds a measured step is expected to lie.
+
+    Parameters
+    ----------
+    seconds : float
+        Price of the step. [s]
+    band : float
+        How far off prices are, as shares of what was measured. [-]
+
+    Returns
+    -------
+    tuple of float
+        The least, and the most, which is infinite from a band of 1 on: prices too low are off by less than
+        1 however long the step took. [s]
+    """
+    return seconds / (1.0 + band), seconds / (1.0 - band) if band < 1.0 else math.inf
+
+
+def is_as_expected(measured: float, seconds: float, band: float) -> bool:
+    """Return whether a measured step lies in the range of its price.
+
+    Where that has no upper end, a step that takes more than ``1 + band`` times its price is worth a look.
+    """
+    low, high = step_range(seconds, band)
+    return low <= measured <= (high if math.isfinite(high) else seconds * (1.0 + band))
+
+
 NEARLY_FULL = 0.85
 """Share of the device's memory from which on the allocator may free blocks and ask for them again. [-]"""
 

@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple
 
 from planner.cost.estimate import Estimate
 from planner.cost.price import price
+from planner.inputs.bands import is_as_expected
 from planner.inputs.record import Sourced
 from planner.plan import Plan
 from planner.report.as_json import Document, estimate_document, plain
@@ -122,8 +123,8 @@ def diagnose(answer: Estimate, observed: Observed) -> Diagnosis:
     else:
         seconds = observed.seconds or answer.step
         slower = [one for one in known if one.answer.step > answer.step * (1 + WORTH)]
-        inside = seconds <= answer.step * (1 + max(WORTH, answer.error_band or 0.0))
-        causes = [] if inside else sorted(slower, key=lambda one: abs(one.answer.step - seconds))
+        slow = seconds > answer.step and not _as_expected(answer, seconds)
+        causes = sorted(slower, key=lambda one: abs(one.answer.step - seconds)) if slow else []
     return Diagnosis(answer, observed, tuple(causes[:MOST_CAUSES]), faster_plans(answer))
 
 
@@ -297,8 +298,12 @@ def diagnosis_page(told: Diagnosis) -> Page:
 
 
 def _inside(told: Diagnosis) -> bool:
-    gap, band = told.gap, told.answer.error_band
-    return gap is not None and abs(gap) <= max(WORTH, band or 0.0)
+    seconds = told.observed.seconds
+    return seconds is not None and _as_expected(told.answer, seconds)
+
+
+def _as_expected(answer: Estimate, seconds: float) -> bool:
+    return is_as_expected(seconds, answer.step, max(WORTH, answer.error_band or 0.0))
 
 
 def _speed_words(told: Diagnosis) -> list[str]:

@@ -9,6 +9,7 @@ from typing import Final
 
 from planner.cost.estimate import Estimate
 from planner.formulas.model_flops import model_flops
+from planner.inputs.bands import is_as_expected
 from planner.report.as_json import Document, estimate_document, plain
 from planner.report.estimate_page import adapter_lines, job_line
 from planner.report.layout import layout
@@ -157,7 +158,7 @@ def doubts(measured: MeasuredStep) -> Iterator[str]:
             "--micro-batch and degrees."
         )
     band = answer.error_band
-    if band is not None and abs(measured.gap) <= band * answer.step:
+    if band is not None and is_as_expected(measured.seconds, answer.step, band):
         yield f"The gap lies within the estimate's error band, {percent(band)}: nothing needs explaining."
 
 

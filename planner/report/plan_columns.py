@@ -5,12 +5,14 @@ Every table of plans picks from these: search, sweep, compare, estimate, explain
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
 from planner.calibrate.releases import label_of
 from planner.cost.estimate import Estimate
+from planner.inputs.bands import step_range
 from planner.report.flat import flat_row
 from planner.report.layout import layout_of
 from planner.report.page import significant
@@ -55,8 +57,9 @@ def banded(row: Record, unit: str = "") -> str:
     told = significant(step, digits) + unit
     if band is None:
         return told
-    low, high = (significant(step * (1 + side), digits) for side in (-band, band))
-    return f"{told} ({low}-{high})"
+    low, high = step_range(step, band)
+    least = significant(low, digits)
+    return f"{told} ({least}-{significant(high, digits)})" if math.isfinite(high) else f"{told} (> {least})"
 
 
 def _within(row: Record) -> str:

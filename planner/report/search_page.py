@@ -169,8 +169,7 @@ def nothing_fits(result: SearchResult) -> Page:
     """Return what would fit, in words."""
     nearest = result.nearest or {}
     if not result.valid:
-        lines = ["No plan obeys all rules; the counts below say which rules removed them."]
-        lines += least_broken(nearest.get("breaks"))
+        lines = ["No plan is legal.", *least_broken(nearest.get("breaks"))]
     else:
         lines = ["No plan fits."]
     if nearest.get("peak_gib") is not None:
@@ -181,7 +180,7 @@ def nothing_fits(result: SearchResult) -> Page:
     if nearest.get("gpus"):
         lines.append(f"With {counted(int(str(nearest['gpus'])), 'accelerator')} a plan fits.")
     changes = nearest.get("changes") or []
-    table = remedy_table(nearest.get("remedies"))
+    table = remedy_table(nearest.get("remedies"), "fit" if result.valid else "run")
     if isinstance(changes, list) and changes and not table:
         lines.append(f"One change after which a plan fits: {'; or '.join(map(str, changes))}.")
     if isinstance(nearest.get("split"), Mapping):
@@ -189,7 +188,7 @@ def nothing_fits(result: SearchResult) -> Page:
     return [" ".join(lines), *table]
 
 
-def remedy_table(remedies: Any) -> Page:
+def remedy_table(remedies: Any, want: str = "fit") -> Page:
     """Return the single changes after which a plan fits, each with its memory and price."""
     rows = tuple(
         {
@@ -201,7 +200,7 @@ def remedy_table(remedies: Any) -> Page:
         }
         for one in remedies or ()
     )
-    return ["What would make it fit, each change alone:", Table(rows)] if rows else []
+    return [f"What would make it {want}, each change alone:", Table(rows)] if rows else []
 
 
 def least_broken(breaks: Any) -> list[str]:
@@ -213,7 +212,7 @@ def least_broken(breaks: Any) -> list[str]:
         + (f" (nearest: {fault['nearest']})" if fault["nearest"] else "")
         for fault in breaks["rules"]
     )
-    return [f"The one that breaks the fewest, {breaks['plan']}, breaks {faults}."]
+    return [f"The one that breaks the fewest rules, {breaks['plan']}, breaks {faults}."]
 
 
 def other_runtimes(request: SearchRequest) -> Page:

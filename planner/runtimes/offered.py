@@ -124,9 +124,7 @@ def exactly(rule: str, option: str, found: Num, wanted: Num, why: str, where: Ma
     )
 
 
-def fits_model(
-    rule: str, reasons: tuple[str, ...], remedy: str = "another runtime, such as --runtime megatron-lm"
-) -> Rule:
+def fits_model(rule: str, reasons: tuple[str, ...], remedy: str = "another runtime") -> Rule:
     """Return the rule that nothing of the model is missing in what is written; ``reasons`` say what is."""
     return Rule(rule, not reasons, lambda: ("; ".join(reasons), "a model that its files can build", remedy))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, replace
-from itertools import islice, product
+from itertools import chain, islice, product
 from typing import Any
 
 import numpy as np
@@ -62,7 +62,8 @@ def nearest_that_fits(request: SearchRequest, reports: list[ScanReport]) -> Mapp
     legal = [report.smallest for report in reports if report.smallest is not None]
     smallest = min(legal, key=lambda candidate: candidate.total_bytes) if legal else None
     plan = estimate(smallest.plan, job, runtime, request.memory_limit) if smallest is not None else None
-    fitting = [(text, changed) for text, changed in _changes(request) if _fits(changed)]
+    wanted = _changes(request) if legal else chain(_permitted(request), _changes(request))
+    fitting = [(text, changed) for text, changed in wanted if _fits(changed)]
     grown = [(text, changed) for text, changed in _one_node_more(request) if _fits(changed)]
     if not fitting and not grown:
         fitting = list(_two_changes(request))
@@ -195,6 +196,19 @@ def _changes(request: SearchRequest) -> Iterator[tuple[str, SearchRequest]]:
         yield from _tuned(with_work(method="qlora"))
     if work.seq_len >= 2048:
         yield f"--seq-len {work.seq_len // 2}", with_work(seq_len=work.seq_len // 2)
+
+
+def _permitted(request: SearchRequest) -> Iterator[tuple[str, SearchRequest]]:
+    """Yield single changes of what rules may refuse whatever the layout: the runtime, and named techniques."""
+    asked = {runtime.name for runtime in request.runtimes}
+    for name, runtime in runtimes().items():
+        if name not in asked:
+            yield f"--runtime {name}", replace(request, runtimes=(runtime,))
+    for field in ("optimizer", "precision", "method"):
+        usual = type(request.workload).model_fields[field].default
+        if getattr(request.workload, field) != usual:
+            work = request.workload.model_copy(update={field: usual})
+            yield f"--{field} {usual}", replace(request, workload=work)
 
 
 def _two_changes(request: SearchRequest) -> Iterator[tuple[str, SearchRequest]]:

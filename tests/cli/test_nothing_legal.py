@@ -1,0 +1,22 @@
+"""Where rules refuse every plan, the answer says what is legal: another runtime, or the usual choice."""
+
+from __future__ import annotations
+
+from tests.cli.command import planner
+
+
+def test_a_model_that_the_runtime_cannot_build_names_those_that_can() -> None:
+    done = planner("search", "gpt2", "--hardware", "h100", "--gpus", "1", "--runtime", "nanotron")
+    assert done.code == 1
+    assert "No plan is legal." in done.out
+    _, _, changes = done.out.partition("What would make it run, each change alone:")
+    assert "--runtime megatron-lm" in changes
+    assert "--runtime fsdp" in changes
+
+
+def test_an_optimizer_that_the_runtime_lacks_names_the_usual_one() -> None:
+    done = planner(
+        "search", "qwen3-0.6b", "--hardware", "h100", "--gpus", "8", "--runtime", "fsdp", "--optimizer", "adam8bit"
+    )  # fmt: skip
+    assert done.code == 1
+    assert "--optimizer adamw" in done.out.partition("What would make it run")[2]

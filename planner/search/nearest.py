@@ -199,7 +199,7 @@ def _changes(request: SearchRequest) -> Iterator[tuple[str, SearchRequest]]:
 
 
 def _permitted(request: SearchRequest) -> Iterator[tuple[str, SearchRequest]]:
-    """Yield single changes of what rules may refuse whatever the layout: the runtime, and named techniques."""
+    """Yield single changes of what rules may refuse whatever the layout: the runtime, named techniques."""
     asked = {runtime.name for runtime in request.runtimes}
     for name, runtime in runtimes().items():
         if name not in asked:

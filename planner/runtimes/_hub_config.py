@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from planner.inputs.model import Attention, Block, DenseFfn, Experts, LatentAttention, ModelSpec
 from planner.inputs.workload import Workload
 from planner.plan import Plan
+from planner.remembered import remembered
 from planner.rules import Rule
-from planner.runtimes._hub_hybrids import (
-    CLASSES,
-    LAYERS,
-    hybrid_architecture,
-    hybrid_config,
-    hybrid_unsaid,
-)
+from planner.runtimes._hub_dense import DENSE
+from planner.runtimes._hub_hybrids import HYBRIDS
 from planner.runtimes._hub_numerics import granite_scales, hub_numerics, multipliers, unsaid
+from planner.runtimes._hub_types import REGULAR, typed, typed_config, typed_unsaid
 from planner.runtimes.offered import attention_of, exactly, ffn_of, fits_model, uses
 
 _FAMILIES: dict[frozenset[str], str] = {
@@ -32,8 +32,10 @@ _CLASSES = {
     "qwen3_moe": "Qwen3MoeForCausalLM",
     "deepseek_v3": "DeepseekV3ForCausalLM",
     "gpt2": "GPT2LMHeadModel",
-    **CLASSES,
 }
+
+TYPES = HYBRIDS | DENSE
+"""Architectures that are taken where what is written for them is read back as the model."""
 
 LAYER_CLASSES = {
     "llama": "LlamaDecoderLayer",
@@ -44,18 +46,32 @@ LAYER_CLASSES = {
     "qwen3_moe": "Qwen3MoeDecoderLayer",
     "deepseek_v3": "DeepseekV3DecoderLayer",
     "gpt2": "GPT2Block",
-    **LAYERS,
+    **{kind: one.layer for kind, one in TYPES.items()},
 }
 """Architecture to the class of one layer, the unit that is sharded and recomputed."""
+
+
+def traits_of_type(model: ModelSpec) -> Mapping[str, Any]:
+    """Return what transformers' code of a model's type does that others' does not, by flat name of traits."""
+    kind = architecture(model)
+    return TYPES[kind].traits if kind in TYPES else {}
+
 
 ATTENTION = {"flash-2": "sdpa", "flash-3": "flash_attention_3", "unfused": "eager"}
 """The planner's attention kernel to transformers' name; PyTorch's own runs FlashAttention-2."""
 
 
+@remembered(most=256)
 def architecture(model: ModelSpec) -> str | None:
     """Return the ``model_type`` that builds exactly the model's parameters, if there is one."""
     if model.recurrents:
-        return hybrid_architecture(model)
+        return typed(HYBRIDS, model)
+    regular = _regular(model)
+    return regular if regular and not unsaid(model, regular) else typed(DENSE, model) or regular
+
+
+def _regular(model: ModelSpec) -> str | None:
+    """Return the architecture of those whose parts are told one by one."""
     blocks = [model.blocks[name] for name in dict.fromkeys(model.layers)]
     if len({block.mixer for block in blocks}) != 1 or model.prediction is not None or not model.final_norm:
         return None
@@ -75,28 +91,33 @@ def architecture(model: ModelSpec) -> str | None:
 def architecture_rule(model: ModelSpec) -> Rule:
     """Return the rule that a configuration of transformers is written for the model."""
     kind = architecture(model)
-    told = f"{model.name}, none of those written for transformers: {', '.join(_CLASSES)}"
-    asked = hybrid_unsaid if kind in CLASSES else unsaid
-    missing = asked(model, kind) if kind else (told,)
+    told = f"{model.name}, none of those written for transformers: {', '.join((*_CLASSES, *TYPES))}"
+    missing: tuple[str, ...] = (told,)
+    if kind:
+        missing = typed_unsaid(kind, TYPES[kind], model) if kind in TYPES else unsaid(model, kind)
     if model.recurrents and not model.attentions:
         return fits_model("model-in-transformers", missing, "a model with attention in some layers")
     return fits_model("model-in-transformers", missing)
 
 
-def whole_scan_rules(plan: Plan, model: ModelSpec) -> list[Rule]:
-    """Return the rules that each rank has whole layers, and whole sequences, of mixers without attention.
+def whole_layer_rules(plan: Plan, model: ModelSpec) -> list[Rule]:
+    """Return the rules that each rank has whole layers, and whole sequences, of types that nothing splits.
 
     References
     ----------
     .. [1] Hugging Face, Transformers v5.24.0, ``models/lfm2`` and ``jamba``: no plan of theirs splits a
-       mixer; the sequence is shared inside attention alone.
+       mixer; the sequence is shared inside attention alone. Plans of other types were not tried.
     """
-    if not model.recurrents:
+    kind = architecture(model)
+    if model.recurrents:
+        kinds = ", ".join(sorted({mixer.kind for mixer in model.recurrents}))
+        name, why = "scan", f"transformers splits no {kinds} layer"
+    elif kind in TYPES and TYPES[kind].whole:
+        name, why = "layer", f"no plan that splits layers of {kind} is known"
+    else:
         return []
-    kinds = ", ".join(sorted({mixer.kind for mixer in model.recurrents}))
-    why = f"transformers splits no {kinds} layer"
     return [
-        exactly(f"scan-without-{name}", name, getattr(plan, name), 1.0, why) for name in ("tp", "cp", "pp")
+        exactly(f"{name}-without-{axis}", axis, getattr(plan, axis), 1.0, why) for axis in ("tp", "cp", "pp")
     ]
 
 
@@ -141,8 +162,8 @@ def hub_config(model: ModelSpec, seq_len: int) -> dict[str, object]:
     kind = architecture(model)
     if kind is None:
         raise ValueError(f"{model.name} has no architecture in the hub")
-    if kind in CLASSES:
-        return hybrid_config(model, kind, seq_len)
+    if kind in TYPES:
+        return typed_config(kind, TYPES[kind], model, seq_len)
     block = model.blocks[model.layers[-1]]
     mixer = attention_of(block)
     common: dict[str, object] = {
@@ -207,20 +228,13 @@ def _gpt2_fields(model: ModelSpec, block: Block) -> dict[str, object]:
         "n_head": attention_of(block).heads,
         "n_inner": ffn_of(block).inner,
         "n_positions": model.max_positions,
+        "activation_function": "gelu_pytorch_tanh",
         "resid_pdrop": 0.0,
         "embd_pdrop": 0.0,
         "attn_pdrop": 0.0,
         "use_cache": False,
     }
 
-
-ADAPTED = {
-    "qkv": ("q_proj", "k_proj", "v_proj"),
-    "proj": ("o_proj",),
-    "fc1": ("gate_proj", "up_proj"),
-    "fc2": ("down_proj",),
-}
-"""Groups of adapted linear layers as transformers names them in all its architectures here but GPT-2."""
 
 LATENT = ("q_proj", "q_a_proj", "q_b_proj", "kv_a_proj_with_mqa", "kv_b_proj")
 """Linear layers of latent attention's queries, keys and values."""
@@ -230,15 +244,19 @@ def adapter_settings(model: ModelSpec, work: Workload) -> dict[str, object]:
     """Return the rank of adapters and the modules beside which PEFT puts them, for a training script."""
     if work.method == "full":
         return {"LORA_RANK": 0, "LORA_TARGETS": None}
-    named = ADAPTED | ({"qkv": LATENT} if architecture(model) == "deepseek_v3" else {})
+    kind = architecture(model)
+    named = TYPES[kind].adapted if kind in TYPES else REGULAR
+    named = {**named, "qkv": LATENT} if kind == "deepseek_v3" else named
     found = [name for group in work.lora_targets or () for name in named[group]]
     return {"LORA_RANK": work.lora_rank, "LORA_TARGETS": found or "all-linear"}
 
 
 def adapted_rule(model: ModelSpec, work: Workload) -> Rule:
     """Return the rule that the adapted layers have names of their own."""
+    kind = architecture(model)
+    nameless = kind == "gpt2" or (kind in TYPES and not TYPES[kind].adapted)
     return Rule(
         "adapted-layers-are-named",
-        not work.lora_targets or architecture(model) != "gpt2",
-        lambda: ("lora targets of GPT-2", "all, since attention and feed-forward share names there", "all"),
+        not work.lora_targets or not nameless,
+        lambda: (f"lora targets of {kind}", "all, since attention and feed-forward share names there", "all"),
     )

@@ -48,12 +48,13 @@ def hub_numerics(model: ModelSpec, kind: str) -> Fields:
     epsilon = "layer_norm_epsilon" if kind == "gpt2" else "rms_norm_eps"
     fields: Fields = {epsilon: own.norm_epsilon, "initializer_range": own.init_std}
     if kind != "gpt2":
-        scaling = None if own.rope_scaling is None else _scaling(own.rope_scaling)
+        scaling = None if own.rope_scaling is None else hub_scaling(own.rope_scaling)
         fields |= {"rope_theta": own.rope_theta, "rope_scaling": scaling}
     return {key: value for key, value in fields.items() if value is not None} | _router(model, kind)
 
 
-def _scaling(scaling: RopeScaling) -> Fields:
+def hub_scaling(scaling: RopeScaling) -> Fields:
+    """Return the keys of stretched positions."""
     fields = said(scaling)
     fields["rope_type"] = fields.pop("kind")
     if "original_positions" in fields:

@@ -170,6 +170,10 @@ class RuleMaker(Protocol):
     def __call__(self, plan: Plan, job: Job, runtime: Runtime, /) -> list[Rule]: ...
 
 
+def _none_of_its_own(model: ModelSpec) -> Mapping[str, Any]:
+    return {}
+
+
 def _no_rules(plan: Plan, job: Job, runtime: Runtime, /) -> list[Rule]:
     return []
 
@@ -272,6 +276,8 @@ class Runtime:
     saves : callable, optional
         Adds to a command what makes it save and go on after a failure as asked; None where its files say the
         interval alone.
+    model_traits : callable
+        Traits that the code of a model's type has and others' has not, by flat name.
     """
 
     name: str
@@ -311,6 +317,7 @@ class Runtime:
     diffusion_command: CommandMaker | None = None
     idle: tuple[Idle, ...] = ()
     saves: Callable[[Command, Any], Command] | None = None
+    model_traits: Callable[[ModelSpec], Mapping[str, Any]] = _none_of_its_own
 
     def with_traits(self, **values: Any) -> Runtime:
         """Return it with other values of some traits, by flat name."""
@@ -348,7 +355,8 @@ class Runtime:
     def for_model(self, model: ModelSpec) -> Runtime:
         """Return it as it trains a model: a diffusion transformer by rules and methods of their own."""
         if model.diffusion is None:
-            return self
+            own = self.model_traits(model)
+            return self.with_traits(**own) if own else self
         methods = self.diffusion_methods or self.cp_methods
         bare = replace(self, pass_rules=_no_rules, setting_rules=_no_rules, searched=())
         return replace(

@@ -11,7 +11,7 @@ from planner.cost.layer.block_parts import part_operators
 from planner.cost.layer.casts import cast_seconds
 from planner.cost.layer.dispatched import bias_traffic
 from planner.cost.layer.extras import extra_operators
-from planner.cost.layer.norms import block_norms, norm_operator
+from planner.cost.layer.norms import block_norms, norm_copy_bytes, norm_is_fused, norm_operator
 from planner.cost.layer.operators import Operator, Pricer, accumulation_bytes, slowed
 from planner.cost.layer.recurrent import recurrent_operators
 from planner.cost.layer.sparse_attention import absorbed_operators, index_operators
@@ -35,11 +35,15 @@ from planner.numeric import Num, ceil, floor, maximum, some, where
 def activation_input_bytes(case: Case, gated: bool) -> float:
     """Bytes kept of each element that an activation reads: 16 bit, or fp8 where the recipe says so. [byte]
 
+    The gradient of a rectifier follows from its result, which the product after it keeps.
+
     References
     ----------
     .. [1] NVIDIA, Megatron-LM, ``megatron/core/fusions/fused_bias_swiglu.py``, ``SwiGLUFunction``:
        ``fp8_input_store``; ``transformer_config.py``: for SwiGLU alone.
     """
+    if case.model.numerics.activation == "relu" and not gated:
+        return 0.0
     return 1.0 if case.traits.low_bit.fp8_activation_input and gated else 2.0
 
 
@@ -78,7 +82,11 @@ def local_kv_heads(pricer: Pricer, kv_heads: int) -> Num:
 
 
 def attention_operators(pricer: Pricer, mixer: Attention) -> list[Operator]:
-    """Price grouped-query attention: projections, rotary embedding, core."""
+    """Price grouped-query attention: projections, rotary embedding, core.
+
+    Where queries, keys and values are one product, the values are a part of its result, which stays whole
+    beside what a chain of kernels turns.
+    """
     hidden, tp = pricer.case.model.hidden, pricer.plan.tp
     local_heads = ceil(mixer.heads / tp)
     queries = local_heads * mixer.head_dim
@@ -95,13 +103,14 @@ def attention_operators(pricer: Pricer, mixer: Attention) -> list[Operator]:
     if mixer.rotary:
         fused, chain = pricer.case.traits.kernels.fused_rope, pricer.case.traits.kernels.chained_rope
         turned = rows * (queries + keys)
-        copies = 0.0 if fused or chain else 2 * turned
+        separate = pricer.case.traits.adapters.separate_projections
+        copies = 0.0 if fused or (chain and separate) else 2 * turned
         operators.append(pricer.elementwise("rotary", "qkv", turned, rotary_traffic(pricer), saved=copies))
     if mixer.qk_norm != "none":
-        moved = traffic.NORM[pricer.case.traits.kernels.fused_norm]
-        normed = rows * (queries + keys)
+        moved, normed = traffic.NORM[norm_is_fused(pricer.case)], rows * (queries + keys)
+        kept = (2.0 + norm_copy_bytes(pricer.case)) * normed
         size = mixer.qk_norm_params(local_heads, heads)
-        operators.append(pricer.elementwise("qk_norm", "qkv", normed, moved, saved=2 * normed, params=size))
+        operators.append(pricer.elementwise("qk_norm", "qkv", normed, moved, saved=kept, params=size))
     if pricer.case.traits.attention.copies:
         copied = traffic.HEAD_COPIES[mixer.kv_heads < mixer.heads]
         operators.append(pricer.elementwise("head_copies", "qkv", rows * queries, copied))
@@ -143,9 +152,10 @@ def latent_operators(pricer: Pricer, mixer: LatentAttention) -> list[Operator]:
     ranks = float(mixer.q_lora_rank + mixer.kv_lora_rank)
     down = ranks + mixer.qk_rope_head_dim
     query_rank, key_rank = float(mixer.q_lora_rank or hidden), float(mixer.kv_lora_rank)
-    norm, turn = traffic.NORM[traits.fused_norm], rotary_traffic(pricer)
+    norm, turn = traffic.NORM[norm_is_fused(pricer.case)], rotary_traffic(pricer)
     kept = 2.0 if pricer.case.method.trains_base else input_bytes(pricer.case, UP, traits.norm_in_product)
-    compressed, pairs = kept * local * ranks, rows * heads * mixer.qk_rope_head_dim
+    compressed = (kept + norm_copy_bytes(pricer.case)) * local * ranks
+    pairs = rows * heads * mixer.qk_rope_head_dim
     up, ranked = "mla_up_proj", float(mixer.q_lora_rank > 0)
     compress = pricer.linear("latent_down", "qkv", local, hidden, down, saved=2 * local * down)
     query = pricer.linear("query_up", up, rows, query_rank, queries, saved=2 * rows * queries)

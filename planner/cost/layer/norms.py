@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from planner.cost.case import Case
 from planner.cost.layer.adapters import input_bytes
 from planner.cost.layer.operators import Operator, Pricer
 from planner.formulas import elementwise as traffic
@@ -9,15 +10,31 @@ from planner.inputs.model import Attention, Block, DenseFfn, Experts, LatentAtte
 from planner.inputs.recurrent import RecurrentMixer
 
 
+def norm_is_fused(case: Case) -> bool:
+    """Whether a norm is one kernel: a layer norm is one of PyTorch's own, other norms where a runtime has it.
+
+    References
+    ----------
+    .. [1] PyTorch 2.13, ``torch/nn/modules/normalization.py``, ``LayerNorm``; Hugging Face Transformers
+       v5.24.0, ``models/llama/modeling_llama.py``, ``LlamaRMSNorm``, ``models/gpt_neox``, ``GPTNeoXLayer``.
+    """
+    return case.traits.kernels.fused_norm or case.model.norm == "layernorm"
+
+
+def norm_copy_bytes(case: Case) -> float:
+    """Bytes of an element that a chain of kernels keeps beside what a fused norm does. [byte]"""
+    return 0.0 if norm_is_fused(case) else case.traits.kernels.unfused_norm_bytes
+
+
 def norm_operator(pricer: Pricer, name: str, module: str = "norm", readers: tuple[str, ...] = ()) -> Operator:
     """Price a norm of the residual stream; its result is the input of the products called ``readers``."""
     case, model, traits = pricer.case, pricer.case.model, pricer.case.traits
     elements = pricer.local_tokens * model.hidden
-    moved = traffic.NORM[traits.kernels.fused_norm]
+    moved = traffic.NORM[norm_is_fused(case)]
     if traits.kernels.norm_reads_fp32:
         more = traffic.NORM_CAST
         moved = moved._replace(forward=moved.forward + more.forward, backward=moved.backward + more.backward)
-    copy = 0.0 if traits.kernels.fused_norm else traits.kernels.unfused_norm_bytes
+    copy = norm_copy_bytes(case)
     result_tokens = pricer.local_tokens if case.traits.tensor.sequence_regather else pricer.tokens
     return pricer.elementwise(
         name,
@@ -73,13 +90,16 @@ def block_norms(pricer: Pricer, block: Block, odd: bool) -> list[Operator]:
 
     ``odd`` says whether the mixer has an odd number of products. Where every second one is kept, the input of
     the second norm stands for the last product's result, which eager code keeps though nothing needs it; with
-    routed experts alone there may be no such product.
+    routed experts alone there may be no such product. Norms of attention and feed-forward side by side read
+    one input.
     """
     read = zip(norm_modules(pricer, block), norm_readers(block), strict=True)
     norms = [
         norm_operator(pricer, f"norm_{place}", module, readers)
         for place, (module, readers) in enumerate(read)
     ]
+    if "parallel-blocks" in pricer.case.model.variants:
+        norms[1:] = [norm.with_values(kept=0.0) for norm in norms[1:]]
     alone = isinstance(block.ffn, Experts) and not block.ffn.shared_inner
     if pricer.case.traits.recompute.selective == "second-products" and alone and not odd and block.norms > 1:
         norms[1] = norms[1].with_values(kept=0.0, saved=norms[1].saved + norms[1].kept)

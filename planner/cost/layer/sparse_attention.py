@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from planner.cost.layer.attention_core import attention_seconds, mean_keys
 from planner.cost.layer.exchange import Exchange
+from planner.cost.layer.norms import norm_is_fused
 from planner.cost.layer.operators import Operator, Pricer
 from planner.formulas import elementwise as traffic
 from planner.formulas.collectives import ring_seconds, ring_sent_bytes
@@ -54,7 +55,7 @@ def index_operators(pricer: Pricer, mixer: LatentAttention, indexer: Indexer) ->
         pricer.linear(name, module, rows, inputs, float(width), saved=2 * rows * width)
         for name, (inputs, width) in widths.items()
     ]
-    norm, narrow = traffic.NORM[pricer.case.traits.kernels.fused_norm], float(indexer.head_dim)
+    norm, narrow = traffic.NORM[norm_is_fused(pricer.case)], float(indexer.head_dim)
     normed = pricer.elementwise("index_norm", module, rows * narrow, norm, params=2 * narrow)
     return [*products, normed, index_scores(pricer, mixer, indexer)]
 

@@ -8,7 +8,7 @@ from planner.inputs.model import Attention, ModelSpec
 from planner.inputs.workload import Workload
 from planner.plan import Plan
 from planner.rules import Rule, divides, nearest_divisors
-from planner.runtimes._hub_config import adapted_rule, architecture, architecture_rule, whole_scan_rules
+from planner.runtimes._hub_config import adapted_rule, architecture, architecture_rule, whole_layer_rules
 from planner.runtimes.family import Job, Runtime
 from planner.runtimes.offered import (
     exactly,
@@ -61,7 +61,7 @@ def deepspeed_rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
         *_sequence_rules(plan, model, work.seq_len),
         *_expert_rules(plan, model, kind),
         architecture_rule(model),
-        *whole_scan_rules(plan, model),
+        *whole_layer_rules(plan, model),
         adapted_rule(model, work),
     ]
 

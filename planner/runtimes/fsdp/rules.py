@@ -7,7 +7,7 @@ import numpy as np
 from planner.inputs.model import Experts, LatentAttention, ModelSpec
 from planner.plan import Plan
 from planner.rules import Rule, divides
-from planner.runtimes._hub_config import adapted_rule, architecture, architecture_rule, whole_scan_rules
+from planner.runtimes._hub_config import adapted_rule, architecture, architecture_rule, whole_layer_rules
 from planner.runtimes.family import Job, Runtime
 from planner.runtimes.offered import (
     exactly,
@@ -50,7 +50,7 @@ def fsdp_rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
         *_tensor_rules(plan, model),
         *_context_rules(plan, model, work.seq_len),
         *_own_rules(plan, model),
-        *whole_scan_rules(plan, model),
+        *whole_layer_rules(plan, model),
     ]
 
 

@@ -1,0 +1,115 @@
+"""Architectures of transformers that are written by what is read back: the ``config.json`` must be the model.
+
+Each type writes its keys in a file beside this; what is written is read by the importer, and taken where that
+gives the same blocks and numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from planner.deferred import deferred
+from planner.errors import InputError
+from planner.inputs.model import ModelSpec
+from planner.inputs.numerics import said
+from planner.remembered import remembered
+
+with deferred():
+    from planner.inputs import hf_config
+
+Fields = dict[str, object]
+
+
+@dataclass(frozen=True, eq=False)
+class HubType:
+    """One ``model_type``.
+
+    Parameters
+    ----------
+    network, layer : str
+        Classes of the causal language model and of one layer, the unit that is sharded and recomputed;
+        Accelerate takes several names of layers with a comma between them.
+    may_be : callable
+        Whether a model can be of the type, from a glance.
+    fields : callable
+        The type's own keys of a model that may be of it.
+    adapted : mapping
+        Groups of adapted linear layers as the type names them; empty where groups share a name.
+    traits : mapping
+        What its code does that others' does not, by flat name.
+    whole : bool
+        Whether no plan splits its layers or sequences.
+    """
+
+    network: str
+    layer: str
+    may_be: Callable[[ModelSpec], bool]
+    fields: Callable[[ModelSpec], Fields]
+    adapted: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    traits: Mapping[str, Any] = field(default_factory=dict)
+    whole: bool = True
+
+
+def typed(types: Mapping[str, HubType], model: ModelSpec) -> str | None:
+    """Return the first of some types that builds exactly the model's layers, if there is one."""
+    return next((kind for kind, one in types.items() if one.may_be(model) and _same(kind, one, model)), None)
+
+
+@remembered(most=256)
+def _again(model: ModelSpec, kind: str, one: HubType) -> ModelSpec | None:
+    """Return the model that is read from what is written for another, None where it is refused."""
+    try:
+        return hf_config.model_from_config(typed_config(kind, one, model, 1), "config.json", model.name).model
+    except InputError:
+        return None
+
+
+def _same(kind: str, one: HubType, model: ModelSpec) -> bool:
+    again = _again(model, kind, one)
+    return again is not None and _built(again) == _built(model)
+
+
+def _built(model: ModelSpec) -> tuple[object, ...]:
+    blocks = [model.blocks[name] for name in model.layers]
+    ends = (model.hidden, model.vocab, model.tied_embeddings, model.learned_positions, model.final_norm)
+    rows = model.max_positions if model.learned_positions else None
+    return (*ends, rows, model.norm, model.norm_bias, model.variants, model.prediction, model.encoder, blocks)
+
+
+def typed_unsaid(kind: str, one: HubType, model: ModelSpec) -> tuple[str, ...]:
+    """Return the fields of the model's numerics that the architecture reads otherwise, or not at all."""
+    again = _again(model, kind, one)
+    known = said(again.numerics) if again is not None else {}
+    own = said(model.numerics)
+    return tuple(f"numerics.{name} {value}" for name, value in own.items() if known.get(name) != value)
+
+
+def typed_config(kind: str, one: HubType, model: ModelSpec, seq_len: int) -> Fields:
+    """Return the ``config.json`` of a model for sequences of ``seq_len``."""
+    attention = model.attentions[0]
+    fields: Fields = {
+        "architectures": [one.network],
+        "model_type": kind,
+        "vocab_size": model.vocab,
+        "tie_word_embeddings": model.tied_embeddings,
+        "hidden_size": model.hidden,
+        "num_hidden_layers": model.num_layers,
+        "num_attention_heads": attention.heads,
+        "num_key_value_heads": attention.kv_heads,
+        "max_position_embeddings": max(model.max_positions or 0, seq_len),
+        "use_cache": False,
+    }
+    if model.numerics.init_std is not None:
+        fields["initializer_range"] = model.numerics.init_std
+    return fields | one.fields(model)
+
+
+REGULAR: Final = {
+    "qkv": ("q_proj", "k_proj", "v_proj"),
+    "proj": ("o_proj",),
+    "fc1": ("gate_proj", "up_proj"),
+    "fc2": ("down_proj",),
+}
+"""Groups of adapted linear layers as most types name them."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from planner.cost.layer.block_parts import diffusion_flops
 from planner.formulas.model_flops import model_flops
 from planner.formulas.transformer import attention_params, ffn_params
-from planner.inputs.model import Attention, Block, Experts, LatentAttention, ModelSpec
+from planner.inputs.model import Attention, Block, Experts, LatentAttention, Mixer, ModelSpec
 from planner.inputs.recurrent import RecurrentMixer
 from planner.runtimes.family import Job
 from planner.techniques.methods import Method
@@ -106,20 +106,24 @@ def product_weights(block: Block, hidden: int) -> float:
         return weights
     matrices = 3 if ffn.gated else 2
     if isinstance(ffn, Experts):
-        return weights + float(ffn_params(hidden, ffn.picks * ffn.inner + ffn.shared_inner, matrices))
+        weights += float(2 * hidden * ffn.latent + ffn_params(hidden, ffn.shared_inner, matrices))
+        return weights + float(ffn_params(ffn.width(hidden), ffn.picks * ffn.inner, matrices))
     return weights + float(ffn_params(hidden, ffn.inner, matrices))
 
 
 def mixer_weights(block: Block, hidden: int) -> float:
-    """Weights that a token meets in the products of a layer's mixer. [element]"""
-    mixer = block.mixer
+    """Weights that a token meets in the products of a layer's mixers. [element]"""
+    return sum((_mixer_weights(one, hidden) for one in block.mixers), 0.0)
+
+
+def _mixer_weights(mixer: Mixer, hidden: int) -> float:
     if isinstance(mixer, Attention):
         heads = (mixer.heads, mixer.kv_heads)
         weights = float(attention_params(hidden, *heads, mixer.head_dim, mixer.value_head_dim))
         return weights + hidden * mixer.gate_width
     if isinstance(mixer, RecurrentMixer):
         return float(sum(product.inputs * product.outputs for product in mixer.products(hidden)))
-    return float(mixer.params(hidden)) if mixer else 0.0
+    return float(mixer.params(hidden))
 
 
 def _sliding(seq_len: float, window: float) -> float:

@@ -201,6 +201,8 @@ class DenseFfn(Record):
 class Experts(Record):
     """A mixture of experts: a router, routed experts, and shared experts that every token passes.
 
+    Routed experts with a ``latent`` width work on tokens that one product makes so narrow before they are
+    sent, and another wide again after they came back (Nemotron 3, arXiv:2512.20856).
     ``zero_experts`` give a token back. What those on a ``shortcut`` make is added after the next layer, and
     messages run beside what lies between (LongCat-Flash, arXiv:2509.01322, sec. 2; ScMoE, arXiv:2404.05019).
     """
@@ -216,11 +218,14 @@ class Experts(Record):
     router_bias: Flag = False
     zero_experts: Count = 0
     shortcut: Flag = False
+    latent: Count = 0
 
     @model_validator(mode="after")
     def _check(self) -> Experts:
         if self.topk > self.choices:
             raise ValueError(f"topk ({self.topk}) of at most experts ({self.choices})")
+        if self.latent and (self.zero_experts or self.shortcut):
+            raise ValueError("no zero_experts and no shortcut where there is a latent width")
         return self
 
     @property
@@ -235,12 +240,17 @@ class Experts(Record):
 
     def expert_params(self, hidden: int) -> int:
         """Parameters of one routed expert. [element]"""
-        return DenseFfn(inner=self.inner, gated=self.gated, bias=self.bias).params(hidden)
+        return DenseFfn(inner=self.inner, gated=self.gated, bias=self.bias).params(self.width(hidden))
+
+    def width(self, hidden: int) -> int:
+        """Width of what routed experts read and write. [element]"""
+        return self.latent or hidden
 
     def shared_params(self, hidden: int) -> int:
-        """Parameters of router and shared experts. [element]"""
+        """Parameters of router, shared experts and products to the latent width and back. [element]"""
+        narrowed = 2 * hidden * self.latent
         shared = transformer.ffn_params(hidden, self.shared_inner, 3 if self.gated else 2)
-        return int(shared) + self.shared_gate * hidden + (hidden + self.router_bias) * self.choices
+        return narrowed + int(shared) + self.shared_gate * hidden + (hidden + self.router_bias) * self.choices
 
     def params(self, hidden: int) -> int:
         """Parameters. [element]"""
@@ -255,6 +265,7 @@ Recurrent = GatedDelta | Mamba2 | KimiDelta | Lightning | Mamba1 | ShortConv
 """Mixers that pass a state along the sequence, each a file of `planner.inputs.mixers`."""
 
 Mixer = Annotated[Attention | LatentAttention | Recurrent, Field(discriminator="kind")]
+StateMixer = Annotated[Recurrent, Field(discriminator="kind")]
 Ffn = Annotated[DenseFfn | Experts, Field(discriminator="kind")]
 
 MOST_NORMS: Final = 16
@@ -264,11 +275,14 @@ MOST_NORMS: Final = 16
 class Block(Record):
     """One layer: a mixer and a feed-forward, or one of them alone, with the norms around them.
 
+    One that passes a state along may stand ``beside`` attention: both read one norm, and their results are
+    added (Falcon-H1, arXiv:2507.22448, sec. 2).
     A block of a diffusion transformer is said by ``parts`` alone, its norms among them. ``extras`` are
     operators of a model of one's own beside the others, whole on every rank that has the layer.
     """
 
     mixer: Mixer | None = None
+    beside: StateMixer | None = None
     ffn: Ffn | None = None
     norms: Annotated[Count, Field(le=MOST_NORMS)] = 2
     parts: tuple[Part, ...] = ()
@@ -276,6 +290,8 @@ class Block(Record):
 
     @model_validator(mode="after")
     def _check(self) -> Block:
+        if self.beside and self.attention is None:
+            raise ValueError("attention as the mixer that another stands beside")
         if self.parts and (self.mixer or self.ffn or self.norms or self.extras):
             raise ValueError("parts alone: no mixer, no ffn and no extras, and norms 0")
         if self.mixer is None and self.ffn is None and not self.parts and not self.extras:
@@ -289,8 +305,13 @@ class Block(Record):
 
     @property
     def recurrent(self) -> Recurrent | None:
-        """The mixer, where it passes a state along the sequence."""
-        return self.mixer if isinstance(self.mixer, RecurrentMixer) else None
+        """The mixer that passes a state along the sequence, where there is one."""
+        return self.mixer if isinstance(self.mixer, RecurrentMixer) else self.beside
+
+    @property
+    def mixers(self) -> tuple[Attention | LatentAttention | Recurrent, ...]:
+        """Its mixers: two side by side, one, or none."""
+        return tuple(one for one in (self.mixer, self.beside) if one is not None)
 
     def params(self, hidden: int, norm_width: int) -> int:
         """Parameters; ``norm_width`` is those of one norm. [element]"""
@@ -304,4 +325,4 @@ class Block(Record):
 
     def _mixed(self, hidden: int) -> int:
         beside = sum(part.params for part in self.parts) + sum(one.params for one in self.extras)
-        return beside + (self.mixer.params(hidden) if self.mixer else 0)
+        return beside + sum(one.params(hidden) for one in self.mixers)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -173,11 +173,14 @@ def _reasons(raw: Mapping[str, Any], text: Mapping[str, Any], kind: str) -> list
     keys: dict[str, list[str]] = {}
     family = FAMILIES.get(kind, Family())
     read = READ[family.linear] if family.linear else frozenset[str]()
+    read |= frozenset({"moe_latent_size"} if family.narrow else ())
     read |= _INDEX_KEYS if family.picks else frozenset({"zero_expert_num"} if family.paired else ())
     for key, meaning in REFUSED.items():
         if key not in read and (_is_set(text.get(key)) or _is_set(raw.get(key))):
             keys.setdefault(meaning, []).append(key)
-    known = WORDS if family.linear else KINDS | dict.fromkeys(_PICKING * family.picks, "full")
+    known: Collection[str] = KINDS | dict.fromkeys(_PICKING * family.picks, "full")
+    if family.linear:
+        known = ("hybrid",) if family.beside else WORDS
     strange = dict.fromkeys(word for word in layer_kinds(text) if word not in known)
     layers = [f"{kind.replace('_', ' ')} layers (layer_types)" for kind in strange]
     return [f"{meaning} ({', '.join(names)})" for meaning, names in keys.items()] + layers
@@ -210,7 +213,9 @@ def _model(config: Config, family: Family, name: str) -> dict[str, Any]:
         attention, feed_forward = attention_kinds(config, family, layers), ffn_kinds(config, family, layers)
     blocks: dict[str, Any] = {}
     for reach, ffn in dict.fromkeys(zip(attention, feed_forward, strict=True)):
-        parts = {"mixer": _mixer(config, family, hidden, reach), "ffn": _fed(config, family, hidden, ffn)}
+        parts = {"mixer": _mixer(config, family, hidden, reach)}
+        parts |= {"beside": linear_mixer(config, family, hidden)} if family.beside else {}
+        parts |= {"ffn": _fed(config, family, hidden, ffn)}
         there = {name: part for name, part in parts.items() if part}
         blocks[_block_name(reach, ffn, attention)] = there | {"norms": family.norms}
     order = [_block_name(reach, ffn, attention) for reach, ffn in zip(attention, feed_forward, strict=True)]
@@ -345,7 +350,10 @@ def _experts(config: Config, family: Family) -> dict[str, Any]:
         "router_bias": family.router_bias,
         "zero_experts": config.whole("zero_expert_num", otherwise=0, least=0) if family.paired else 0,
         "shortcut": family.paired,
+        "latent": config.whole("moe_latent_size", otherwise=0, least=0) if family.narrow else 0,
     }
+    if optional["latent"] and config.flag(family.ffn_bias):
+        config.fault("mlp_bias", "true", "false: biased experts in a latent space are not expressed")
     return record | {
         key: value for key, value in optional.items() if value or (key == "gated" and value is False)
     }

@@ -136,6 +136,7 @@ DEFAULTS: Final[Mapping[str, Mapping[str, Any]]] = {
     "qwen3_5_text": {"partial_rotary_factor": 0.25},
     "qwen3_5_moe_text": {"partial_rotary_factor": 0.25, "router_aux_loss_coef": 0.001},
     "bamba": {**_RMS_5, "partial_rotary_factor": 0.5},
+    "falcon_h1": _RMS_5,
     "granitemoehybrid": {"router_aux_loss_coef": 0.001},
     "kimi_linear": {**_RMS_5, "routed_scaling_factor": 2.446, "moe_renormalize": True},
     "minimax": {**_RMS_5, "rope_theta": 1e6, "router_aux_loss_coef": 0.001},

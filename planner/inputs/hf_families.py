@@ -122,6 +122,15 @@ FAMILIES: Final[Mapping[str, Family]] = {
         defaults=_UNTIED | _NO_BIAS | {"mlp_bias": False, "mamba_proj_bias": False},
         qkv_bias="attention_bias", output_bias="attention_bias", ffn_bias="mlp_bias", linear="mamba2",
     ),
+    "falcon_h1": Family(
+        defaults=_UNTIED
+        | _NO_BIAS
+        | {"mlp_bias": False, "mamba_proj_bias": False, "mamba_n_groups": 1, "mamba_d_conv": 4,
+           "mamba_rms_norm": False, "mamba_norm_before_gate": True},
+        qkv_bias="attention_bias", output_bias="attention_bias", ffn_bias="mlp_bias", linear="mamba2",
+        beside=True, fixed={"projectors_bias": "mamba_proj_bias"},
+        names={"logit_scale": "lm_head_multiplier"},
+    ),
     "granitemoehybrid": Family(
         defaults=_UNTIED | _NO_BIAS | {"mamba_proj_bias": False, "mamba_n_groups": 1, "mamba_d_conv": 4},
         qkv_bias="attention_bias", output_bias="attention_bias", moe=True,
@@ -139,7 +148,7 @@ FAMILIES: Final[Mapping[str, Family]] = {
             "conv_kernel": 4, "chunk_size": 128, "ssm_state_size": 128,
         },
         ffn_bias="mlp_bias", gated=False, moe=True, shared=("moe_shared_expert_intermediate_size",),
-        linear="mamba2", single=True, norms=1,
+        linear="mamba2", single=True, norms=1, narrow=True,
     ),
     "deepseek": replace(_DEEPSEEK, latent=False, qkv_bias="attention_bias", output_bias="attention_bias"),
     "deepseek_v2": _DEEPSEEK,

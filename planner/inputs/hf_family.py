@@ -64,6 +64,8 @@ class Family:
         Whether attention has an output gate.
     picks : bool
         Whether an indexer picks the keys of latent attention.
+    narrow : bool
+        Whether its experts may work in a latent space.
     paired : bool
         Whether a layer is two here: attention, a dense feed-forward and beside it experts on a shortcut, then
         attention and a dense feed-forward, after which the experts' result is added.
@@ -80,6 +82,8 @@ class Family:
         Whether no layer has rotary positions.
     activation_weights : int
         Weights of the feed-forward's activation.
+    beside : bool
+        Whether each layer has attention and, beside it, a mixer that passes a state along.
     recurrent_alone : bool
         Whether all layers are one mixer that passes a state along.
     words : mapping
@@ -110,6 +114,7 @@ class Family:
     single: bool = False
     output_gate: bool = False
     picks: bool = False
+    narrow: bool = False
     paired: bool = False
     fixed: Mapping[str, bool | str | float | None] = field(default_factory=dict)
     words: Mapping[str, str] = field(default_factory=dict)
@@ -118,4 +123,5 @@ class Family:
     bare_full: bool = False
     bare: bool = False
     activation_weights: int = 0
+    beside: bool = False
     recurrent_alone: bool = False

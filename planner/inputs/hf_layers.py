@@ -29,6 +29,8 @@ def layer_kinds(text: Mapping[str, Any]) -> list[str]:
 
 def attention_kinds(config: Config, family: Family, layers: int) -> list[str]:
     """For each layer ``full``, ``sliding``, ``chunked``, ``linear``, or ``bare`` without rotary positions."""
+    if family.beside:
+        return ["full"] * layers
     if family.linear:
         return linear_kinds(config, family, layers)
     if family.reach == "bare":

@@ -210,6 +210,16 @@ def _mamba2(config: Config, hidden: int) -> dict[str, Any]:
             "use_conv_bias" if "use_conv_bias" in config.raw else "mamba_conv_bias", True
         ),
     }
+    if inner := config.whole("mamba_d_ssm", otherwise=0):
+        record["head_dim"] = inner // heads if size in (None, "auto") else size
+        if record["head_dim"] * heads != inner:
+            config.fault(
+                "mamba_d_ssm", inner, f"the width of all {heads} heads, {record['head_dim'] * heads}"
+            )
+    if not config.flag("mamba_rms_norm", otherwise="mamba_rms_norm" not in config.defaults):
+        record["gated_norm"] = False
+    elif config.flag("mamba_norm_before_gate"):
+        config.fault("mamba_norm_before_gate", "true", "false: a gate after the norm is not expressed")
     biased = config.flag("use_bias") if "mamba_num_heads" in config.raw else config.flag("mamba_proj_bias")
     return record | ({"bias": True} if biased else {})
 

@@ -68,12 +68,33 @@ def numerics(config: Config, kind: str, rotary: bool, sparse: bool) -> dict[str,
     if scaled or config.flag("mup_enabled") or config.flag("scale_embedding", kind == "biogpt"):
         record["embedding_scale"] = math.sqrt(config.whole("hidden_size"))
     record |= _minicpm(own) if kind == "minicpm3" else {}
+    if scales := _part_scales(own):
+        record["part_scales"] = scales
     if sparse:
         record["router"] = _router(own, kind)
     ones = ("embedding_scale", "residual_scale", "logit_scale")
     return {
         key: value for key, value in record.items() if value is not None and not (key in ones and value == 1)
     }
+
+
+PARTS: Final = {
+    "key": "key_multiplier", "attention_in": "attention_in_multiplier",
+    "attention_out": "attention_out_multiplier", "state_in": "ssm_in_multiplier",
+    "state_out": "ssm_out_multiplier", "state": "ssm_multipliers", "feed": "mlp_multipliers",
+}  # fmt: skip
+"""Fields of `PartScales` and the keys that say them."""
+
+
+def _part_scales(own: _Keys) -> dict[str, Any]:
+    """Return the constants of parts that are not one."""
+    found: dict[str, Any] = {}
+    for field, key in PARTS.items():
+        said = own.config.raw.get(key)
+        values = [own.checked(key, one) for one in (said if isinstance(said, list) else [said])]
+        if any(one not in (None, 1.0) for one in values):
+            found[field] = values if isinstance(said, list) else values[0]
+    return found
 
 
 def _minicpm(own: _Keys) -> dict[str, Any]:

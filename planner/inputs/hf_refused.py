@@ -53,7 +53,6 @@ _BY_REASON: Final[Mapping[str, str]] = {
     "an expert of actions beside the language model": "pi0",
     "text made by diffusion": "diffusion_gemma",
     "Mamba-1 heads beside one attention block that many layers share": "zamba",
-    "attention and state spaces side by side in each layer": "falcon_h1",
     "one attention block that many layers share, each with adapters of its own": "zamba2",
     "gated linear recurrences (RG-LRU)": "recurrent_gemma",
     "matrix memories with exponential gates (mLSTM)": "xlstm",

@@ -59,7 +59,7 @@ def _layers(model: ModelSpec | Encoder) -> list[str]:
     """Return the blocks of a model or an encoder, and their order."""
     lines = ["blocks:"]
     for name, block in model.blocks.items():
-        kinds = {"mixer": block.mixer, "ffn": block.ffn}
+        kinds = {"mixer": block.mixer, "beside": block.beside, "ffn": block.ffn}
         parts = block.model_dump(exclude_defaults=True)
         lines.append(f"  {name}:")
         there = [(part, record) for part, record in kinds.items() if record]

@@ -5,6 +5,7 @@ Nothing here enters a price. A field that is None is not known, and whoever writ
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
@@ -90,6 +91,32 @@ class Router(Record):
         return (self.groups or 1) > 1
 
 
+class PartScales(Record):
+    """Constants by which what parts of a layer read or write is multiplied, as Falcon-H1 has them.
+
+    Parameters
+    ----------
+    key : float
+        Of attention's keys. [-]
+    attention_in, attention_out : float
+        Of what attention reads and returns. [-]
+    state_in, state_out : float
+        Of what a mixer that passes a state along reads and returns. [-]
+    state : tuple of float
+        Of its gate, its inner width, inputs and outputs of its state, and its steps. [-]
+    feed : tuple of float
+        Of the feed-forward's gate and its result. [-]
+    """
+
+    key: Above = 1.0
+    attention_in: Above = 1.0
+    attention_out: Above = 1.0
+    state_in: Above = 1.0
+    state_out: Above = 1.0
+    state: tuple[Above, Above, Above, Above, Above] = (1.0, 1.0, 1.0, 1.0, 1.0)
+    feed: tuple[Above, Above] = (1.0, 1.0)
+
+
 Activation = Literal["silu", "gelu", "gelu_tanh", "relu", "relu2", "quick_gelu", "swiglu_oai", "xielu"]
 """``swiglu_oai`` is that of gpt-oss: x sigmoid(1.702 x) (y + 1), with x and y bounded at 7;
 ``xielu`` has two weights of its own (arXiv:2411.13010)."""
@@ -120,6 +147,8 @@ class Numerics(Record):
         Bound at which queries, keys and values are cut. [-]
     embedding_scale, residual_scale, logit_scale : float, optional
         What embeddings, each layer's outputs and logits are multiplied by, where that is not one. [-]
+    part_scales : PartScales, optional
+        What inputs and results of parts are multiplied by, where that is not one.
     router : Router, optional
         Of the experts, where there are any.
     """
@@ -138,9 +167,20 @@ class Numerics(Record):
     embedding_scale: Above | None = None
     residual_scale: Above | None = None
     logit_scale: Above | None = None
+    part_scales: PartScales | None = None
     router: Router | None = None
 
 
 def said(record: Record) -> dict[str, Any]:
     """Return the fields of numerics, or of a part of them, that say something."""
     return record.model_dump(exclude_none=True, exclude_defaults=True)
+
+
+def without_place(own: Numerics, names: Iterable[str]) -> list[str]:
+    """Return those of ``names`` that say something, as a rule tells that a runner has no place for them."""
+    fields = said(own)
+    found = [(name, fields[name]) for name in names if name in fields]
+    return [
+        f"numerics.{name} {value:g}" if isinstance(value, float) else f"numerics.{name} ({', '.join(value)})"
+        for name, value in found
+    ]

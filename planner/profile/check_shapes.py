@@ -111,7 +111,7 @@ def _part(case: Case, plan: Plan, piece: Piece, count: float) -> CheckedPart:
 
 def _keep_experts(recorder: Recorder, ffn: Experts) -> None:
     """Keep the shapes of the grouped products, which are priced apart."""
-    plan, hidden = recorder.plan, recorder.case.model.hidden
+    plan, hidden = recorder.plan, ffn.width(recorder.case.model.hidden)
     rows = recorder.shapes["permute"].sizes["elements"] / hidden
     width, local = ffn.inner / plan.etp, ffn.experts / plan.ep
     wide = 2 * width if ffn.gated else width

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from planner.inputs.block_parts import CorePart
-from planner.inputs.model import Attention, Block, Experts, ModelSpec
+from planner.inputs.model import Attention, Block, Experts, Mixer, ModelSpec
 from planner.inputs.recurrent import RecurrentMixer
 from planner.inputs.variants import MEANINGS
 
@@ -43,9 +43,10 @@ def _diffusion_words(model: ModelSpec) -> list[str]:
 
 
 def _attention_words(block: Block) -> list[str]:
-    mixer = block.mixer
-    if mixer is None:
-        return []
+    return [word for mixer in block.mixers for word in _mixer_words(mixer)]
+
+
+def _mixer_words(mixer: Mixer) -> list[str]:
     if isinstance(mixer, RecurrentMixer):
         return [mixer.kind]
     if not isinstance(mixer, Attention):
@@ -95,10 +96,11 @@ def part_rows(model: ModelSpec) -> list[Row]:
     parts |= {"encoder and projectors": model.encoder_params}
     for name, layers in model.layer_counts.items():
         block = model.blocks[name]
-        mixer = "linear layers" if block.recurrent else "attention"
         parts["blocks of parts"] += layers * sum(part.params for part in block.parts)
         parts["operators of one's own"] += layers * sum(one.params for one in block.extras)
-        parts[mixer] += layers * (block.mixer.params(model.hidden) if block.mixer else 0)
+        for mixer in block.mixers:
+            kind = "linear layers" if isinstance(mixer, RecurrentMixer) else "attention"
+            parts[kind] += layers * mixer.params(model.hidden)
         parts["norms of blocks"] += layers * block.norms * model.norm_params
         if isinstance(block.ffn, Experts):
             parts["routed experts"] += layers * block.ffn.experts * block.ffn.expert_params(model.hidden)

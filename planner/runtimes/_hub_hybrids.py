@@ -1,4 +1,4 @@
-"""Short convolutions and Mamba-1 beside attention as the ``config.json`` of LFM2 or Jamba.
+"""Mixers without attention as the ``config.json`` of LFM2, Jamba or Falcon-H1.
 
 An order of layers that no period of Jamba's gives, say, is read back otherwise and so refused. Both were
 built and trained for a step in transformers 5.24.
@@ -9,11 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from planner.deferred import deferred
 from planner.inputs.mixers.mamba1 import Mamba1
+from planner.inputs.mixers.mamba2 import Mamba2
 from planner.inputs.mixers.short_conv import ShortConv
 from planner.inputs.model import Attention, DenseFfn, Experts, ModelSpec
-from planner.inputs.numerics import Numerics
+from planner.inputs.numerics import Numerics, said
 from planner.runtimes._hub_types import REGULAR, Fields, HubType
+
+with deferred():
+    from planner.inputs import hf_numerics
 
 
 def _with(mixer: type, experts: bool | None = None) -> Callable[[ModelSpec], bool]:
@@ -37,6 +42,8 @@ def _hybrid(model: ModelSpec) -> Fields:
     if experts:
         fields |= {"num_experts": experts.experts, "num_experts_per_tok": experts.topk}
     mixer = model.recurrents[0]
+    if isinstance(mixer, Mamba2):
+        return fields | _falcon(mixer, model)
     if isinstance(mixer, Mamba1):
         return fields | _jamba(mixer, attends, sparse, model.numerics, model.hidden)
     return fields | _lfm2(mixer, attends, sparse, model.numerics, experts)
@@ -60,6 +67,38 @@ def _lfm2(
         fields |= {"routed_scaling_factor": (router.scale if router else None) or 1.0}
         fields |= {} if normal is None else {"norm_topk_prob": normal}
     return fields
+
+
+def _falcon(mixer: Mamba2, model: ModelSpec) -> Fields:
+    own, attention = model.numerics, model.attentions[0]
+    scales = said(own.part_scales) if own.part_scales else {}
+    biased = isinstance(attention, Attention) and attention.qkv_bias
+    return {
+        "head_dim": attention.value_head_dim,
+        "hidden_act": own.activation or "silu",
+        "rms_norm_eps": own.norm_epsilon or 1e-5,
+        "rope_parameters": {"rope_type": "default", "rope_theta": own.rope_theta or 1e4},
+        "attention_bias": biased,
+        "mlp_bias": any(ffn.bias for ffn in model.ffns),
+        "mamba_d_ssm": mixer.heads * mixer.head_dim,
+        "mamba_n_heads": mixer.heads,
+        "mamba_d_head": mixer.head_dim,
+        "mamba_n_groups": mixer.groups,
+        "mamba_d_state": mixer.state,
+        "mamba_d_conv": mixer.conv_kernel,
+        "mamba_chunk_size": mixer.chunk,
+        "mamba_conv_bias": mixer.conv_bias,
+        "mamba_proj_bias": mixer.bias,
+        "projectors_bias": mixer.bias,
+        "mamba_rms_norm": mixer.gated_norm,
+        "mamba_norm_before_gate": False,
+        "embedding_multiplier": own.embedding_scale or 1.0,
+        "lm_head_multiplier": own.logit_scale or 1.0,
+        **{
+            hf_numerics.PARTS[name]: list(value) if isinstance(value, tuple) else value
+            for name, value in scales.items()
+        },
+    }
 
 
 def _jamba(
@@ -95,7 +134,12 @@ def _period(there: Sequence[bool]) -> tuple[int, int]:
     return (places[1] - places[0] if len(places) > 1 else len(there)), places[0]
 
 
+def _is_falcon_h1(model: ModelSpec) -> bool:
+    return _with(Mamba2)(model) and all(block.beside for block in model.blocks.values())
+
+
 HYBRIDS: Final = {
+    "falcon_h1": HubType("FalconH1ForCausalLM", "FalconH1DecoderLayer", _is_falcon_h1, _hybrid, REGULAR),
     "lfm2": HubType("Lfm2ForCausalLM", "Lfm2DecoderLayer", _with(ShortConv, False), _hybrid, REGULAR),
     "lfm2_moe": HubType(
         "Lfm2MoeForCausalLM", "Lfm2MoeDecoderLayer", _with(ShortConv, True), _hybrid, REGULAR

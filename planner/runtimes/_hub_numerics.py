@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from planner.inputs.model import ModelSpec
-from planner.inputs.numerics import Numerics, RopeScaling, Router, said
+from planner.inputs.numerics import Numerics, RopeScaling, Router, said, without_place
 
 Fields = dict[str, object]
 
@@ -17,7 +17,10 @@ _ROUTERS = {
 MULTIPLIERS = ("attention_scale", "embedding_scale", "residual_scale", "logit_scale")
 """Fields of `Numerics` that Granite has keys for, and no other architecture written here."""
 
-CANNOT = ("local_rope_theta", "rope_fraction", "attention_softcap", "qkv_clip", "logit_softcap")
+CANNOT = (
+    *("local_rope_theta", "rope_fraction", "attention_softcap", "qkv_clip", "logit_softcap"),
+    "part_scales",
+)
 """Fields of `Numerics` that no architecture written here has a key for."""
 
 
@@ -83,9 +86,9 @@ def _loss(router: Router, key: str) -> Fields:
 
 def unsaid(model: ModelSpec, kind: str) -> tuple[str, ...]:
     """Return the fields of the model's numerics that the architecture ``kind`` has no key for."""
-    own, fields = model.numerics, said(model.numerics)
+    own = model.numerics
     cannot = CANNOT if kind == "granite" else (*CANNOT, *MULTIPLIERS)
-    found = [f"numerics.{name} {fields[name]:g}" for name in cannot if name in fields]
+    found = without_place(own, cannot)
     if own.activation not in (None, "gelu_tanh" if kind == "gpt2" else "silu"):
         found.append(f"numerics.activation {own.activation}")
     router, wanted = own.router or Router(), _ROUTERS.get(kind, Router())

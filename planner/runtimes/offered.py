@@ -216,8 +216,11 @@ def ffn_of(block: Block) -> DenseFfn | Experts:
 def uses(model: ModelSpec, block: Block) -> set[str]:
     """Return what a block needs beyond a bias-free gated transformer layer with rotary positions."""
     own = {OWN} if block.extras else set()
+    own |= {LATENT_EXPERTS} if isinstance(block.ffn, Experts) and block.ffn.latent else set()
     return {*variant_texts(model.variants), *own, *_block_uses(model, block)}
 
+
+LATENT_EXPERTS = "experts in a latent space"
 
 OWN = "operators of a model of one's own (extras)"
 """What no runner has beside its layers."""
@@ -225,6 +228,8 @@ OWN = "operators of a model of one's own (extras)"
 
 def _block_uses(model: ModelSpec, block: Block) -> set[str]:
     mixer, ffn = block.mixer, block.ffn
+    if block.beside is not None:
+        return {f"{block.beside.kind} beside attention in one layer"}
     if isinstance(mixer, RecurrentMixer):
         return {f"{mixer.kind} layers"}
     if mixer is None or ffn is None:

@@ -47,7 +47,11 @@ BROKEN = {
 """Types of which transformers 5.24 cannot build its own defaults; small ones are in the unit tests."""
 
 SMALL = json.loads((ROOT / "tests" / "unit" / "data" / "hf_small_configs.json").read_text())["cases"]
-WRITTEN = [one["config"] for one in SMALL if one["config"]["model_type"] in ("lfm2", "lfm2_moe", "jamba")]
+WRITTEN = [
+    one["config"]
+    for one in SMALL
+    if one["config"]["model_type"] in ("lfm2", "lfm2_moe", "jamba", "falcon_h1")
+]
 
 HEARING = ("glmasr", "granite_speech", "qwen2_audio", "voxtral")
 """Types that hear and do not see."""

@@ -54,6 +54,9 @@ MODELS: Final = {
         "2 a, 9 b",
         prediction={"layers": 1, "block": "b"},
     ),
+    "two-sided": model(
+        "two-sided", {"a": {"mixer": GQA, "beside": MAMBA | {"gated_norm": False}, "ffn": DENSE}}, "8 a"
+    ),
     "sliding": model(
         "sliding",
         {"a": {"mixer": GQA | {"window": 512}, "ffn": DENSE}, "b": {"mixer": GQA, "ffn": DENSE}},
@@ -75,6 +78,9 @@ MODELS: Final = {
         "m, f, m, e, t, m, f, m, e, m, f, e",
     ),
 }
+
+BUILT: Final = tuple(name for name in MODELS if name != "two-sided")
+"""Those that Megatron-core builds."""
 """One small model of each kind that the planner prices."""
 
 GPT: Final = model(

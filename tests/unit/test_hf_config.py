@@ -208,7 +208,7 @@ def test_the_wrapper_says_whether_embeddings_are_tied_where_its_text_does_not() 
         ({"model_type": "zamba"}, "Mamba-1 heads"),
         ({"model_type": "mllama"}, "cross attention to images in some layers"),
         ({"model_type": "bert"}, "an encoder alone"),
-        ({"model_type": "nemotron_h", "moe_latent_size": 1024}, "experts in a latent space"),
+        ({"model_type": "mixtral", "moe_latent_size": 1024}, "experts in a latent space"),
         ({"model_type": "nemotron-nas", "block_configs": [{"attention": {}}]}, "architecture search"),
         ({"model_type": "llama", "full_attention_interval": 4}, "linear attention"),
         (

@@ -385,3 +385,45 @@ def test_kimi_linear_is_priced_and_no_runtime_builds_it() -> None:
             "deepspeed",
         )
         assert answer.violations
+
+
+def one_sided(model: ModelSpec, mixer: object) -> ModelSpec:
+    """The model with one of its two mixers alone."""
+    alone = model.blocks["a"].model_copy(update={"mixer": mixer, "beside": None})
+    return model.model_copy(update={"blocks": {"a": alone}})
+
+
+@pytest.mark.parametrize("plan", [Plan(), Plan(tp=2), Plan(cp=2)], ids=lambda plan: plan.slug)
+def test_two_mixers_side_by_side_cost_what_each_of_them_does(plan: Plan) -> None:
+    """Parameters, FLOPs, seconds and what is kept of both, and both messages; norm and residual once."""
+    both = MODELS["two-sided"]
+    block = both.blocks["a"]
+    found = []
+    for model in (both, one_sided(both, block.mixer), one_sided(both, block.beside)):
+        pricer = Pricer(case_of(plan, job(model, gpus=2), MEGATRON), plan)
+        layer = priced_layer(pricer, "a")
+        inner = [
+            one for one in layer.operators if one.module not in ("mlp", "norm", "norm_in_product", "residual")
+        ]
+        sums = [sum(getattr(one, name) for one in inner) for name in ("params", "flops", "forward", "saved")]
+        found.append([*map(float, sums), float(layer.exchanges.cp.forward)])
+        added = [one.name for one in layer.operators if one.module == "residual"]
+        assert added == ["sum_of_mixers"] * (model is both) + ["residual_attention", "residual_mlp"]
+    whole, one, other = found
+    assert whole == pytest.approx([a + b for a, b in zip(one, other, strict=True)])
+    sizes = [one_sided(both, mixer).block_params("a") for mixer in block.mixers]
+    assert both.block_params("a") == sum(sizes) - one_sided(both, None).block_params("a")
+
+
+def test_a_second_mixer_stands_beside_attention_and_only_who_has_such_layers_takes_it() -> None:
+    both = MODELS["two-sided"]
+    with pytest.raises(ValueError, match="attention as the mixer that another stands beside"):
+        Block(mixer=Mamba2(heads=8, head_dim=8), beside=Mamba2(heads=8, head_dim=8))
+    assert "a state space beside attention in one layer" in hybrid_obstacles(both)
+    for name, runtime in runtimes().items():
+        broken = violations(all_rules(Plan(), case_of(Plan(), job(both, gpus=1), runtime)))
+        said = " ".join(str(one) for one in broken)
+        assert ("beside attention in one layer" in said) == (name not in ("fsdp", "deepspeed", "any")), (
+            name,
+            said,
+        )

@@ -88,7 +88,17 @@ def test_short_convolutions_and_jamba_are_written_unless_something_of_them_is_no
 
 
 @pytest.mark.parametrize(
-    "name", ["bloom-176b", "command-r", "dbrx", "falcon-7b", "gpt-j-6b", "olmo-7b", "phi-2"]
+    "name",
+    [
+        "bloom-176b",
+        "command-r",
+        "dbrx",
+        "falcon-7b",
+        "gpt-j-6b",
+        "nemotron-3-super-120b-a12b",
+        "olmo-7b",
+        "phi-2",
+    ],
 )
 def test_what_is_priced_has_all_of_the_parameters(name: str) -> None:
     """Norms after the embedding, biases of the head and norms without weights among them."""

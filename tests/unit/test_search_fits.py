@@ -25,7 +25,7 @@ from planner.search.request import scan_of as requested_scan
 from planner.search.scan import Scan
 from planner.search.space import make_space
 from planner.techniques.schedules import SCHEDULES
-from tests.unit.cost_jobs import MODELS, any_runtime, job, random_plans, runtime
+from tests.unit.cost_jobs import BUILT, MODELS, any_runtime, job, random_plans, runtime
 
 RUNTIMES = ("megatron-lm", "torchtitan", "deepspeed", "nanotron")
 
@@ -69,7 +69,7 @@ def test_a_model_that_a_runtime_cannot_build_is_refused_at_once(
     assert not fits_any(scan)
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", BUILT)
 def test_states_alone_are_no_more_than_the_whole(name: str) -> None:
     scan = replace(scan_of(name, 1e30, recompute="none"), keep=100_000)
     least = least_state_bytes(scan)

@@ -93,7 +93,7 @@ def test_tensor_parallel_bytes_are_those_of_the_prices(name: str, block: str, ax
     model = MODELS[name]
     kind = model.blocks[block]
     shared = isinstance(kind.ffn, Experts) and not kind.ffn.shared_inner
-    sublayers = (kind.mixer is not None) + (kind.ffn is not None and not shared)
+    sublayers = len(kind.mixers) + (kind.ffn is not None and not shared)
     derived = derive(einsums(model, block), axis, RANKS)
     priced = tensor_exchange(pricer(model, axis == "sequence", tp=float(RANKS)), sublayers)
     sent = 2.0 * derived.sent if derived else 0.0

@@ -9,7 +9,7 @@ from planner.cost.case import Case
 from planner.cost.layer.adapters import adapter_params, bottleneck_bytes, input_bytes
 from planner.cost.layer.block_parts import part_operators
 from planner.cost.layer.casts import cast_seconds
-from planner.cost.layer.dispatched import bias_traffic
+from planner.cost.layer.dispatched import bias_traffic, latent_products
 from planner.cost.layer.extras import extra_operators
 from planner.cost.layer.norms import block_norms, norm_copy_bytes, norm_is_fused, norm_operator
 from planner.cost.layer.operators import Operator, Pricer, accumulation_bytes, slowed
@@ -227,27 +227,29 @@ def expert_operators(pricer: Pricer, ffn: Experts, odd: bool) -> list[Operator]:
        ``mm`` and ``all_to_all_single``, not ``_grouped_mm``; ``moe.router.gate`` is always recomputed.
     """
     case, plan = pricer.case, pricer.plan
-    hidden, local = case.model.hidden, pricer.local_tokens
+    hidden, local, sent = case.model.hidden, pricer.local_tokens, float(ffn.width(case.model.hidden))
     experts, idle = ffn.experts / plan.ep, local * (ffn.topk - ffn.picks) * hidden
     rows = local * peak_picks(ffn.topk, ffn.picks, local) * plan.etp * case.workload.imbalance
     width = ffn.inner / plan.etp
     wide = 2 * width if ffn.gated else width
-    kept = input_bytes(case, ("experts_in",)) * rows * hidden
+    kept = input_bytes(case, ("experts_in",)) * rows * sent
     before = activation_input_bytes(case, ffn.gated) * rows * wide
     router = pricer.linear(
         "router", "router", local, hidden, float(ffn.choices), saved=8 * local * ffn.choices
     )
-    into = grouped_operator(pricer, "experts_in", rows, experts, (float(hidden), wide), saved=before)
-    out = grouped_operator(pricer, "experts_out", rows, experts, (width, float(hidden)), saved=0.0)
+    into = grouped_operator(pricer, "experts_in", rows, experts, (sent, wide), saved=before)
+    out = grouped_operator(pricer, "experts_out", rows, experts, (width, sent), saved=0.0)
     operators = [
         router.with_values(second=1.0),
-        pricer.elementwise("permute", "moe", rows * hidden, traffic.Traffic(8.0, 8.0), saved=kept),
+        pricer.elementwise("permute", "moe", rows * sent, traffic.Traffic(8.0, 8.0), saved=kept),
         into.with_values(second=1.0),
         activation_operator(pricer, "experts_activation", "moe_act", rows * width, ffn.gated),
         out.with_values(second=where(plan.ep > 1, float(not case.traits.kernels.compiled), 1.0)),
     ]
     if ffn.bias and not case.traits.kernels.compiled:
-        operators.append(pricer.elementwise("experts_bias", "moe", rows * hidden, bias_traffic(case, plan)))
+        operators.append(pricer.elementwise("experts_bias", "moe", rows * sent, bias_traffic(case, plan)))
+    if ffn.latent:
+        operators += latent_products(pricer, sent)
     if ffn.zero_experts:
         operators.append(pricer.elementwise("zero_experts", "moe", idle, traffic.ZERO_EXPERTS))
     if ffn.shared_inner:
@@ -312,10 +314,12 @@ def block_operators(pricer: Pricer, block: Block) -> list[Operator]:
     """Price every operator of one layer."""
     if block.parts:
         return part_operators(pricer, block.parts)
-    mixer, ffn, odd = block.mixer, block.ffn, odd_products(block.mixer)
+    ffn, odd = block.ffn, odd_products(block.mixer)
     operators = block_norms(pricer, block, odd)
-    if mixer is not None:
-        operators += [*MIXERS[type(mixer)](pricer, mixer), residual_operator(pricer, "residual_attention")]
+    for one in block.mixers:
+        operators += MIXERS[type(one)](pricer, one)
+    operators += [residual_operator(pricer, "sum_of_mixers")] * (block.beside is not None)
+    operators += [residual_operator(pricer, "residual_attention")] * bool(block.mixers)
     if ffn is not None:
         operators += [*FFNS[type(ffn)](pricer, ffn, odd), residual_operator(pricer, "residual_mlp")]
     return operators + extra_operators(pricer, block.extras)

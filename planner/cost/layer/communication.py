@@ -132,15 +132,16 @@ def norm_reductions(pricer: Pricer, norms: int) -> Exchange:
 
 
 def _mixer_exchange(pricer: Pricer, block: Block, operators: list[Operator]) -> Exchange:
-    """Price what a layer's mixer sends between the ranks that share a sequence."""
-    if block.recurrent is not None and pricer.case.context.states is not None:
-        return state_exchange(pricer, block.recurrent, pricer.case.context.states)
-    if block.recurrent is not None:
-        return recurrent_exchange(pricer, block.recurrent)
+    """Price what a layer's mixers send between the ranks that share a sequence."""
+    sent, states = Exchange(), pricer.case.context.states
+    if block.recurrent is not None and states is not None:
+        sent = state_exchange(pricer, block.recurrent, states)
+    elif block.recurrent is not None:
+        sent = recurrent_exchange(pricer, block.recurrent)
     if block.attention is None:
-        return Exchange()
+        return sent
     core = next(operator for operator in operators if operator.name == "attention")
-    return context_exchange(pricer, block.attention, core)
+    return sent + context_exchange(pricer, block.attention, core)
 
 
 def recurrent_exchange(pricer: Pricer, mixer: RecurrentMixer) -> Exchange:
@@ -234,7 +235,7 @@ def expert_exchange(pricer: Pricer, ffn: Experts, operators: list[Operator]) -> 
     (Megatron-LM d98e8a64, ``core/transformer/moe/token_dispatcher.py``).
     """
     case, plan = pricer.case, pricer.plan
-    token = ACTIVATION_BYTES * pricer.local_tokens * case.model.hidden
+    token = ACTIVATION_BYTES * pricer.local_tokens * ffn.width(case.model.hidden)
     routed = token * ffn.picks
     peak = peak_picks(ffn.topk, ffn.picks, pricer.local_tokens)
     once = routed_seconds(case, plan, token * case.workload.imbalance, peak, ffn.experts)
@@ -323,7 +324,7 @@ def block_exchanges(pricer: Pricer, block: Block, operators: list[Operator]) -> 
     ffn = block.ffn
     fed = ffn is not None and (not isinstance(ffn, Experts) or ffn.shared_inner > 0)
     return BlockExchanges(
-        tp=hidden_exchange(pricer, operators, (block.mixer is not None) + fed)
+        tp=hidden_exchange(pricer, operators, len(block.mixers) + fed)
         + norm_reductions(pricer, block.norms)
         + narrow_exchange(pricer, block)
         + index_exchange(pricer, block),

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from planner.cost.case import Case
-from planner.cost.layer.operators import Pricer
+from planner.cost.layer.adapters import input_bytes
+from planner.cost.layer.operators import Operator, Pricer
 from planner.formulas import elementwise as traffic
 from planner.formulas.zero_experts import peak_picks
 from planner.inputs.model import DenseFfn, Experts
@@ -39,7 +40,7 @@ def routed_bytes(pricer: Pricer, ffn: DenseFfn | Experts | None) -> Num:
     picks = peak_picks(ffn.topk, ffn.picks, pricer.local_tokens)
     back = 1.0 if case.traits.experts.dispatcher == "fused" else ffn.picks
     rows = pricer.local_tokens * (back + picks * case.workload.imbalance)
-    return where(plan.ep > 1, 2.0 * rows * case.model.hidden, 0.0)
+    return where(plan.ep > 1, 2.0 * rows * ffn.width(case.model.hidden), 0.0)
 
 
 def leaving_bytes(pricer: Pricer, sent: Num) -> Num:
@@ -49,3 +50,19 @@ def leaving_bytes(pricer: Pricer, sent: Num) -> Num:
     ranks = pricer.plan.ep * pricer.plan.etp
     beyond = maximum(ranks - pricer.case.fast_tier.domain, 0.0)
     return sent * beyond / maximum(ranks - 1.0, 1.0)
+
+
+def latent_products(pricer: Pricer, width: float) -> list[Operator]:
+    """Price the products to the width of routed experts and back, whole on every rank; each keeps its input.
+
+    References
+    ----------
+    .. [1] NVIDIA, Megatron-LM d98e8a64, ``megatron/core/transformer/moe/moe_layer.py``: ``fc1_latent_proj``
+       before the dispatch, ``fc2_latent_proj`` after the combine, both ``parallel_mode="duplicated"``.
+    """
+    hidden, local = float(pricer.case.model.hidden), pricer.local_tokens
+    back = input_bytes(pricer.case, ("experts_latent_out",)) * local * width
+    return [
+        pricer.linear("experts_latent_in", "moe", local, hidden, width),
+        pricer.linear("experts_latent_out", "moe", local, width, hidden, saved=back),
+    ]

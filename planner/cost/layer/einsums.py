@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from math import prod
 
 from planner.inputs.mixers.indexer import Indexer
-from planner.inputs.model import Block, Experts, LatentAttention
+from planner.inputs.model import Attention, Block, Experts, LatentAttention, Mixer
 from planner.inputs.own_block import TOKENS, OwnBlock
 from planner.inputs.recurrent import RecurrentMixer
 
@@ -76,26 +76,24 @@ def block_einsums(block: Block, hidden: int, tokens: float) -> tuple[Einsum, ...
     common = {"t": tokens, "s": tokens, "d": float(hidden)}
     if block.mixer is not None:
         made.append(Einsum("norm_0", (("x", "td"),), "", "td", "d", common))
-        if isinstance(block.mixer, RecurrentMixer):
-            made += _recurrent(block.mixer, hidden, common)
-        elif isinstance(block.mixer, LatentAttention):
-            made += _latent(block.mixer, common)
-        else:
-            made += _attention(block, common)
-        made.append(Einsum("residual_attention", (("x", "td"), (made[-1].name, "td")), "", "td", "", common))
+        ends = []
+        for mixer in block.mixers:
+            made += _mixer(mixer, hidden, common)
+            ends.append((made[-1].name, "td"))
+        made.append(Einsum("residual_attention", (("x", "td"), *ends), "", "td", "", common))
         stream = "residual_attention"
     if block.ffn is not None:
         made.append(Einsum("norm_1", ((stream, "td"),), "", "td", "d", common))
         if isinstance(block.ffn, Experts):
             made += _experts(block.ffn, common)
-            ends = ["unpermute"]
+            fed = [made[-1].name]
             if block.ffn.shared_inner:
                 made += _dense(block.ffn.shared_inner, common, "shared_experts")
-                ends.append("shared_experts_out")
+                fed.append("shared_experts_out")
         else:
             made += _dense(block.ffn.inner, common, "mlp")
-            ends = ["mlp_out"]
-        reads = tuple((name, "td") for name in (stream, *ends))
+            fed = ["mlp_out"]
+        reads = tuple((name, "td") for name in (stream, *fed))
         made.append(Einsum("residual_mlp", reads, "", "td", "", common))
     return tuple(made)
 
@@ -116,10 +114,14 @@ def own_einsums(block: OwnBlock, tokens: float) -> tuple[Einsum, ...]:
     )
 
 
-def _attention(block: Block, common: Sizes) -> list[Einsum]:
+def _mixer(mixer: Mixer, hidden: int, common: Sizes) -> list[Einsum]:
+    if isinstance(mixer, RecurrentMixer):
+        return _recurrent(mixer, hidden, common)
+    return _latent(mixer, common) if isinstance(mixer, LatentAttention) else _attention(mixer, common)
+
+
+def _attention(mixer: Attention, common: Sizes) -> list[Einsum]:
     """Attention whose query heads go with their key/value head, which is what h counts."""
-    mixer = block.attention
-    assert mixer is not None
     shared = mixer.heads // mixer.kv_heads
     gate = getattr(mixer, "gate_width", 0) / mixer.kv_heads
     queries, keys = shared * mixer.qk_head_dim + gate, mixer.qk_head_dim + mixer.value_head_dim
@@ -205,14 +207,25 @@ def _dense(width: int, common: Sizes, name: str) -> list[Einsum]:
 def _experts(ffn: Experts, common: Sizes) -> list[Einsum]:
     """Routed experts: a token's copies stand at their experts as rows k, which go with the tokens.
 
-    Before and after the experts e counts a token's copies, at them the experts themselves.
+    Before and after the experts e counts a token's copies, at them the experts themselves. Their width is d,
+    or r where products to it and back stand before and after.
     """
-    rows = {"e": float(ffn.experts), "k": common["t"] * ffn.picks / ffn.experts, "f": float(ffn.inner)}
-    sizes, copies = common | rows, common | {"e": ffn.picks}
-    return [
-        Einsum("permute", (("norm_1", "td"),), "", "etd", "ed", copies),
-        Einsum("experts_in", (("permute", "ekd"),), "edf", "ekf", "", sizes),
+    wide, first = ("r", "experts_latent_in") if ffn.latent else ("d", "norm_1")
+    rows = {
+        "e": float(ffn.experts),
+        "k": common["t"] * ffn.picks / ffn.experts,
+        "f": float(ffn.inner),
+        "r": float(ffn.latent),
+    }
+    sizes, copies = common | rows, common | {"e": ffn.picks, "r": float(ffn.latent)}
+    routed = [
+        Einsum("permute", ((first, f"t{wide}"),), "", f"et{wide}", f"e{wide}", copies),
+        Einsum("experts_in", (("permute", f"ek{wide}"),), f"e{wide}f", "ekf", "", sizes),
         Einsum("experts_activation", (("experts_in", "ekf"),), "", "ekf", "", sizes),
-        Einsum("experts_out", (("experts_activation", "ekf"),), "efd", "ekd", "", sizes),
-        Einsum("unpermute", (("experts_out", "etd"),), "", "td", "ed", copies),
+        Einsum("experts_out", (("experts_activation", "ekf"),), f"ef{wide}", f"ek{wide}", "", sizes),
+        Einsum("unpermute", (("experts_out", f"et{wide}"),), "", f"t{wide}", f"e{wide}", copies),
     ]
+    if not ffn.latent:
+        return routed
+    narrow = Einsum(first, (("norm_1", "td"),), "dr", "tr", "dr", sizes)
+    return [narrow, *routed, Einsum("experts_latent_out", (("unpermute", "tr"),), "rd", "td", "dr", sizes)]

@@ -50,6 +50,9 @@ References
    ``get_query_key_value_tensors``.
 """
 
+BESIDE_MODULES: Final = 3.0
+"""Modules of a mixer beside attention: its first product, its scan with the convolution, its result. [-]"""
+
 SHARED_MODULES: Final = 2.0
 """Modules of shared experts: their two products. [-]"""
 
@@ -92,12 +95,13 @@ def shares_experts(block: Block) -> bool:
 
 
 def beside_seconds(pricer: Pricer, block: Block) -> float:
-    """Host time of latent attention, shared experts and an eager router beside a plain layer's. [s]"""
+    """Host time beside a plain layer's: of latent attention, second mixer, shared experts, router. [s]"""
     modules, operations = 0.0, 0.0
     if isinstance(block.mixer, LatentAttention):
         modules += LATENT_MODULES + bool(block.mixer.q_lora_rank)
         operations += LATENT_OPERATIONS
     modules += SHARED_MODULES * shares_experts(block)
+    modules += BESIDE_MODULES * (block.beside is not None)
     eager = isinstance(block.ffn, Experts) and not pricer.case.traits.experts.fused_router
     operations += ROUTER_OPERATIONS * eager
     return modules * module_seconds(pricer) + operations * LAUNCH_SECONDS

@@ -62,7 +62,7 @@ def norm_modules(pricer: Pricer, block: Block) -> list[str]:
        ``megatron/core/transformer/transformer_layer.py``: recompute of norms leaves such layers as they are.
     """
     alone = block.mixer is None or block.ffn is None
-    if not pricer.case.traits.kernels.norm_in_product or block.norms != 2 - alone:
+    if not pricer.case.traits.kernels.norm_in_product or block.norms != 2 - alone or block.beside:
         return ["norm"] * block.norms
     if alone:
         fused = isinstance(block.mixer or block.ffn, Attention | RecurrentMixer | DenseFfn)
@@ -74,8 +74,7 @@ def norm_modules(pricer: Pricer, block: Block) -> list[str]:
 def norm_readers(block: Block) -> list[tuple[str, ...]]:
     """Return the linear layers that read the result of each norm of a layer; a norm after a part has none."""
     into: tuple[str, ...] = ("latent_down",) if isinstance(block.mixer, LatentAttention) else ("qkv",)
-    if block.attention is None:
-        into = ("mixer_in",) if block.recurrent else ()
+    into = into * (block.attention is not None) + ("mixer_in",) * (block.recurrent is not None)
     feed: tuple[str, ...] = ("shared_experts_in",) if isinstance(block.ffn, Experts) else ("mlp_in",)
     if block.ffn is None:
         feed = ()

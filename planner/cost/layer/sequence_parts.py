@@ -99,7 +99,7 @@ def parts_rules(plan: Plan, case: Case) -> list[Rule]:
     """
     if case.recompute.parts <= 1.0:
         return []
-    mixers = [block.mixer for block in case.model.blocks.values()]
+    mixers = [one for block in case.model.blocks.values() for one in block.mixers or (None,)]
     plain = all(
         isinstance(mixer, Attention) and mixer.causal and not mixer.window and not mixer.chunked
         for mixer in mixers

@@ -10,7 +10,7 @@ from planner.cost.memory.weights import StageWeights
 from planner.cost.stages import Piece
 from planner.formulas.newton_schulz import STEPS
 from planner.inputs.block_parts import ProductExtra
-from planner.inputs.model import Attention, Block, DenseFfn, Experts, LatentAttention, ModelSpec
+from planner.inputs.model import Attention, Block, DenseFfn, Experts, LatentAttention, Mixer, ModelSpec
 from planner.inputs.recurrent import RecurrentMixer
 from planner.numeric import Num, maximum, minimum
 from planner.plan import Plan
@@ -85,7 +85,17 @@ class SharedMatrices:
 
 def block_matrices(block: Block, hidden: int) -> Iterator[tuple[float, float, float, bool]]:
     """Yield rows, columns, number of and whether expert the matrices of a layer; gate and up are one."""
-    mixer, ffn, width = block.mixer, block.ffn, float(hidden)
+    ffn, width = block.ffn, float(hidden)
+    for mixer in block.mixers:
+        yield from _mixer_matrices(mixer, hidden)
+    if ffn is not None:
+        yield from _ffn_matrices(ffn, width)
+    own = (one for one in block.extras if isinstance(one, ProductExtra))
+    yield from ((float(one.outputs), float(one.inputs), 1.0, False) for one in own)
+
+
+def _mixer_matrices(mixer: Mixer, hidden: int) -> Iterator[tuple[float, float, float, bool]]:
+    width = float(hidden)
     if isinstance(mixer, RecurrentMixer):
         yield from ((float(one.outputs), float(one.inputs), 1.0, False) for one in mixer.products(hidden))
     if isinstance(mixer, Attention):
@@ -104,20 +114,20 @@ def block_matrices(block: Block, hidden: int) -> Iterator[tuple[float, float, fl
             yield float(mixer.indexer.width), rank or width, 1.0, False
             yield float(mixer.indexer.head_dim), width, 1.0, False
             yield float(mixer.indexer.heads), width, 1.0, False
-    if block.attention is not None:
-        yield width, float(block.attention.heads * block.attention.value_head_dim), 1.0, False
-    if ffn is not None:
-        yield from _ffn_matrices(ffn, width)
-    own = (one for one in block.extras if isinstance(one, ProductExtra))
-    yield from ((float(one.outputs), float(one.inputs), 1.0, False) for one in own)
+    if isinstance(mixer, Attention | LatentAttention):
+        yield width, float(mixer.heads * mixer.value_head_dim), 1.0, False
 
 
 def _ffn_matrices(ffn: DenseFfn | Experts, width: float) -> Iterator[tuple[float, float, float, bool]]:
     gates = 2.0 if ffn.gated else 1.0
     if isinstance(ffn, Experts):
         yield float(ffn.choices), width, 1.0, False
-        yield gates * ffn.inner, width, float(ffn.experts), True
-        yield width, float(ffn.inner), float(ffn.experts), True
+        sent = float(ffn.width(int(width)))
+        yield gates * ffn.inner, sent, float(ffn.experts), True
+        yield sent, float(ffn.inner), float(ffn.experts), True
+        if ffn.latent:
+            yield sent, width, 1.0, False
+            yield width, sent, 1.0, False
     inner = ffn.shared_inner if isinstance(ffn, Experts) else ffn.inner
     if inner:
         yield gates * inner, width, 1.0, False

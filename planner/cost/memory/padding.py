@@ -147,7 +147,8 @@ def block_parameters(block: Block, hidden: int, norm: float, tp: Num) -> list[Pa
     """Return the parameters of a layer; ``norm`` is how many of the hidden size a norm has."""
     if block.parts:
         return part_parameters(block.parts)
-    mixed, fed = _mixed(block.mixer, hidden, tp), _fed(block.ffn, hidden, tp)
+    mixed = [one for mixer in block.mixers for one in _mixed(mixer, hidden, tp)]
+    fed = _fed(block.ffn, hidden, tp)
     beside = [
         Parameters(float(one.outputs), float(one.inputs + one.bias))
         if isinstance(one, ProductExtra)
@@ -169,9 +170,7 @@ def part_parameters(parts: Sequence[Part]) -> list[Parameters]:
     ]
 
 
-def _mixed(mixer: Mixer | None, hidden: int, tp: Num) -> list[Parameters]:
-    if mixer is None:
-        return []
+def _mixed(mixer: Mixer, hidden: int, tp: Num) -> list[Parameters]:
     if isinstance(mixer, RecurrentMixer):
         return _recurrent(mixer, hidden, tp)
     return _attention(mixer, hidden, tp) if isinstance(mixer, Attention) else _latent(mixer, hidden, tp)
@@ -230,6 +229,8 @@ def _dense(ffn: DenseFfn, hidden: int, tp: Num) -> list[Parameters]:
 
 def _experts(ffn: Experts, hidden: int, tp: Num) -> list[Parameters]:
     found = [Parameters(float(ffn.choices), float(hidden + ffn.router_bias))]
+    if ffn.latent:
+        found += [Parameters(float(ffn.latent), float(hidden)), Parameters(float(hidden), float(ffn.latent))]
     if ffn.shared_inner:
         found += _dense(DenseFfn(inner=ffn.shared_inner, gated=ffn.gated), hidden, tp)
     return [*found, Parameters(1.0, float(hidden))] if ffn.shared_gate else found

@@ -40,17 +40,16 @@ def layer_weights(
 
 
 def _core_flops(block: Block, seq_len: int, document_tokens: float | None) -> float:
-    """FLOPs of one token in a layer's attention core, or in its scan. [FLOP]"""
+    """FLOPs of one token in a layer's attention core and in its scan. [FLOP]"""
     mixer, recurrent = block.attention, block.recurrent
-    if recurrent is not None:
-        return recurrent.state_heads * recurrent.scan_flops
+    scanned = recurrent.state_heads * recurrent.scan_flops if recurrent is not None else 0.0
     if mixer is None:
-        return 0.0
+        return scanned
     chunked = isinstance(mixer, Attention) and mixer.chunked
     keys = float(mean_keys(float(seq_len), mixer.reach, chunked, document_tokens))
     picks = mixer.indexer if isinstance(mixer, LatentAttention) else None
     scored = float(mean_keys(float(seq_len), None, False, document_tokens)) * picks.width if picks else 0.0
-    return 2.0 * (keys * (mixer.heads * sum(mixer.core_widths)) + scored)
+    return scanned + 2.0 * (keys * (mixer.heads * sum(mixer.core_widths)) + scored)
 
 
 def split_of(plan: Plan, case: Case) -> tuple[int, ...]:

@@ -14,6 +14,8 @@ from planner.inputs.recurrent import Product, RecurrentMixer
 class Mamba2(RecurrentMixer):
     """Mamba-2: heads of ``head_dim`` with a state of ``state`` each, inputs and outputs shared by groups.
 
+    Without ``gated_norm`` a gate alone follows the scan, as in most of Falcon-H1.
+
     References
     ----------
     .. [1] T. Dao, A. Gu, "Transformers are SSMs," arXiv:2405.21060, 2024, sec. 7.
@@ -28,6 +30,7 @@ class Mamba2(RecurrentMixer):
     chunk: Positive = 256
     conv_bias: Flag = True
     bias: Flag = False
+    gated_norm: Flag = True
 
     @model_validator(mode="after")
     def _check(self) -> Mamba2:
@@ -67,7 +70,8 @@ class Mamba2(RecurrentMixer):
     @property
     def divided_params(self) -> int:
         """Convolution; decay rate, skip and bias of the step; the norm of the result. [element]"""
-        return self.conv_width * (self.conv_kernel + self.conv_bias) + 3 * self.heads + self._inner
+        normed = self.gated_norm * self._inner
+        return self.conv_width * (self.conv_kernel + self.conv_bias) + 3 * self.heads + normed
 
     @property
     def whole_params(self) -> int:
@@ -107,8 +111,8 @@ class Mamba2(RecurrentMixer):
 
     @property
     def around(self) -> float:
-        """The gated norm of the result. [element]"""
-        return 5.0 * self._inner
+        """The gated norm of the result, or its gate: two read, one written. [element]"""
+        return (5.0 if self.gated_norm else 3.0) * self._inner
 
     @property
     def kept(self) -> float:

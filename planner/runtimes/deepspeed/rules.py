@@ -162,7 +162,7 @@ def _sequence_rules(plan: Plan, model: ModelSpec, seq_len: int) -> list[Rule]:
             ),
         ),
     ]
-    mixers = [block.mixer for block in model.blocks.values()]
+    mixers = [one for block in model.blocks.values() for one in block.mixers or (None,)]
     if not (is_plain_causal(model) and all(isinstance(mixer, Attention) for mixer in mixers)):
         why = "Ulysses here wraps plain causal attention with equal head widths"
         rules.append(exactly("ulysses-attention", "cp", plan.cp, 1.0, why))

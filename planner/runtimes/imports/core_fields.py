@@ -21,6 +21,7 @@ SAME: Final = (
     "normalization", "position_embedding_type", "kv_channels", "q_lora_rank", "kv_lora_rank", "qk_head_dim",
     "qk_pos_emb_head_dim", "v_head_dim", "softmax_type", "window_attn_skip_freq", "no_rope_freq",
     "moe_router_topk", "moe_ffn_hidden_size", "moe_layer_freq", "moe_shared_expert_intermediate_size",
+    "moe_latent_size",
     "tensor_model_parallel_size", "pipeline_model_parallel_size", "context_parallel_size",
     "expert_model_parallel_size", "expert_tensor_parallel_size", "pipeline_model_parallel_layout",
     "recompute_granularity", "recompute_method", "recompute_num_layers", "cpu_offloading_num_layers",

@@ -186,7 +186,7 @@ def _experts(sheet: Sheet, dense: dict[str, Any], layers: int) -> tuple[dict[str
     width = sheet.whole("--moe-ffn-hidden-size")
     pattern = str(sheet.take("--moe-layer-freq") or "1")
     shared = sheet.whole("--moe-shared-expert-intermediate-size")
-    gate = sheet.has("--moe-shared-expert-gate")
+    gate, latent = sheet.has("--moe-shared-expert-gate"), sheet.whole("--moe-latent-size")
     routed_bias = dense["bias"]
     sparse = _marks(sheet, "--moe-layer-freq", pattern, layers)
     if count is None or count <= 1:
@@ -200,6 +200,7 @@ def _experts(sheet: Sheet, dense: dict[str, Any], layers: int) -> tuple[dict[str
         "bias": dense["bias"],
         "shared_inner": shared or 0,
         "shared_gate": gate,
+        "latent": latent or 0,
         "router_bias": routed_bias,
     }
     return record, sparse

@@ -172,6 +172,8 @@ def _experts(model: ModelSpec, arch: Architecture, work: Workload) -> Section:
         **router_fields(model, arch),
         "moe_router_padding_for_quantization": work.precision not in ("bf16", "fp16"),
     }
+    if experts.latent:
+        fields |= {"moe_latent_size": experts.latent}
     if experts.shared_inner:
         fields |= {"moe_shared_expert_intermediate_size": experts.shared_inner}
         fields |= {"moe_shared_expert_gate": experts.shared_gate}

@@ -162,6 +162,7 @@ def _ffn_obstacles(model: ModelSpec, arch: Architecture) -> list[str]:
         "gated and plain feed-forward layers together": len({ffn.gated for ffn in ffns}) > 1,
         "biases in some linear layers only": arch.biases == "mixed",
         "biased experts beside shared experts": all_biased and any(ffn.shared_inner for ffn in experts),
+        "biased experts in a latent space": all_biased and any(ffn.latent for ffn in experts),
         "biased experts with an unbiased router": all_biased and any(not ffn.router_bias for ffn in experts),
     }
     return [text for text, there in found.items() if there]

@@ -186,6 +186,8 @@ def _expert_flags(model: ModelSpec, arch: Architecture, work: Workload) -> list[
     ]
     if experts.shared_inner:
         flags += ["--moe-shared-expert-intermediate-size", str(experts.shared_inner)]
+    if experts.latent:
+        flags += ["--moe-latent-size", str(experts.latent)]
     flags += router_flags(model, arch)
     switches = {
         "--moe-shared-expert-gate": experts.shared_gate,

@@ -55,6 +55,8 @@ def hybrid_obstacles(model: ModelSpec) -> tuple[str, ...]:
     plain = all(isinstance(mixer, Attention) and _is_plain(mixer) for mixer in model.attentions)
     found = {
         f"{', '.join(sorted(others))} layers": bool(others),
+        "a state space beside attention in one layer": any(one.beside for one in model.blocks.values()),
+        "a state space without a norm of its result": any(not mixer.gated_norm for mixer in mixers),
         "state spaces of several shapes": len(set(mixers)) > 1,
         "a state space with a biased projection, an unbiased convolution or one wider than 4": any(
             mixer.bias or not mixer.conv_bias or mixer.conv_kernel != 4 for mixer in mixers

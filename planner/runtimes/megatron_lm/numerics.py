@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from planner.inputs.model import LatentAttention, ModelSpec
-from planner.inputs.numerics import RopeScaling, Router, said
+from planner.inputs.numerics import RopeScaling, Router, without_place
 from planner.runtimes.megatron_lm.architecture import Architecture
 
 LLAMA3: Final = {"original_positions": 8192, "low_freq_factor": 1.0, "high_freq_factor": 4.0}
@@ -33,6 +33,7 @@ ONLY_ELSEWHERE: Final = (
     "embedding_scale",
     "residual_scale",
     "logit_scale",
+    "part_scales",
 )
 """Fields of `Numerics` that Megatron-core has no place for: muP alone scales embeddings and logits, and with
 them the initialiser and the learning rates."""
@@ -118,8 +119,7 @@ def pre_softmax(arch: Architecture, router: Router, biased: bool) -> bool:
 def unsaid(model: ModelSpec, arch: Architecture) -> tuple[str, ...]:
     """Return the fields of the model's numerics that no file for Megatron-core says."""
     own = model.numerics
-    fields = said(own)
-    found = [f"numerics.{name} {fields[name]:g}" for name in ONLY_ELSEWHERE if name in fields]
+    found = without_place(own, ONLY_ELSEWHERE)
     if own.rope_theta is not None and not own.rope_theta.is_integer():
         found.append(f"numerics.rope_theta {own.rope_theta:g}, not a whole number")
     if own.activation is not None and own.activation not in (GATED if arch.gated else PLAIN):

@@ -95,5 +95,5 @@ def _widths(plan: Plan, hidden: int, arch: Architecture) -> list[Num]:
     if arch.dense is not None:
         widths.append(arch.dense.inner / plan.tp)
     if arch.experts is not None:
-        widths.append(arch.experts.inner / plan.etp)
+        widths += [arch.experts.inner / plan.etp, float(arch.experts.width(hidden))]
     return widths

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from planner.inputs.model import Experts, ModelSpec
-from planner.inputs.numerics import Router, said
+from planner.inputs.numerics import Router, without_place
 from planner.plan import Plan
 from planner.rules import Mask, Rule
 from planner.runtimes.family import Job, Runtime
@@ -88,6 +88,7 @@ CANNOT = (
     "embedding_scale",
     "residual_scale",
     "logit_scale",
+    "part_scales",
 )
 """Fields of `Numerics` that nanotron's Qwen2 model has no place for."""
 
@@ -100,8 +101,8 @@ def unsaid(model: ModelSpec) -> tuple[str, ...]:
     .. [1] nanotron 2411b022, config/models_config.py, ``Qwen2Config``, whose ``rope_scaling`` nothing reads;
        models/qwen.py, ``Qwen2MoELayer``: softmax over the scores of the chosen experts.
     """
-    own, fields = model.numerics, said(model.numerics)
-    found = [f"numerics.{name} {fields[name]:g}" for name in CANNOT if name in fields]
+    own = model.numerics
+    found = without_place(own, CANNOT)
     if own.activation not in (None, "silu"):
         found.append(f"numerics.activation {own.activation}")
     if own.rope_scaling is not None and own.rope_scaling.kind != "linear":

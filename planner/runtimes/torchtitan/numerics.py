@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 
 from planner.inputs.model import LatentAttention, ModelSpec
-from planner.inputs.numerics import RopeScaling, Router, said
+from planner.inputs.numerics import RopeScaling, Router, without_place
 
 INIT_STD = 0.02
 EPSILON = 1e-5
@@ -26,6 +26,7 @@ CANNOT = (
     "embedding_scale",
     "residual_scale",
     "logit_scale",
+    "part_scales",
 )
 """Fields of `Numerics` that the models have no place for."""
 
@@ -86,8 +87,8 @@ def _router_data(model: ModelSpec) -> dict[str, object]:
 
 def unsaid(model: ModelSpec, kind: str) -> tuple[str, ...]:
     """Return the fields of the model's numerics that the emitted module of a family cannot say."""
-    own, fields = model.numerics, said(model.numerics)
-    found = [f"numerics.{name} {fields[name]:g}" for name in CANNOT if name in fields]
+    own = model.numerics
+    found = without_place(own, CANNOT)
     if own.activation not in (None, "silu"):
         found.append(f"numerics.activation {own.activation}")
     scaling = own.rope_scaling

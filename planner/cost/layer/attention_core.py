@@ -16,7 +16,7 @@ from planner.formulas.unfused_attention import (
     unfused_attention_backward_seconds,
     unfused_attention_forward_seconds,
 )
-from planner.numeric import Num
+from planner.numeric import Num, ceil, maximum, minimum
 
 SCORES_KEPT = ("unfused", "fused-softmax")
 """Kernels that leave the matrix of scores in memory."""
@@ -55,6 +55,19 @@ HOPPER_SLOWDOWN = {
 arXiv:2407.08608, sec. 1 and fig. 5). The Triton kernel of 2023 knows Hopper's own instructions as little as
 the second version, and is taken to be behind it as on A100; so are LightSeq's. [-]
 """
+
+BLACKWELL_FLASH_2 = (408e12, 365e12)
+"""What FlashAttention-2 approaches on Blackwell's datacentre chips, forward and backward. [FLOP/s]
+
+It knows none of their instructions. Medians at 4,096 to 16,384 tokens on a B200, each divided by what the
+curve of the best kernel reaches there of its own end: 331 to 362 TFLOP/s forward at heads of 128
+(meta-pytorch/tritonbench#171), 307 to 379 forward and 315 to 334 backward at heads of 64
+(Dao-AILab/flash-attention#1589). Runtimes whose kernel PyTorch chooses run cuDNN's there (pytorch,
+``sdp_utils.cpp``, ``check_prefer_cudnn_attention``), except where sums have to come in one order.
+"""
+
+BLACKWELL_CHIPS = (10.0, 11.0)
+"""Compute capabilities of these, the second not among them. [-]"""
 
 FP8_ATTENTION = {"hopper": 1 / 1.20, "blackwell": 1 / 1.05}
 """Time of attention with queries, keys and values in fp8 over that in 16 bit, by architecture. [-]
@@ -99,13 +112,50 @@ def attention_seconds(
     curve = kernels.attention_for(size_of_curve)
     arch = case.pool.accelerator.arch
     slower = attention_slowdown("" if curve.chosen else arch, kind)
+    ordered = case.traits.host.deterministic and kind == "flash-2"
+    if ordered and BLACKWELL_CHIPS[0] <= (case.pool.accelerator.compute_capability or 0) < BLACKWELL_CHIPS[1]:
+        rate, back = BLACKWELL_FLASH_2
+        slower = Traffic(curve.rate / rate, curve.backward_rate / back)
     if case.traits.attention.fp8 and case.precision.quantises:
         faster = FP8_ATTENTION.get(arch, 1.0)
         slower = Traffic(slower.forward * faster, slower.backward * faster)
     size = (1.0, rows, queries, visible, head_dim)
     forward = attention_forward_seconds(*size, curve, shared) * slower.forward
     backward = attention_backward_seconds(*size, curve, shared) * slower.backward
+    if ordered:
+        backward = ordered_backward_seconds(case, backward, rows, queries, seq, head_dim)
     return forward, backward, 4.0 * rows * queries
+
+
+KEY_BLOCK = 128.0
+"""Keys that one thread block of FlashAttention-2's backward takes. [element]"""
+
+
+def ordered_backward_seconds(
+    case: Case, backward: Num, rows: Num, queries: Num, seq: float, head_dim: float
+) -> Num:
+    r"""Seconds of FlashAttention-2's backward where the sums of the queries' gradients come in one order.
+
+    .. math:: t' = t \frac{\lceil r s / M \rceil M}{r s} + \frac{8 (s - 1) r q d}{W}, \quad
+              s = \min\left(\lceil M / r \rceil, \lceil n / 128 \rceil\right)
+
+    Each of the :math:`r` heads of all sequences is split into :math:`s` parts, so that there are at least as
+    many as the :math:`M` multiprocessors: a second round of a few holds up all. Each part sums into a buffer
+    of its own, which is cleared before and added up after.
+
+    References
+    ----------
+    .. [1] FlashAttention 2.8, ``csrc/flash_attn/src/flash_bwd_launch_template.h``,
+       ``run_flash_bwd_seqk_parallel`` (``gridDimx``), and ``flash_api.cpp``, ``mha_bwd`` (``dq_accum``).
+    """
+    most = float(case.pool.accelerator.multiprocessors or 0)
+    if not most:
+        return backward
+    parts = minimum(ceil(most / rows), ceil(seq / KEY_BLOCK))
+    blocks = rows * parts
+    rounds = ceil(blocks / most) * most / maximum(blocks, most)
+    cleared = 8.0 * (parts - 1.0) * rows * queries * head_dim
+    return backward * rounds + cleared / case.kernels.memory_bandwidth
 
 
 def _scores_seconds(

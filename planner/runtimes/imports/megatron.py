@@ -47,6 +47,7 @@ FLASH: Final = (
 """Transformer Engine takes the newest FlashAttention that is installed
 (``pytorch/attention/dot_product_attention/utils.py``, ``FlashAttentionUtils``).
 """
+EXACT: Final = "--deterministic-mode: attention priced as FlashAttention-2's, whose sums come in one order"
 
 METHODS: Final = {ours: theirs for theirs, ours in CP_COMM.items()}
 OURS: Final = {theirs: ours for ours, theirs in MODULES.items()}
@@ -241,10 +242,12 @@ def _sharding(sheet: Sheet) -> None:
         )
     if sheet.take("--moe-token-dispatcher-type") == "flex":
         sheet.changes.append("dispatcher=fused")
-    kernel = ATTENTION.get(str(sheet.take("--attention-backend")))
+    exact = sheet.has("--deterministic-mode")
+    kernel = ATTENTION.get(str(sheet.take("--attention-backend")), "flash-2" if exact else "")
+    sheet.changes += ["deterministic=true"] if exact else []
     if kernel:
         sheet.changes.append(f"attention={kernel}")
-        sheet.notes += [FLASH] if kernel == "flash-2" else []
+        sheet.notes += [EXACT if exact else FLASH] if kernel == "flash-2" else []
     _kernels(sheet, sharded or sheet.has("--use-torch-fsdp2"))
     _graphs(sheet)
 

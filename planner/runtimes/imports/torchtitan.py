@@ -203,8 +203,9 @@ def rest(sheet: Sheet, mode: Any) -> None:
     splits = sheet.options.get("schedule") in {
         name for name, entry in SCHEDULES.items() if entry.splits_backward
     }
-    if (enabled is False or off) and not splits:
-        sheet.changes.append("compiled=false")
+    exact = sheet.has("debug.deterministic", "training.deterministic")
+    switched = {"compiled=false": (enabled is False or off) and not splits, "deterministic=true": exact}
+    sheet.changes += [change for change, wanted in switched.items() if wanted]
     if sheet.has("training.enable_cpu_offload"):
         sheet.say("offload", "weights", "training.enable_cpu_offload")
 

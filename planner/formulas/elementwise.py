@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from planner.numeric import Num
+from planner.numeric import Num, maximum
 
 
 class Traffic(NamedTuple):
@@ -21,15 +21,57 @@ class Traffic(NamedTuple):
     kernel : str
         The measured kernel whose rate it has, where that is not the one of its name: one kernel does not run
         as a chain of them does.
+    strided : (Num, Num), optional
+        Kernels of either pass that compute the place of each element by itself (`STRIDED_RATE`). [-]
     """
 
     forward: Num
     backward: Num
     kernel: str = ""
+    strided: tuple[Num, Num] | None = None
 
     def beside(self, other: Traffic) -> Traffic:
         """Return what both move, by kernels one after another."""
-        return Traffic(self.forward + other.forward, self.backward + other.backward)
+        (here, back), (there, again) = self.strided or (0.0, 0.0), other.strided or (0.0, 0.0)
+        strided = (here + there, back + again) if self.strided or other.strided else None
+        return Traffic(self.forward + other.forward, self.backward + other.backward, strided=strided)
+
+
+STRIDED_RATE: Final = 1.9e9
+"""Elements that a multiprocessor takes a second in a PyTorch kernel on a part of a tensor or a repeated
+vector: an estimate. [1/s]
+
+Such a kernel computes where each element lies and moves it alone, where others move eight at once
+(``aten/src/ATen/native/cuda/CUDALoops.cuh``). On an H200 a sum of two 2-byte tensors reached 1.39 TB/s and
+that with a repeated bias 0.62 (tile-ai/TileOPs#537), large sums 3.4 (#512 there): in proportion 1.5 TB/s of 4
+to 6 bytes, 250 to 380e9 elements a second on 132 multiprocessors, of which the lower is taken. GPT-OSS on
+H100, B200 and B300 asks for 1.5 to 2.3e9.
+"""
+
+STRIDED_BYTES: Final = 4.0
+"""Bytes of an element, read and written, that are counted for such a kernel already. [byte]"""
+
+
+def strided_seconds(multiprocessors: float | None, bandwidth: Num) -> Num:
+    r"""Seconds that a strided kernel takes for an element beyond those of the bytes that it moves.
+
+    .. math:: t = \max\left(0, \frac{1}{M R} - \frac{B}{W}\right)
+
+    Parameters
+    ----------
+    multiprocessors : float or None
+        How many :math:`M` the device has; where that is not known, bytes alone count. [-]
+    bandwidth : Num
+        Of its memory, :math:`W`. [byte/s]
+
+    References
+    ----------
+    .. [1] S. Williams, A. Waterman, D. Patterson, "Roofline," CACM 52(4), 2009, doi:10.1145/1498765.1498785:
+       the slower of instructions and memory.
+    """
+    if not multiprocessors:
+        return 0.0
+    return maximum(0.0, 1.0 / (multiprocessors * STRIDED_RATE) - STRIDED_BYTES / bandwidth)
 
 
 NORM: Final = {True: Traffic(4.0, 8.0), False: Traffic(39.0, 86.0, "residual")}
@@ -82,14 +124,19 @@ ROTARY: Final = {True: Traffic(4.0, 4.0, "copy"), False: Traffic(11.0, 11.0)}
 A chain that a compiler scripts moves less than PyTorch's own.
 """
 
-ROTARY_CHAIN: Final = {"halves": Traffic(20.0, 30.0), "complex": Traffic(20.0, 20.0)}
+ROTARY_CHAIN: Final = {
+    "halves": Traffic(20.0, 30.0, strided=(3.5, 3.5)),
+    "complex": Traffic(20.0, 20.0),
+}
 """The same where each of PyTorch's operators is a kernel, by how it turns. [byte]
 
 By halves one is negated and both are joined, 2 + 4; two products with a cosine and a sine, 4 each, are added,
 6. Backward two products, 4 each; the negated half, 2; two halves copied into zeros, 4 each; three gradients
 added, 12 (Hugging Face Transformers, ``models/llama/modeling_llama.py``, ``apply_rotary_pos_emb``). As
 complex numbers in fp32 each pass casts, multiplies and casts back, 6 + 8 + 6 (torchtitan,
-``models/llama/model.py``).
+``models/llama/model.py``). The table of angles has no heads and halves are parts: forward two products, half
+a negation and the joining are kernels of the slow kind, backward two products and three halves. A complex
+number is 8 bytes wide, so that its product is bound by memory all the same.
 """
 
 HEAD_COPIES: Final = {True: Traffic(8.0, 4.0, "copy"), False: Traffic(4.0, 0.0, "copy")}
@@ -106,19 +153,25 @@ Fused: forward reads gate and up and writes the product; backward reads those tw
 two gradients (N. Shazeer, arXiv:2002.05202).
 """
 
-CLAMP: Final = Traffic(16.0, 20.0)
+CLAMP: Final = Traffic(16.0, 20.0, strided=(2.0, 2.0))
 """What bounds on gate and up move beside a fused gated activation, for an element of the inner width. [byte]
 
-Both halves are read and written bounded, joined and read again; backward masks and joins their gradients
-(Megatron-LM, ``megatron/core/fusions/fused_bias_geglu.py``, ``weighted_bias_quick_geglu_impl``).
+Both halves, parts of one tensor, are read and written bounded, joined and read again; backward masks and
+joins their gradients (Megatron-LM, ``megatron/core/fusions/fused_bias_geglu.py``,
+``weighted_bias_quick_geglu_impl``).
 """
 
-EXPERT_BIAS: Final = {False: Traffic(10.0, 18.0), True: Traffic(24.0, 44.0)}
+EXPERT_BIAS: Final = {
+    False: Traffic(10.0, 18.0, strided=(1.0, 2.0)),
+    True: Traffic(24.0, 44.0, strided=(2.0, 3.0)),
+}
 """What the bias of the experts' second product moves, for an element of the width of the model. [byte]
 
 Each expert's is weighed and added by itself, and all are joined; with probabilities in fp32, which fused
 dispatchers give (True), every term is made in fp32 (Megatron-LM, ``core/transformer/moe/experts.py``,
-``_apply_bias``). Of the 28 and 68 of both passes the forward is taken to move three of eight.
+``_apply_bias``). Of the 28 and 68 of both passes the forward is taken to move three of eight. A vector times
+a column is repeated both ways, once forward and for either's gradient; where types meet the sum and its
+gradient's cast are kernels of the slow kind too.
 """
 
 PLAIN: Final = {True: Traffic(4.0, 6.0, "copy"), False: Traffic(6.0, 10.0)}

@@ -36,10 +36,13 @@ class Stream:
         Rate at which they move bytes. [byte/s]
     launch : float
         Time of an empty one. [s]
+    measured : bool
+        Whether kernels of that kind were measured, whatever slows them included.
     """
 
     bandwidth: float
     launch: float
+    measured: bool = True
 
 
 @dataclass(frozen=True)
@@ -99,7 +102,9 @@ class Kernels:
         """
         if (name, kernel) not in self._found:
             kind = kernel or next((kernel for word, kernel in STREAMS.items() if word in name), "")
-            self._found[name, kernel] = self.streams.get(kind) or Stream(self.memory_bandwidth, self.launch)
+            self._found[name, kernel] = self.streams.get(kind) or Stream(
+                self.memory_bandwidth, self.launch, measured=False
+            )
         return self._found[name, kernel]
 
     @cached_property

@@ -82,3 +82,23 @@ def test_a_chain_of_kernels_never_moves_less_than_one(name: str) -> None:
     table = getattr(elementwise, name)
     assert table[False].forward >= table[True].forward
     assert table[False].backward >= table[True].backward
+
+
+def test_a_strided_kernel_is_bound_by_its_instructions_or_by_memory() -> None:
+    """tile-ai/TileOPs#537: a bias added on an H200, 250e9 elements a second of 4 bytes."""
+    h200 = elementwise.strided_seconds(132.0, 4.8e12 * 0.85)
+    assert h200 + 4.0 / (4.8e12 * 0.85) == pytest.approx(1 / 250e9, rel=0.01)
+    assert elementwise.strided_seconds(132.0, 0.5e12) == 0.0
+    assert elementwise.strided_seconds(None, 8e12) == 0.0
+    # a higher memory rate and hardly more multiprocessors: a B200 loses more of it
+    assert elementwise.strided_seconds(148.0, 6.8e12) * 6.8 > h200 * 4.8 * 0.85
+
+
+def test_kernels_on_parts_and_repeated_vectors_are_counted() -> None:
+    """Forward q cos, q' sin, half a negation and both halves joined; two bounds; a bias times a column."""
+    assert elementwise.ROTARY_CHAIN["halves"].strided == (1 + 1 + 0.5 + 1, 1 + 1 + 3 * 0.5)
+    assert elementwise.CLAMP.strided == (2.0, 2.0)
+    assert [each.strided for each in elementwise.EXPERT_BIAS.values()] == [(1.0, 2.0), (2.0, 3.0)]
+    both = elementwise.GATED[True].beside(elementwise.CLAMP)
+    assert both.strided == (2.0, 2.0)
+    assert elementwise.GATED[True].beside(elementwise.GATED[True]).strided is None

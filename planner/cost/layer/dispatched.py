@@ -18,9 +18,10 @@ def bias_traffic(case: Case, plan: Plan) -> traffic.Traffic:
     if case.traits.experts.dispatcher != "fused":
         return plain
     sends = plan.ep * plan.etp > 1
-    return traffic.Traffic(
-        where(sends, fused.forward, plain.forward), where(sends, fused.backward, plain.backward)
-    )
+    forward, backward = (where(sends, *pair) for pair in zip(fused[:2], plain[:2], strict=True))
+    few, more = plain.strided or (), fused.strided or ()
+    before, after = (where(sends, *pair) for pair in zip(more, few, strict=True))
+    return traffic.Traffic(forward, backward, strided=(before, after))
 
 
 def routed_bytes(pricer: Pricer, ffn: DenseFfn | Experts | None) -> Num:

@@ -20,7 +20,7 @@ from planner.cost.layer.attention_core import (
 from planner.cost.layer.casts import gradient_cast_seconds, input_cast_seconds
 from planner.cost.layer.context_parallel import gathered_bytes
 from planner.formulas.attention import attention_flops
-from planner.formulas.elementwise import Traffic
+from planner.formulas.elementwise import Traffic, strided_seconds
 from planner.formulas.gemm import GemmCurve, gemm_extrapolated, gemm_seconds
 from planner.formulas.ring_calls import merged_each_step_time, ring_call_time
 from planner.inputs.model import Attention, LatentAttention
@@ -142,6 +142,12 @@ class Pricer:
         trained = params if case.method.trains_base else 0.0
         forward = stream.launch + rate * traffic.forward
         backward = stream.launch + rate * traffic.backward
+        if traffic.strided is not None and not stream.measured:
+            each = elements * strided_seconds(case.pool.accelerator.multiprocessors, stream.bandwidth)
+            forward, backward = (
+                seconds + each * count
+                for seconds, count in zip((forward, backward), traffic.strided, strict=True)
+            )
         return Operator(
             name,
             module,

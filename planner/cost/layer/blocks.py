@@ -82,11 +82,7 @@ def local_kv_heads(pricer: Pricer, kv_heads: int) -> Num:
 
 
 def attention_operators(pricer: Pricer, mixer: Attention) -> list[Operator]:
-    """Price grouped-query attention: projections, rotary embedding, core.
-
-    Where queries, keys and values are one product, the values are a part of its result, which stays whole
-    beside what a chain of kernels turns.
-    """
+    """Price grouped-query attention: projections, rotary embedding, core."""
     hidden, tp = pricer.case.model.hidden, pricer.plan.tp
     local_heads = ceil(mixer.heads / tp)
     queries = local_heads * mixer.head_dim
@@ -103,8 +99,7 @@ def attention_operators(pricer: Pricer, mixer: Attention) -> list[Operator]:
     if mixer.rotary:
         fused, chain = pricer.case.traits.kernels.fused_rope, pricer.case.traits.kernels.chained_rope
         turned = rows * (queries + keys)
-        separate = pricer.case.traits.adapters.separate_projections
-        copies = 0.0 if fused or (chain and separate) else 2 * turned
+        copies = 0.0 if fused or chain in ("halves", "complex") else 2 * turned
         operators.append(pricer.elementwise("rotary", "qkv", turned, rotary_traffic(pricer), saved=copies))
     if mixer.qk_norm != "none":
         moved, normed = traffic.NORM[norm_is_fused(pricer.case)], rows * (queries + keys)

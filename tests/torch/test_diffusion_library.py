@@ -14,10 +14,13 @@ from planner.inputs.block_parts import CorePart, ProductPart
 from planner.inputs.diffusers import FAMILIES
 from planner.inputs.hf_config import model_from_config
 from planner.inputs.model import ModelSpec
+from tests.helpers import ROOT
 
 pytestmark = pytest.mark.torch
 
 diffusers = pytest.importorskip("diffusers")
+
+CHECKED = json.loads((ROOT / "tests" / "unit" / "data" / "checked_configs.json").read_text())["models"]
 
 LATTE = {
     "in_channels": 4, "patch_size": 2, "cross_attention_dim": 1152, "norm_type": "ada_norm_single",
@@ -55,6 +58,13 @@ def test_parameters_are_those_of_the_class(word: str) -> None:
     for said in SAID[word]:
         network, model = built(word, said)
         assert model.params == sum(weight.numel() for weight in network.parameters()), said
+
+
+def test_models_of_the_zoo_are_built_from_the_scripts_that_convert_their_weights() -> None:
+    for raw in (one["config"] for one in CHECKED if "_class_name" in one["config"]):
+        word = raw["_class_name"]
+        network, model = built(word, {key: value for key, value in raw.items() if key != "_class_name"})
+        assert model.params == sum(weight.numel() for weight in network.parameters()), word
 
 
 def empty(*sizes: int) -> torch.Tensor:

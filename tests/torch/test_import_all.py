@@ -53,6 +53,9 @@ WRITTEN = [
     if one["config"]["model_type"] in ("lfm2", "lfm2_moe", "jamba", "falcon_h1")
 ]
 
+CHECKED = json.loads((ROOT / "tests" / "unit" / "data" / "checked_configs.json").read_text())["models"]
+SAID = [one["config"] for one in CHECKED if "model_type" in one["config"]]
+
 HEARING = ("glmasr", "granite_speech", "qwen2_audio", "voxtral")
 """Types that hear and do not see."""
 
@@ -157,6 +160,13 @@ def test_hybrids_that_are_written_for_the_library_are_built_by_it(raw: dict[str,
     assert sum(weights_of(whole).values()) == model.params
     there = {type(one).__name__ for one in whole.modules()}
     assert set(LAYER_CLASSES[kind].split(",")) <= there
+
+
+@pytest.mark.parametrize("raw", SAID, ids=lambda raw: raw["model_type"])
+def test_models_of_the_zoo_are_built_from_their_authors_recipes(raw: dict[str, Any]) -> None:
+    with torch.device("meta"):
+        whole = transformers.AutoModelForCausalLM.from_config(transformers.AutoConfig.for_model(**raw))
+    assert sum(weights_of(whole).values()) == model_from_config(raw, "config.json", "m").model.params
 
 
 def test_each_type_is_imported_or_refused_with_a_reason_of_its_own() -> None:

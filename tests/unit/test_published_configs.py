@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
 from planner.inputs.hf_config import model_from_config
+from planner.inputs.load import load_model
+from tests.helpers import ROOT
+
+CHECKED = json.loads((ROOT / "tests" / "unit" / "data" / "checked_configs.json").read_text())["models"]
+SHAPE = (
+    *("hidden", "vocab", "tied_embeddings", "max_positions", "learned_positions", "norm", "norm_bias"),
+    *("final_norm", "variants", "layers", "diffusion", "numerics"),
+)
 
 EXAONE_32B: dict[str, Any] = {
     "model_type": "exaone4", "hidden_size": 5120, "intermediate_size": 27392, "num_attention_heads": 40,
@@ -67,3 +76,12 @@ def test_exaone_4_without_embeddings_is_what_its_card_says() -> None:
     assert model.params - 2 * model.vocab * model.hidden == pytest.approx(30.95e9, abs=0.005e9)
     seen = [model.blocks[name].attention for name in model.layers[:4]]
     assert [one.window for one in seen if one] == [4096, 4096, 4096, None]
+
+
+@pytest.mark.parametrize("case", CHECKED, ids=lambda case: case["name"])
+def test_the_zoo_has_what_the_authors_recipe_says(case: dict[str, Any]) -> None:
+    """Configs put together from recipes and conversion scripts, each named in the file."""
+    read = model_from_config(case["config"], "config.json", case["name"]).model
+    ours = load_model(case["name"])
+    assert {name: getattr(read, name) for name in SHAPE} == {name: getattr(ours, name) for name in SHAPE}
+    assert [read.blocks[name] for name in read.layers] == [ours.blocks[name] for name in ours.layers]

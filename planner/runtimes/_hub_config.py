@@ -6,14 +6,22 @@ from collections.abc import Mapping
 from typing import Any
 
 from planner.inputs.model import Attention, Block, DenseFfn, Experts, LatentAttention, ModelSpec
+from planner.inputs.numerics import Router
 from planner.inputs.workload import Workload
 from planner.plan import Plan
 from planner.remembered import remembered
 from planner.rules import Rule
 from planner.runtimes._hub_dense import DENSE
 from planner.runtimes._hub_hybrids import HYBRIDS
-from planner.runtimes._hub_numerics import granite_scales, hub_numerics, multipliers, unsaid
+from planner.runtimes._hub_numerics import (
+    granite_scales,
+    hub_numerics,
+    multipliers,
+    unbalanced,
+    unsaid,
+)
 from planner.runtimes._hub_types import REGULAR, typed, typed_config, typed_unsaid
+from planner.runtimes._numerics import unknown_numerics
 from planner.runtimes.offered import attention_of, exactly, ffn_of, fits_model, uses
 
 _FAMILIES: dict[frozenset[str], str] = {
@@ -249,6 +257,25 @@ def adapter_settings(model: ModelSpec, work: Workload) -> dict[str, object]:
     named = {**named, "qkv": LATENT} if kind == "deepseek_v3" else named
     found = [name for group in work.lora_targets or () for name in named[group]]
     return {"LORA_RANK": work.lora_rank, "LORA_TARGETS": found or "all-linear"}
+
+
+def balancing_loss(model: ModelSpec) -> float:
+    """Return what the loss of the experts' balance is multiplied by in training; 0 where there is none. [-]
+
+    References
+    ----------
+    .. [1] transformers 5.23, models/mixtral/modeling_mixtral.py: the model adds it where it is given labels,
+       which a script that takes the logits does not do.
+    """
+    loss = (model.numerics.router or Router()).aux_loss
+    if not loss or not model.expert_kinds or not architecture(model):
+        return 0.0
+    return loss if hub_config(model, 1).get("output_router_logits") else 0.0
+
+
+def model_notes(model: ModelSpec) -> tuple[str, ...]:
+    """Return for the run card what is not known of the model, or not done by transformers."""
+    return (*unknown_numerics(model), *unbalanced(model, architecture(model) or ""))
 
 
 def adapted_rule(model: ModelSpec, work: Workload) -> Rule:

@@ -84,6 +84,26 @@ def _loss(router: Router, key: str) -> Fields:
     return {} if router.aux_loss is None else {key: router.aux_loss} | sequence
 
 
+def unbalanced(model: ModelSpec, kind: str) -> tuple[str, ...]:
+    """Return for the run card what an architecture leaves out of the balance of experts.
+
+    References
+    ----------
+    .. [1] transformers 5.23, models/deepseek_v3/modeling_deepseek_v3.py: its biases are a buffer of zeros
+       that nothing moves, and its loss is that of the tokens alone.
+    """
+    if kind != "deepseek_v3":
+        return ()
+    router = model.numerics.router or Router()
+    form = " over each sequence" if router.per_sequence else ""
+    own = f", the model's of {router.aux_loss:g}{form} included," if router.aux_loss else ""
+    named = f"adds no balancing loss{own}"
+    return (
+        f"transformers' DeepSeek-V3 {named} and moves none of the experts' biases: nothing keeps the experts "
+        "in balance, and the price has balanced experts.",
+    )
+
+
 def unsaid(model: ModelSpec, kind: str) -> tuple[str, ...]:
     """Return the fields of the model's numerics that the architecture ``kind`` has no key for."""
     own = model.numerics
@@ -96,6 +116,7 @@ def unsaid(model: ModelSpec, kind: str) -> tuple[str, ...]:
         if getattr(router, name) not in (None, value):
             found.append(f"numerics.router.{name} {getattr(router, name)}")
     if kind != "deepseek_v3":
+        found += ["numerics.router.per_sequence"] if router.aux_loss and router.per_sequence else []
         found += [f"numerics.router.groups {router.groups}"] if router.grouped else []
         found += [f"numerics.router.scale {router.scale}"] if router.scale not in (None, 1.0) else []
         found += ["numerics.router.expert_bias"] if router.expert_bias else []

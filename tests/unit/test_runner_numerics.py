@@ -220,3 +220,38 @@ def test_stages_of_deepspeed_have_no_scaled_embeddings() -> None:
     made = job("granite-3.0-8b")
     broken = {fault.rule for fault in violations(entry.rules(cases.plan(8, 4, pp=2), made))}
     assert "pipeline-architecture" in broken
+
+
+def test_scripts_train_the_balance_of_experts_that_the_config_says() -> None:
+    """They take logits, beside which transformers adds no loss of the router's."""
+    for runtime in ("fsdp", "deepspeed"):
+        entry = runtimes()[runtime]
+        assert entry.command is not None
+        for name, weight in (("qwen3-30b-a3b", 0.001), ("llama3.1-8b", 0.0)):
+            files = entry.command(cases.plan(8, 8, zero=3), job(name), entry.versions[0]).files or {}
+            assert f"\nBALANCE = {weight}\n" in files["train.py"]
+
+
+def test_a_pipeline_of_deepspeed_has_no_balancing_loss() -> None:
+    made = job("mixtral-8x7b", router={"score": "softmax", "normalize": True, "aux_loss": 0.02})
+    broken = {fault.rule for fault in violations(runtimes()["deepspeed"].rules(cases.plan(8, 4, pp=2), made))}
+    assert "pipeline-balance" in broken
+    assert "pipeline-balance" not in str(faults("deepspeed", made))
+
+
+def test_the_card_says_what_transformers_leaves_out() -> None:
+    entry = runtimes()["fsdp"]
+    assert entry.command is not None
+    made = job("moonlight-16b-a3b", router={"score": "sigmoid", "expert_bias": True, "aux_loss": 0.001})
+    notes = " ".join(entry.command(cases.plan(8, 8, zero=3), made, entry.versions[0]).notes)
+    assert "DeepSeek-V3 adds no balancing loss, the model's of 0.001 included," in notes
+    unknown = " ".join(entry.command(cases.plan(8, 8, zero=3), job("llama-7b"), entry.versions[0]).notes)
+    assert "Not known of llama-7b, so the runtime's default: rope_theta" in unknown
+
+
+def test_the_bridge_leaves_scale_and_rounding_to_latent_attention() -> None:
+    assert "numerics.attention_scale" in faults("megatron-bridge", job("deepseek-v3", attention_scale=0.1))
+    yarn = {"kind": "yarn", "factor": 40.0, "original_positions": 4096, "truncate": False}
+    assert "numerics.rope_scaling.truncate" in faults(
+        "megatron-bridge", job("deepseek-v3", rope_scaling=yarn)
+    )

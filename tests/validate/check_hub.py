@@ -2,17 +2,24 @@
 
 from transformers import AutoConfig
 
-ROPE = ("factor", "low_freq_factor", "high_freq_factor", "beta_fast", "beta_slow", "mscale", "mscale_all_dim")
+ROPE = (
+    "factor", "low_freq_factor", "high_freq_factor", "beta_fast", "beta_slow", "mscale", "mscale_all_dim",
+    "attention_factor", "truncate",
+)  # fmt: skip
+
+
+def _first(config, *names):
+    return next((value for name in names if (value := getattr(config, name, None)) is not None), None)
 
 
 def numbers_of(folder):
     """Return positions, norms, initialiser, router and ties."""
     config = AutoConfig.from_pretrained(folder)
-    epsilon = "layer_norm_epsilon" if config.model_type == "gpt2" else "rms_norm_eps"
     found = {
-        "epsilon": getattr(config, epsilon),
+        "epsilon": _first(config, "rms_norm_eps", "layer_norm_epsilon", "layer_norm_eps"),
         "init_std": config.initializer_range,
         "tied": config.tie_word_embeddings,
+        "activation": _first(config, "hidden_activation", "hidden_act", "activation_function"),
     }
     if config.model_type == "gpt2":
         return found
@@ -23,14 +30,17 @@ def numbers_of(folder):
         ]  # fmt: skip
     rope = config.rope_parameters
     found["rope"] = {"theta": rope["rope_theta"], "kind": rope["rope_type"]}
+    found["rope"]["fraction"] = rope.get("partial_rotary_factor", 1.0)
     found["rope"] |= {name: rope[name] for name in ROPE if name in rope}
     if "original_max_position_embeddings" in rope:
         found["rope"]["original"] = rope["original_max_position_embeddings"]
     if config.model_type == "deepseek_v3":
         found["router"] = {
             "normalize": config.norm_topk_prob, "scale": config.routed_scaling_factor,
-            "groups": config.n_group, "top_groups": config.topk_group,
+            "groups": config.n_group, "top_groups": config.topk_group, "topk": config.num_experts_per_tok,
         }  # fmt: skip
     elif hasattr(config, "router_aux_loss_coef"):
-        found["router"] = {"loss": config.router_aux_loss_coef, "logits": config.output_router_logits}
+        found["router"] = {"loss": config.router_aux_loss_coef, "topk": config.num_experts_per_tok}
+        if config.model_type == "qwen3_moe":
+            found["router"]["normalize"] = config.norm_topk_prob
     return found

@@ -130,6 +130,8 @@ def numbers_of(config):
         "epsilon": model.rms_norm_eps,
         "init_std": config.model.init_method.std,
         "tied": model.tie_word_embeddings,
+        "activation": model.hidden_act,
+        "topk": model.moe_config.top_k if model.moe_config else None,
     }
 
 

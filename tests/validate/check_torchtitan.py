@@ -69,15 +69,18 @@ def numbers_of(layer, model):
         "rope": type(rope).__qualname__,
     }
     found["init_std"] = model.lm_head.param_init["weight"].keywords["std"]
+    found["mscale"] = getattr(layer.attention, "mscale", None)
     if layer.moe is not None:
         router = layer.moe.router
         found |= {name: getattr(router, name) for name in ROUTER}
+        found["load_balance_coeff"] = layer.moe.load_balance_coeff
     return found
 
 
 ROPE = (
     "theta", "scaling", "scaling_factor", "low_freq_factor", "high_freq_factor",
     "original_max_position_embeddings", "rope_factor", "beta_fast", "beta_slow", "original_seq_len",
+    "truncate",
 )  # fmt: skip
 ROUTER = ("score_func", "route_norm", "route_scale", "num_expert_groups", "num_limited_groups", "top_k")
 

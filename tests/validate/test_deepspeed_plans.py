@@ -37,6 +37,7 @@ UNSEEN = {
     "no-sequence-parallel": "the config has no key for it",
     "experts-whole": "the config written has whole experts",
     "pipeline-offload": "the stages of the script are not tried with it",
+    "pipeline-balance": "the stages of the script pass hidden states alone",
     "pipeline-ties": "the stages of the script do not share weights",
     "pipeline-architecture": "the stages of the script rotate positions",
     "pipeline-without-tp": "the stages of the script are whole",

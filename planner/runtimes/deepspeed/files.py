@@ -6,9 +6,10 @@ import json
 import math
 from typing import Final
 
+from planner.inputs.model import ModelSpec
 from planner.inputs.workload import Workload
 from planner.plan import Plan
-from planner.runtimes._hub_config import ATTENTION, adapter_settings, hub_config
+from planner.runtimes._hub_config import ATTENTION, adapter_settings, balancing_loss, hub_config, model_notes
 from planner.runtimes._run import TrainingRun, run_of
 from planner.runtimes._script_run import SMOKE, STEP_LINE, defaults, production, where_set
 from planner.runtimes.deepspeed.checkpoints import checkpoint_section
@@ -123,9 +124,10 @@ def ds_config(plan: Plan, job: Job, run: TrainingRun, changes: Changes = NO_CHAN
     return config
 
 
-def notes(work: Workload) -> tuple[str, ...]:
+def notes(model: ModelSpec, work: Workload) -> tuple[str, ...]:
     """Return what a user should know before starting."""
     return (
+        *model_notes(model),
         "Start it again with the same OUTPUT_DIR and it goes on from the last checkpoint, data included.",
         "Checkpoints: ZeRO writes one part for each rank. To go on under other degrees, convert them with "
         "python -m deepspeed.checkpoint.ds_to_universal and set checkpoint.load_universal in ds_config.json; "
@@ -145,7 +147,7 @@ def deepspeed_command(plan: Plan, job: Job, version: str, changes: Changes = NO_
     else:
         settings |= {"TP": int(plan.tp), "SP": int(plan.cp)}
         settings |= {name: int(changes.get(trait, 1.0)) for name, trait in TILES.items()}
-        settings |= adapter_settings(job.model, work)
+        settings |= adapter_settings(job.model, work) | {"BALANCE": balancing_loss(job.model)}
     run = run_of(job)
     return Command(
         program=("train.py", "--deepspeed_config", "ds_config.json"),
@@ -164,5 +166,5 @@ def deepspeed_command(plan: Plan, job: Job, version: str, changes: Changes = NO_
             "config.json": json.dumps(hub_config(job.model, work.seq_len), indent=2) + "\n",
             "train.py": script(settings, piped=bool(plan.pp > 1)),
         },
-        notes=notes(work),
+        notes=notes(job.model, work),
     )  # fmt: skip

@@ -8,7 +8,13 @@ from planner.inputs.model import Attention, ModelSpec
 from planner.inputs.workload import Workload
 from planner.plan import Plan
 from planner.rules import Rule, divides, nearest_divisors
-from planner.runtimes._hub_config import adapted_rule, architecture, architecture_rule, whole_layer_rules
+from planner.runtimes._hub_config import (
+    adapted_rule,
+    architecture,
+    architecture_rule,
+    balancing_loss,
+    whole_layer_rules,
+)
 from planner.runtimes.family import Job, Runtime
 from planner.runtimes.offered import (
     exactly,
@@ -123,6 +129,15 @@ def _pipeline_rules(plan: Plan, model: ModelSpec, work: Workload) -> list[Rule]:
             "pipeline-method",
             flat | (work.method == "full"),
             lambda: (f"pp {plan.pp:g} with {work.method}", "full training under a pipeline", "pp 1"),
+        ),
+        Rule(
+            "pipeline-balance",
+            flat | (not balancing_loss(model)),
+            lambda: (
+                f"pp {plan.pp:g} with numerics.router.aux_loss {balancing_loss(model):g}",
+                "no loss of the experts' balance: the stages pass hidden states alone",
+                "pp 1",
+            ),
         ),
         ties_rule(plan, model),
     ]

@@ -123,14 +123,17 @@ def sequence_groups(model, micro_batch):
 
 
 def loss_of(engine, inputs, targets):
-    """Return the mean loss of this rank's part of the sequence, in float32."""
+    """Return the mean loss of this rank's part of the sequence, in float32; see BALANCE for training."""
     positions = torch.arange(inputs.shape[1], device=inputs.device).unsqueeze(0).expand_as(inputs)
     part = comm.get_rank() % SP
     inputs, targets, positions = (whole.chunk(SP, 1)[part] for whole in (inputs, targets, positions))
     if LOSS_TILES > 1:
         return engine(input_ids=inputs, position_ids=positions, targets=targets)
-    logits = engine(input_ids=inputs, position_ids=positions, use_cache=False).logits
-    return torch.nn.functional.cross_entropy(logits.flatten(0, 1).float(), targets.flatten())
+    balanced = BALANCE > 0 and torch.is_grad_enabled()
+    routed = {"output_router_logits": True} if balanced else {}
+    out = engine(input_ids=inputs, position_ids=positions, use_cache=False, **routed)
+    loss = torch.nn.functional.cross_entropy(out.logits.flatten(0, 1).float(), targets.flatten())
+    return loss + BALANCE * out.aux_loss if balanced else loss
 
 
 def make_engine(settings, smoke):

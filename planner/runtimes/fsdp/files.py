@@ -7,9 +7,18 @@ from typing import Final
 
 import yaml
 
+from planner.inputs.model import ModelSpec
 from planner.inputs.workload import Workload
 from planner.plan import Plan
-from planner.runtimes._hub_config import ATTENTION, LAYER_CLASSES, adapter_settings, architecture, hub_config
+from planner.runtimes._hub_config import (
+    ATTENTION,
+    LAYER_CLASSES,
+    adapter_settings,
+    architecture,
+    balancing_loss,
+    hub_config,
+    model_notes,
+)
 from planner.runtimes._run import run_of
 from planner.runtimes._script_run import SMOKE, STEP_LINE, defaults, production, where_set
 from planner.runtimes.family import GROWING_SEGMENTS, Command, Job
@@ -107,6 +116,7 @@ def script_text(plan: Plan, job: Job, changes: Changes = NO_CHANGES) -> str:
     settings = {
         "SEQ_LEN": work.seq_len,
         **adapter_settings(job.model, work),
+        "BALANCE": balancing_loss(job.model),
         "QUANTISED": work.method == "qlora",
         "RECOMPUTE": plan.recompute == "full" and plan.zero == 0,
         "TP": int(plan.tp),
@@ -122,7 +132,7 @@ def script_text(plan: Plan, job: Job, changes: Changes = NO_CHANGES) -> str:
     )
 
 
-def notes(plan: Plan, work: Workload) -> tuple[str, ...]:
+def notes(plan: Plan, model: ModelSpec, work: Workload) -> tuple[str, ...]:
     """Return what a user should know before starting."""
     sharded = (
         "Checkpoints: the sharded state is PyTorch's distributed checkpoint, which loads under any other "
@@ -130,6 +140,7 @@ def notes(plan: Plan, work: Workload) -> tuple[str, ...]:
     )
     whole = "Checkpoints: the state is whole on every rank and loads under any other degrees."
     return (
+        *model_notes(model),
         "Start it again with the same OUTPUT_DIR and it goes on from the last checkpoint, data included.",
         sharded if plan.zero else whole,
         *trial_note(work),
@@ -169,7 +180,7 @@ def fsdp_command(plan: Plan, job: Job, version: str, changes: Changes = NO_CHANG
             "train.py": script_text(plan, job, changes),
             "config.json": json.dumps(hub_config(job.model, job.workload.seq_len), indent=2) + "\n",
         },
-        notes=notes(plan, job.workload),
+        notes=notes(plan, job.model, job.workload),
     )  # fmt: skip
 
 

@@ -112,9 +112,12 @@ def add_adapters(model):
 
 
 def loss_of(model, inputs, targets, positions):
-    """Return the mean loss of the next tokens, in float32."""
-    logits = model(input_ids=inputs, position_ids=positions, use_cache=False).logits
-    return torch.nn.functional.cross_entropy(logits.flatten(0, 1).float(), targets.flatten())
+    """Return the mean loss of the next tokens, in float32; in training with that of the experts' balance."""
+    balanced = BALANCE > 0 and torch.is_grad_enabled()
+    routed = {"output_router_logits": True} if balanced else {}
+    out = model(input_ids=inputs, position_ids=positions, use_cache=False, **routed)
+    loss = torch.nn.functional.cross_entropy(out.logits.flatten(0, 1).float(), targets.flatten())
+    return loss + BALANCE * out.aux_loss if balanced else loss
 
 
 @contextlib.contextmanager

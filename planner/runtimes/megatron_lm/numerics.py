@@ -16,8 +16,12 @@ from planner.inputs.numerics import RopeScaling, Router, without_place
 from planner.runtimes.megatron_lm.architecture import Architecture
 
 LLAMA3: Final = {"original_positions": 8192, "low_freq_factor": 1.0, "high_freq_factor": 4.0}
-LATENT_YARN: Final = {"original_positions": 4096, "beta_fast": 32.0, "beta_slow": 1.0, "truncate": True}
+LATENT_YARN: Final = {"original_positions": 4096, "beta_fast": 32.0, "beta_slow": 1.0}
 """Numbers that no flag changes: of Llama 3.1's scaling, and of yarn under latent attention."""
+
+ROUNDED: Final = {"truncate": True}
+"""What latent attention does with yarn's bounds, whatever a configuration says
+(transformer/multi_latent_attention.py), which has a scale of attention of its own, too."""
 
 GATED: Final = {
     "silu": ("--swiglu",),
@@ -124,8 +128,11 @@ def unsaid(model: ModelSpec, arch: Architecture) -> tuple[str, ...]:
         found.append(f"numerics.rope_theta {own.rope_theta:g}, not a whole number")
     if own.activation is not None and own.activation not in (GATED if arch.gated else PLAIN):
         found.append(f"numerics.activation {own.activation}")
+    latent = isinstance(arch.mixer, LatentAttention)
     if own.rope_scaling is not None:
-        found += _unsaid_scaling(own.rope_scaling, isinstance(arch.mixer, LatentAttention))
+        found += _unsaid_scaling(own.rope_scaling, latent)
+    if latent and own.attention_scale is not None:
+        found.append(f"numerics.attention_scale {own.attention_scale:g} with latent attention")
     router = own.router
     if router is not None and router.score == "sigmoid" and router.normalize is False:
         found += ["numerics.router.normalize false"] if arch.experts and arch.experts.topk > 1 else []
@@ -139,10 +146,10 @@ def unsaid(model: ModelSpec, arch: Architecture) -> tuple[str, ...]:
 def unflagged(model: ModelSpec, arch: Architecture) -> tuple[str, ...]:
     """Return the fields that Megatron-core has and no argument of ``pretrain_gpt.py`` sets."""
     own, found = model.numerics, []
-    if own.attention_scale is not None:
+    latent = isinstance(arch.mixer, LatentAttention)
+    if own.attention_scale is not None and not latent:
         found.append(f"numerics.attention_scale {own.attention_scale:g}")
     if own.rope_scaling is not None and own.rope_scaling.kind == "yarn":
-        latent = isinstance(arch.mixer, LatentAttention)
         found += _fixed(own.rope_scaling, LATENT_YARN if latent else {})
     return tuple(found)
 
@@ -159,7 +166,7 @@ def _unsaid_scaling(scaling: RopeScaling, latent: bool) -> list[str]:
     where = "numerics.rope_scaling"
     if scaling.kind in ("dynamic", "longrope") or (scaling.kind != "yarn" and latent):
         return [f"{where} {scaling.kind}"]
-    found = _fixed(scaling, LLAMA3 if scaling.kind == "llama3" else {})
+    found = _fixed(scaling, LLAMA3 if scaling.kind == "llama3" else ROUNDED if latent else {})
     if scaling.kind == "linear" and not (scaling.factor or 1.0).is_integer():
         found.append(f"{where}.factor {scaling.factor:g}, not a whole number")
     return found + ([f"{where}.attention_factor"] if scaling.attention_factor is not None else [])

@@ -7,6 +7,7 @@ from typing import Any
 import yaml
 
 from planner.inputs.model import Attention, DenseFfn, Experts, ModelSpec
+from planner.inputs.numerics import Router
 from planner.plan import Plan
 from planner.runtimes._numerics import unknown_numerics
 from planner.runtimes._run import SMOKE_STEPS, TrainingRun, run_of
@@ -15,9 +16,20 @@ from planner.runtimes.nanotron.start import START
 from planner.runtimes.offered import attention_of, trial_note
 from planner.runtimes.settings import NO_CHANGES, Changes
 
-UNBALANCED = (
-    "nanotron's Qwen2 model adds no balancing loss to its experts, and the price has balanced experts."
-)
+
+def _unbalanced(model: ModelSpec) -> tuple[str, ...]:
+    """Return for the run card that nothing balances experts."""
+    if not model.expert_kinds:
+        return ()
+    router = model.numerics.router or Router()
+    kind = " over each sequence" if router.per_sequence else ""
+    own = f", the model's of {router.aux_loss:g}{kind} included" if router.aux_loss else ""
+    return (
+        f"nanotron's Qwen2 model adds no balancing loss to its experts{own}, and the price has balanced "
+        "experts.",
+    )
+
+
 ENGINES = {"1f1b": "1f1b", "gpipe": "afab"}
 
 
@@ -172,7 +184,7 @@ def nanotron_command(plan: Plan, job: Job, version: str, changes: Changes = NO_C
         },
         notes=(
             *unknown_numerics(job.model),
-            *((UNBALANCED,) if job.model.expert_kinds else ()),
+            *_unbalanced(job.model),
             "Start it again with the same OUTPUT_DIR and it goes on from the last checkpoint. nanotron saves "
             "at intervals alone, not when it is told to stop, evaluates nothing, and its collectives wait 20 "
             "minutes.",

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Final
 
 from planner.errors import UnsupportedPlan
+from planner.inputs.numerics import Router
 from planner.plan import Plan
 from planner.rules import violations
 from planner.runtimes._numerics import unknown_numerics
@@ -48,13 +49,18 @@ def torchtitan_command(plan: Plan, job: Job, version: str, changes: Changes = NO
 
 
 def _balance(job: Job) -> tuple[str, ...]:
-    """Return for the run card that experts are balanced by biases, where the model has a balancing loss."""
-    router = job.model.numerics.router
-    if router is None or not router.aux_loss:
+    """Return for the run card that experts are balanced by biases, where the model has none."""
+    router = job.model.numerics.router or Router()
+    if not job.model.expert_kinds or (router.expert_bias and not router.aux_loss):
         return ()
+    if not router.aux_loss:
+        return (
+            "torchtitan balances experts by a bias on each (load_balance_coeff), whatever the model has.",
+        )
+    kind = " over each sequence" if router.per_sequence else ""
     return (
-        f"torchtitan has no balancing loss: the model's, of {router.aux_loss:g}, is replaced by a bias on "
-        "each expert (load_balance_coeff).",
+        f"torchtitan has no balancing loss: the model's, of {router.aux_loss:g}{kind}, is replaced by a bias "
+        "on each expert (load_balance_coeff).",
     )
 
 

@@ -105,7 +105,7 @@ def _has_scaling(scaling: RopeScaling, kind: str) -> bool:
         return False
     mscale = scaling.mscale if scaling.mscale is not None else 1.0
     whole = scaling.mscale_all_dim or 0.0
-    return scaling.attention_factor is None and math.isclose(mscale, whole)
+    return scaling.attention_factor is None and whole > 0.0 and math.isclose(mscale, whole)
 
 
 def old_unsaid(model: ModelSpec, version: str, kind: str) -> tuple[str, ...]:

@@ -190,6 +190,7 @@ class Bridge:
             expert_model_parallel_size=model.expert_model_parallel_size,
             expert_tensor_parallel_size=model.expert_tensor_parallel_size,
             num_distributed_optimizer_instances=config.ddp.num_distributed_optimizer_instances,
+            order="tp-cp-ep-pp-dp" if config.dist.use_tp_pp_dp_mapping else "tp-cp-ep-dp-pp",
             create_gloo_process_groups=False,
         )
         self.batches.init_num_microbatches_calculator(
@@ -226,6 +227,7 @@ class Bridge:
             loss_kernel=model.cross_entropy_fusion_impl if model.cross_entropy_loss_fusion else "",
             low_bit_head="mxfp8" if model.fp8_output_proj else "",
             operator_fuser=model.use_transformer_engine_op_fuser,
+            stages_inside=config.dist.use_tp_pp_dp_mapping,
             overlaps_experts=model.overlap_moe_expert_parallel_comm,
             static_experts=model.moe_pad_expert_input_to_capacity,
             fp8_activation_input=model.activation_func_fp8_input_store,

@@ -33,6 +33,8 @@ def prepare_local_layers(state: Any) -> None:
     torch, core = importlib.import_module("torch"), "megatron.core."
     torch.cuda.Stream, torch.cuda.Event = MagicMock, MagicMock
     torch.cuda.current_device = lambda: torch.device("meta")
+    plain = torch.tensor
+    torch.tensor = lambda *values, **named: plain(*values, **named | {"pin_memory": False})
     for name, kernels in KERNELS.items():
         module = importlib.import_module(core + name)
         for kernel in kernels:

@@ -15,6 +15,7 @@ from planner.runtimes.family import Job, Runtime
 from planner.runtimes.settings import ANY, NO_CHANGES, Changes
 from planner.techniques.settings import SETTINGS
 from tests.validate.megatron import cases
+from tests.validate.numerics import drawn
 
 MODELS = (
     "gpt2", "gpt3-175b", "llama3-8b", "llama3-70b", "llama3.1-405b",
@@ -49,7 +50,7 @@ def _experts(model: ModelSpec) -> int:
 
 def random_case(dice: random.Random) -> tuple[Job, Plan]:
     """Return a job and a plan whose degrees make up cluster and batch; the runtime may yet refuse it."""
-    model, gpus = cases.model(dice.choice(MODELS)), dice.choice(GPUS)
+    model, gpus = drawn(cases.model(dice.choice(MODELS)), dice), dice.choice(GPUS)
     tp = dice.choice(_divisors(gpus, 16))
     pp = dice.choice(_divisors(gpus // tp, 16))
     cp = dice.choice([1, 1, *_divisors(gpus // tp // pp, 8)])

@@ -125,6 +125,7 @@ class Megatron:
             loss_kernel=args.cross_entropy_fusion_impl if args.cross_entropy_loss_fusion else "",
             low_bit_head="mxfp8" if config.fp8_output_proj else "",
             operator_fuser=config.use_transformer_engine_op_fuser,
+            stages_inside=args.use_tp_pp_dp_mapping,
             overlaps_experts=config.overlap_moe_expert_parallel_comm,
             static_experts=config.moe_pad_expert_input_to_capacity,
             launch_blocking=start.environment.get("CUDA_LAUNCH_BLOCKING") == "1",
@@ -171,6 +172,7 @@ class Megatron:
             expert_model_parallel_size=args.expert_model_parallel_size,
             num_distributed_optimizer_instances=args.num_distributed_optimizer_instances,
             expert_tensor_parallel_size=args.expert_tensor_parallel_size,
+            order="tp-cp-ep-pp-dp" if args.use_tp_pp_dp_mapping else "tp-cp-ep-dp-pp",
             create_gloo_process_groups=False,
         )
         shards = self.state.get_data_parallel_world_size(with_context_parallel=True)

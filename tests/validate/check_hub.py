@@ -8,6 +8,10 @@ ROPE = (
 )  # fmt: skip
 
 
+TANH = {"gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh"}
+"""Two names of one function."""
+
+
 def _first(config, *names):
     return next((value for name in names if (value := getattr(config, name, None)) is not None), None)
 
@@ -15,11 +19,12 @@ def _first(config, *names):
 def numbers_of(folder):
     """Return positions, norms, initialiser, router and ties."""
     config = AutoConfig.from_pretrained(folder)
+    activation = _first(config, "hidden_activation", "hidden_act", "activation_function")
     found = {
         "epsilon": _first(config, "rms_norm_eps", "layer_norm_epsilon", "layer_norm_eps"),
         "init_std": config.initializer_range,
         "tied": config.tie_word_embeddings,
-        "activation": _first(config, "hidden_activation", "hidden_act", "activation_function"),
+        "activation": TANH.get(activation, activation),
     }
     if config.model_type == "gpt2":
         return found

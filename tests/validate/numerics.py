@@ -106,7 +106,7 @@ def hub_says(model: ModelSpec) -> dict[str, Any]:
         "epsilon": own.norm_epsilon,
         "init_std": own.init_std,
         "tied": model.tied_embeddings,
-        "activation": {"gelu_tanh": "gelu_new"}.get(own.activation or "", own.activation),
+        "activation": own.activation,
     }
     if kind == "gpt2":
         return wanted

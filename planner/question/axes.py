@@ -61,7 +61,9 @@ def _nearest_degree(given: Mapping[str, int], product: int, counts: tuple[int, .
                 fitting = [count // rest] if whole else divisors(count // rest)
                 best = min(fitting, key=lambda value: abs(value - degree))
                 changes.append((abs(best - degree) / degree, reading.door.said(name, best)))
-    return min(changes)[1] if changes else reading.door.said("gpus", product)
+    more = reading.door.said("gpus", product)
+    near = min(changes)[1] if changes else more
+    return f"{near} or {more}" if changes and product > max(counts) else near
 
 
 def check_offload(axes: Mapping[str, Any], clusters: Iterable[HardwareProfile], reading: Reading) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -13,13 +13,15 @@ from planner.runtimes.imports.shell import ShellScript, read_script
 from planner.units import is_whole
 
 _MEGATRON: Final = re.compile(
-    r"(?:.*/)?(?:pretrain|posttrain|finetune|train)_(?!bert|t5|mamba|hybrid|vision|vlm|ict)\w+\.py"
+    r"(?:.*/)?(?:pretrain|posttrain|finetune|train)_(?!bert|t5|vision|vlm|ict)\w+\.py"
 )
 _TITAN: Final = re.compile(r"torchtitan\.(?:train|experiments\.[\w.]+\.train)|(?:.*/)?torchtitan/train\.py")
 _TITAN_SCRIPT: Final = re.compile(r"(?:.*/)?run_train\.sh")
 _TORCHRUN: Final = re.compile(r"(?:.*/)?torchrun|torch\.distributed\.(?:run|launch)")
 _TITAN_2024: Final = re.compile(r"(?:.*/)?train\.py")
 _TITAN_JOB: Final = ("--job.config_file", "--job.config-file")
+_SHAPE: Final = ("--num-layers", "--hidden-size", "--num-attention-heads")
+_MEGATRON_FILE: Final = "--yaml-cfg"
 _DEEPSPEED: Final = ("--deepspeed_config", "--deepspeed-config", "--deepspeed")
 _MAY_TRAIN: Final = re.compile(
     r"\.py|torchtitan|llamafactory-cli|axolotl|(?:trl|swift|megatron|xtuner) (?:sft|pt|train)"
@@ -151,8 +153,8 @@ def training_of(text: str, where: str) -> Training:
         If no command of it is known, or it cannot be read.
     """
     script = read_script(text, where)
-    for programs in (PROGRAMS, (PLAIN,)):
-        for words, doubts in _candidates(script, where):
+    for programs in (PROGRAMS, (PLAIN,), (ARGUMENTS,)):
+        for words, doubts in _candidates(script, where) if ARGUMENTS not in programs else _arrays(script):
             for program in programs:
                 place = program.place(words)
                 if place is not None:
@@ -181,6 +183,15 @@ def _candidates(script: ShellScript, where: str) -> Iterator[tuple[tuple[str, ..
     for text in script.texts:
         if _MAY_TRAIN.search(text):
             yield from ((words, ()) for words in read_script(text, where).commands)
+
+
+def _arrays(script: ShellScript) -> Iterator[tuple[Words, Words]]:
+    """Yield the values of variables that another script is to start, the longest first."""
+    yield from (((name, *value), ()) for name, value in sorted(script.variables.items(), key=_length))
+
+
+def _length(pair: tuple[str, Sequence[str]]) -> int:
+    return -len(pair[1])
 
 
 def _of_megatron_or_titan(words: Words) -> int | None:
@@ -226,6 +237,8 @@ def _kind(
         return _titan_script(words, place, before, flags)
     if words[:2] == ("accelerate", "launch"):
         return "fsdp", before.get("--config_file", before.get("--config-file"))
+    if _MEGATRON.fullmatch(words[place]) and flags.get(_MEGATRON_FILE):
+        return "python", flags[_MEGATRON_FILE]
     named = next((flags[flag] for flag in _DEEPSPEED if flags.get(flag, "").endswith(".json")), None)
     megatron = _MEGATRON.fullmatch(words[place]) and (named is None or "--num-layers" in flags)
     return ("megatron-lm" if megatron else "deepspeed", named)
@@ -256,6 +269,18 @@ def _python_file(words: Words, place: int, before: Flags, flags: Flags) -> tuple
 
 PLAIN: Final = CommandProgram(_of_python, _python_file)
 """Any other Python file under a launcher: read where it is a configuration itself; asked last of all."""
+
+
+def _of_arguments(words: Words) -> int | None:
+    return 0 if set(_SHAPE) <= set(words) else None
+
+
+def _arguments(words: Words, place: int, before: Flags, flags: Flags) -> tuple[str, str | None]:
+    return "megatron-lm", None
+
+
+ARGUMENTS: Final = CommandProgram(_of_arguments, _arguments)
+"""Megatron-LM's arguments in an array, for a script elsewhere to start; where no command trains."""
 
 
 def _of_nanotron(words: Words) -> int | None:

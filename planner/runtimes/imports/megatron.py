@@ -13,7 +13,8 @@ from planner.runtimes.imports._sheet import Imported, Sheet
 from planner.runtimes.imports.command_line import Training, overridden
 from planner.runtimes.imports.core_settings import graph_setting
 from planner.runtimes.imports.megatron_batches import last_batch
-from planner.runtimes.imports.megatron_forks import fork_sums, forked
+from planner.runtimes.imports.megatron_forks import fork_sums, forked, unsaved
+from planner.runtimes.imports.megatron_hybrid import hybrid_program, hybrid_stages
 from planner.runtimes.imports.megatron_mindspeed import tuned
 from planner.runtimes.imports.megatron_model import model_record
 from planner.runtimes.imports.megatron_names import BY_LENGTH, TE_LOSS, UNDELAYED
@@ -67,7 +68,7 @@ WITHOUT_EFFECT: Final = re.compile(
     r"|microbatch-group-size-per-virtual-pipeline-stage|megatron-fsdp-version|use-mcore|mtp-loss-.*"
     r"|decay-.*|loss-scale|initial-loss-scale|hysteresis|reset-.*|eod-mask-loss"
     r"|overlap-cpu-optimizer-d2h-h2d|attention-softmax-in-fp32|no-.*-fusion|cross-entropy-.*|dataloader-type"
-    r"|check-for-nan-in-loss-and-grad|bias-swiglu-fusion|report-.*|profile.*|use-checkpoint-.*|yaml-cfg"
+    r"|check-for-nan-in-loss-and-grad|bias-swiglu-fusion|report-.*|profile.*|use-checkpoint-.*"
     r"|fp8-amax-.*|fp8-margin|fp8-interval|overlap-grad-reduce|overlap-param-gather|attention-backend"
     r"|use-flash-attn(?:-v[12]|-triton)?|use-precision-aware-optimizer|moe-flex-dispatcher-backend|moe-enable-deepep|sequence-parallel"
     r"|no-position-embedding|apply-layernorm-1p|decoupled-.*|empty-unused-memory-level|tiktoken-pattern"
@@ -75,7 +76,7 @@ WITHOUT_EFFECT: Final = re.compile(
     r"|paged-kv-block-size|cp-attention-mask-type|moe-router-fusion|min-loss-scale|init-model-with-meta-device|fsdp-manual-registration|no-mmap-bin-files|logging-level|no-check-for-nan-in-loss-and-grad|record-memory-history|deepspeed-.*"
     r"|max-seqlen-per-dp-cp-rank|dataloader-inter-document-masking"
     r"|moe-paged-stash.*|moe-expert-rank-capacity-factor|moe-pad-experts-for-cuda-graph-inference|te-rng-tracker"
-    r"|fim-.*|valid-.*|test-(?:data|weighted).*|structured-logs.*|no-query-key-layer-scaling|apply-query-key-layer-scaling"
+    r"|spec|is-hybrid-model|mamba-chunk-size|fim-.*|valid-.*|test-(?:data|weighted).*|structured-logs.*|no-query-key-layer-scaling|apply-query-key-layer-scaling"
     r"|no-pipeline-parallel|no-async-tensor-model-parallel-allreduce|universal-checkpoint"
     r"|no-barrier-with-level-1-timing|zero-bubble-.*timers.*|merge-file|tokenizer-file|special-.*"
     r"|cuda-graph-warmup-steps|calculate-per-token-loss|enable-experimental|result-rejected-tracker-filename"
@@ -117,11 +118,13 @@ def from_script(
     _workload(sheet, training.gpus)
     megatron_sums(sheet, record)
     fork_sums(sheet)
+    hybrid_program(sheet, training.words)
     adapted = tuned(sheet)
     overridden_values(sheet, overridden(training.words))
     if training.words:
         connection_sums(sheet, training.connections)
     sheet.seen.update(key for key in flags if WITHOUT_EFFECT.fullmatch(key))
+    unsaved(sheet)
     if training.doubts:
         names = ", ".join(training.doubts)
         sheet.notes.append(
@@ -134,7 +137,9 @@ def _degrees(sheet: Sheet, record: Mapping[str, Any] | None) -> None:
     for name in ("tp", "pp", "cp", "ep"):
         sheet.say(name, sheet.whole(DEGREES[name]), DEGREES[name])
     sheet.copy("etp", DEGREES["etp"])
-    sparse = record is not None and any(block["ffn"]["kind"] == "moe" for block in record["blocks"].values())
+    sparse = record is not None and any(
+        (block.get("ffn") or {}).get("kind") == "moe" for block in record["blocks"].values()
+    )
     if "etp" not in sheet.options and (sparse or "ep" in sheet.options):
         sheet.say("etp", sheet.options.get("tp", "1"), "--tensor-model-parallel-size")
     if sheet.has("--sequence-parallel"):
@@ -174,7 +179,11 @@ def _stages(sheet: Sheet, record: Mapping[str, Any] | None) -> None:
     text = sheet.options.get("pp", "1")
     pp, layers = int(text) if is_whole(text) else 1, len(record["layers"]) if record is not None else None
     split: list[int] | None = None
-    if layout is not None:
+    borders = hybrid_stages(sheet, layers)
+    if borders is not None and len(borders) > 1:
+        split = [len(stage) for stage in borders]
+        chunks = len(split) // pp if pp > 0 and len(split) % pp == 0 else chunks
+    elif layout is not None:
         split = layout_layers(str(layout))
         chunks = len(split) // pp if pp > 0 and len(split) % pp == 0 else chunks
     elif layers is not None and pp > 1:

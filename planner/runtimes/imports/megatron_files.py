@@ -1,4 +1,4 @@
-"""YAML files that hold Megatron-LM's arguments: Megatron-MoE-ModelZoo's, FlagScale's and Primus'."""
+"""YAML files that hold Megatron-LM's arguments: its own, Megatron-MoE-ModelZoo's, FlagScale's and Primus'."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from planner.errors import Problem
-from planner.runtimes.imports import flagscale, modelzoo, primus, torchtitan
+from planner.runtimes.imports import flagscale, megatron_config, modelzoo, primus, torchtitan
 from planner.runtimes.imports._format import FileFormat, Source
 from planner.runtimes.imports._model import with_record
 from planner.runtimes.imports._sheet import Imported
@@ -31,6 +31,14 @@ def read_modelzoo(source: Source) -> Imported:
 def read_flagscale(source: Source) -> Imported:
     """Return what the arguments of a FlagScale file say."""
     found, record = from_script(flagscale.training_from(source.tree, source.path), source.where)
+    if record is not None and source.vocab is not None:
+        record["vocab"] = source.vocab
+    return with_record(found, record, source.path, "--vocab-size")
+
+
+def read_config(source: Source) -> Imported:
+    """Return what a file for ``--yaml-cfg`` says, with the accelerators of the script that names it."""
+    found, record = from_script(megatron_config.training_from(source.tree, source.starter), source.where)
     if record is not None and source.vocab is not None:
         record["vocab"] = source.vocab
     return with_record(found, record, source.path, "--vocab-size")
@@ -102,6 +110,10 @@ def _is_flagscale(source: Source) -> bool:
     return flagscale.is_one(source.tree)
 
 
+def _is_config(source: Source) -> bool:
+    return megatron_config.is_one(source.tree)
+
+
 def _is_primus(source: Source) -> bool:
     return primus.is_one(source.tree)
 
@@ -109,5 +121,6 @@ def _is_primus(source: Source) -> bool:
 ENTRIES: Final = (
     FileFormat("a Megatron-MoE-ModelZoo .yaml", (".yaml", ".yml"), _is_modelzoo, read_modelzoo),
     FileFormat("a FlagScale .yaml", (".yaml", ".yml"), _is_flagscale, read_flagscale),
+    FileFormat("a YAML for Megatron-LM's --yaml-cfg", (".yaml", ".yml"), _is_config, read_config),
     FileFormat("a Primus .yaml", (".yaml", ".yml"), _is_primus, read_primus),
 )

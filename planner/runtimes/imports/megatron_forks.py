@@ -6,6 +6,7 @@ References
    megatron/model/transformer.py, ``get_num_experts_per_layer``.
 .. [2] BigCode's Megatron-LM (https://github.com/bigcode-project/Megatron-LM), megatron/arguments.py.
 .. [3] bigscience's Megatron-DeepSpeed, megatron/model/transformer.py: ``CoreAttention`` adds ALiBi to scores.
+.. [5] Megatron-LLM (https://github.com/epfLLM/Megatron-LLM), megatron/arguments.py.
 .. [4] Megatron-LM, megatron/training/arguments.py: ``--use-rotary-position-embeddings``.
 """
 
@@ -22,6 +23,7 @@ DEEPSPEED: Final = {"--deepspeed", "--deepspeed_config", "--zero-stage"}
 MPI: Final = {"--rank", "--world-size", "--local-rank"}
 """What forks are told by mpirun's wrapper (https://github.com/HYGON-AI/Megatron-LM-das)."""
 
+UNDERSCORED: Final = "--num_layers"
 NORMS: Final = {"rmsnorm": "RMSNorm", "RMSNorm": "RMSNorm"}
 ALIBI: Final = (
     "ALiBi: priced without positions, and with the scores that its biases are added to in memory "
@@ -40,7 +42,7 @@ def forked(flags: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
     >>> forked({"--attention-head-type": "multiquery"})[0]
     {'--group-query-attention': '', '--num-query-groups': '1'}
     """
-    same = mindspeed(dict(flags))
+    same = mindspeed(_dashed(flags))
     if set(same) >= MPI:
         same = {key: value for key, value in same.items() if key not in MPI}
     if not DEEPSPEED.isdisjoint(same):
@@ -56,6 +58,13 @@ def forked(flags: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
     if "--seq-length" in same:
         same.setdefault("--max-position-embeddings", same["--seq-length"])
     return same, [ALIBI] if kind == "alibi" else []
+
+
+def _dashed(flags: Mapping[str, str]) -> dict[str, str]:
+    """Return flags with dashes, where a fork's parser spells all of them with underscores [5]_."""
+    if UNDERSCORED not in flags:
+        return dict(flags)
+    return {key if key in DEEPSPEED else key.replace("_", "-"): value for key, value in flags.items()}
 
 
 def _deepspeed(flags: dict[str, str]) -> dict[str, str]:
@@ -99,6 +108,15 @@ def fork_sums(sheet: Sheet) -> None:
             sheet.seen.add(key)
             sheet.instead[key] = "schedule"
             sheet.fault(key, "a schedule of a fork", "Megatron-LM's own: --schedule 1f1b prices it so")
+
+
+def unsaved(sheet: Sheet) -> None:
+    """Take back what decides no price where flags that Megatron-LM does not have show a fork."""
+    others = sheet.unknown()
+    if others and sheet.problems.pop("--save", None) is not None:
+        sheet.notes.append(
+            f"--save without --save-interval: Megatron-LM refuses it, a fork ({others[0]}) may save otherwise"
+        )
 
 
 def _of_experts(key: str) -> bool:

@@ -10,6 +10,7 @@ from typing import Final
 
 from planner.plan import prediction_stage
 from planner.runtimes.imports._sheet import Sheet
+from planner.runtimes.imports.megatron_hybrid import PATTERNS
 from planner.runtimes.imports.sums import number_of
 from planner.runtimes.megatron_lm.layout import layout_stages
 from planner.units import is_whole
@@ -38,7 +39,7 @@ def layer_sums(sheet: Sheet, layers: int | None) -> None:
         sheet.fault(counted[0], f"with {LAYOUT}", "one of them")
     elif LAYOUT in given:
         _layout(sheet, layers, pp)
-    elif layers is not None:
+    elif layers is not None and not any("|" in str(sheet.values.get(key)) for key in PATTERNS):
         _divided(sheet, layers, pp, len(counted))
     _interleaved(sheet, pp, bool(given))
 

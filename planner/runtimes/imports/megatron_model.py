@@ -6,6 +6,7 @@ import ast
 from typing import Any
 
 from planner.runtimes.imports._sheet import Sheet
+from planner.runtimes.imports.megatron_hybrid import PARTS, hybrid_stages, state_space
 from planner.runtimes.imports.megatron_mixers import delta_mixer, indexer_record
 from planner.runtimes.imports.megatron_numerics import numerics_record
 from planner.runtimes.imports.tokenizers import vocabulary
@@ -54,6 +55,9 @@ def _listed(node: ast.expr) -> list[int]:
 def model_record(sheet: Sheet) -> dict[str, Any] | None:
     """Return the record of the model, its vocabulary None where the flags do not say; None without layers."""
     layers, hidden = sheet.whole("--num-layers", "--encoder-num-layers"), sheet.whole("--hidden-size")
+    stages = hybrid_stages(sheet, layers)
+    symbols = "".join(stages or [])
+    layers = len(symbols) or layers
     mixer = _mixer(sheet, hidden or 1)
     ffn = _dense(sheet, hidden or 1)
     windows, ropes = _per_layer(sheet, layers or 1)
@@ -76,6 +80,10 @@ def model_record(sheet: Sheet) -> dict[str, Any] | None:
         sheet.fault("--max-position-embeddings", "nothing", "a whole number: learned positions have so many")
     if layers is None or hidden is None or not 0 < layers <= MOST_LAYERS:
         return None
+    if "E" in symbols and moe is None:
+        sheet.fault("--num-experts", "nothing", "experts for the layers E of the pattern")
+        return None
+    space = state_space(sheet, hidden) if symbols else None
     blocks: dict[str, Any] = {}
     order = []
     for layer in range(layers):
@@ -84,7 +92,10 @@ def model_record(sheet: Sheet) -> dict[str, Any] | None:
             {"rotary": positions in ("rope", "yarn") and ropes[layer]} if mixer["kind"] == "attention" else {}
         )
         mixed = delta if delta is not None and linear[layer] else mixer | own | rotary
-        block = {"mixer": mixed, "ffn": moe if moe is not None and sparse[layer] else ffn}
+        block: dict[str, Any] = {"mixer": mixed, "ffn": moe if moe is not None and sparse[layer] else ffn}
+        if symbols:
+            part = {"M": space, "*": mixed, "-": ffn, "E": moe}[symbols[layer]]
+            block = {PARTS[symbols[layer]]: part, "norms": 1}
         name = next((name for name, known in blocks.items() if known == block), f"block{len(blocks) + 1}")
         blocks[name] = block
         order.append(name)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from planner.runtimes.imports._sheet import Sheet
+from planner.runtimes.imports.megatron_hybrid import hybrid_sums
 from planner.runtimes.imports.sums import is_set, number_of
 from planner.units import is_whole
 
@@ -35,6 +36,7 @@ def run_sums(sheet: Sheet) -> None:
         _graphed,
         _batches,
         _others,
+        hybrid_sums,
         _data,
         _numbers,
         _optimizer,
@@ -51,9 +53,6 @@ def run_sums(sheet: Sheet) -> None:
 
 
 OTHER_MODELS: Final = {
-    "--hybrid-layer-pattern": "attention in every layer: state-space layers have no price",
-    "--hybrid-override-pattern": "attention in every layer: state-space layers have no price",
-    "--is-hybrid-model": "attention in every layer: state-space layers have no price",
     "--heterogeneous-layers-config-path": "layers that the script's own arguments say",
 }
 """Arguments that make another model of the same sizes."""

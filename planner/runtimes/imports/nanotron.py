@@ -23,7 +23,7 @@ from planner.runtimes.imports._format import FileFormat, Source
 from planner.runtimes.imports._model import with_record
 from planner.runtimes.imports._sheet import Imported, Sheet
 from planner.runtimes.imports.literals import flat
-from planner.runtimes.imports.nanotron_words import check_words, grouped, modern
+from planner.runtimes.imports.nanotron_words import check_words, grouped, modern, unscaled
 from planner.runtimes.nanotron.rules import unsaid
 
 SECTIONS: Final = {
@@ -107,6 +107,7 @@ def read(source: Source) -> Imported:
     record = _record(sheet)
     record = record if _sums(sheet, record) else None
     _world(sheet, source)
+    unscaled(sheet)
     sheet.seen.update(
         key for key, value in sheet.values.items() if value is None or WITHOUT_EFFECT.fullmatch(key)
     )

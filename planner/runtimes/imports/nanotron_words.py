@@ -32,6 +32,11 @@ STARTS: Final = (
 )
 """nanotron, config/models_config.py: fields of each way to start weights, and those with a default."""
 
+SCALING: Final = "model_config.rope_scaling"
+UNSCALED: Final = (
+    "rope_scaling: nanotron keeps the field, and none of its code reads it: positions are not scaled"
+)
+
 
 def check_words(sheet: Sheet) -> None:
     """Note a fault for each value that nanotron's classes refuse."""
@@ -94,3 +99,10 @@ def modern(tree: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
 def grouped(value: Any) -> Any:
     """Return a number whose digits are in groups (``70_010``, YAML 1.1's) as one."""
     return int(value) if isinstance(value, str) and _GROUPED.fullmatch(value) else value
+
+
+def unscaled(sheet: Sheet) -> None:
+    """Note that positions are not scaled: only src/nanotron/config/models_config.py has the field."""
+    scaled = {key for key, value in sheet.values.items() if value is not None and SCALING in key}
+    sheet.notes += [UNSCALED] if scaled else []
+    sheet.seen |= scaled

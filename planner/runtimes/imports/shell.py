@@ -15,7 +15,7 @@ from planner.runtimes.imports.arithmetic import arithmetic
 from planner.runtimes.imports.branches import Branches
 from planner.runtimes.imports.places import find_beside
 from planner.runtimes.imports.shell_fields import Fields
-from planner.runtimes.imports.shell_known import place_of, slurm_variables
+from planner.runtimes.imports.shell_known import here_document, place_of, slurm_variables
 from planner.units import is_whole
 
 MOST_CHARACTERS: Final = 1_000_000
@@ -327,7 +327,8 @@ class _Reader:
                 return [arithmetic(self.named(inside[1:-1]), whole)]
             if sums := _EXPR.match(inside):
                 return [arithmetic(self.named(inside[sums.end() :].replace("\\*", "*")), whole)]
-            return [place_of(_VARIABLE.sub(self.simple, inside), self.where) or whole]
+            written = here_document(inside, self.simple)
+            return [written or place_of(_VARIABLE.sub(self.simple, inside), self.where) or whole]
         if self.text.startswith("${", self.at):
             inside = self.balanced("{", "}")
             return self.braced(inside, self.text[start : self.at])
@@ -369,7 +370,9 @@ class _Reader:
             return [self.expanded(word)] if known and any(known) else [""]
         if known is None or (operator.startswith(":") and not any(known)):
             if operator.endswith(("-", "=")):
-                return [self.expanded(word)]
+                default = [self.expanded(word)]
+                self.variables |= {name: default} if operator.endswith("=") else {}
+                return default
             return [""] if every else [f"${{{name}}}"]
         if every and is_whole(every[1:-1]):
             return known[int(every[1:-1]) :][:1] or [""]

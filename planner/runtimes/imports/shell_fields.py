@@ -27,7 +27,7 @@ class Fields:
         """Put the words of an unquoted expansion in fields."""
         if text[:1].isspace():
             self.close()
-        self.spread(text.split())
+        self.spread(_words(text))
         if text[-1:].isspace():
             self.close()
 
@@ -36,3 +36,28 @@ class Fields:
         if self.open is not None:
             self.done.append(self.open)
         self.open = None
+
+
+def _words(text: str) -> list[str]:
+    """Split at blanks, but for those inside ``$(...)``, which nobody runs: what it prints is one word here.
+
+    Examples
+    --------
+    >>> _words("--tp 8 --name run_$(date +%F)_$((a + 1)) --bf16")
+    ['--tp', '8', '--name', 'run_$(date +%F)_$((a + 1))', '--bf16']
+    >>> _words("$(never closed")
+    ['$(never', 'closed']
+    """
+    if "$(" not in text:
+        return text.split()
+    words, start, depth = [], 0, 0
+    for place, sign in enumerate(text):
+        if sign == "(" and (depth or text[place - 1 : place] == "$"):
+            depth += 1
+        elif sign == ")" and depth:
+            depth -= 1
+        elif sign.isspace() and not depth:
+            words.append(text[start:place])
+            start = place + 1
+    words += [text[start:]] if not depth else text[start:].split()
+    return [word for word in words if word]

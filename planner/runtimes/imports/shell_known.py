@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os.path
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -25,6 +25,8 @@ _NAMED: Final[Mapping[str, re.Pattern[str]]] = {
     "name": re.compile(r"basename\s+(\S+)"),
 }
 MOST_INNER: Final = 6
+_WRITTEN: Final = re.compile(r"\s*cat\s*<<-?\s*(['\"]?)(\w+)\1[ \t]*\n(.*\n)?[ \t]*\2\s*", re.DOTALL)
+_SIGNS: Final = re.compile(r"\$\{?([A-Za-z_]\w*)\}?(?!\[)|\\(?:\n|([$`\\]))")
 
 
 def slurm_variables(directives: Mapping[str, str]) -> dict[str, str]:
@@ -47,6 +49,21 @@ def slurm_variables(directives: Mapping[str, str]) -> dict[str, str]:
     whole = said.get("--ntasks") or (str(int(nodes) * int(tasks)) if nodes and tasks else None)
     found |= dict.fromkeys(("SLURM_NTASKS", "SLURM_NPROCS"), whole)
     return {name: value for name, value in found.items() if value is not None and is_whole(value)}
+
+
+def here_document(command: str, variable: Callable[[re.Match[str]], str]) -> str | None:
+    r"""Return the text that ``cat`` prints of a here-document, which a variable keeps for later; else None.
+
+    Examples
+    --------
+    >>> here_document("cat <<- END\n run --a \\\n  --b $C \\$D\nEND\n", lambda match: "3")
+    ' run --a   --b 3 $D\n'
+    """
+    written = _WRITTEN.fullmatch(command)
+    if written is None:
+        return None
+    quoted, body = written[1], written[3] or ""
+    return body if quoted else _SIGNS.sub(lambda sign: variable(sign) if sign[1] else sign[2] or "", body)
 
 
 def place_of(command: str, script: str) -> str | None:

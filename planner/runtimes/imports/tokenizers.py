@@ -28,7 +28,7 @@ def vocabulary(kind: str | None, model: str | None) -> int | None:
     >>> vocabulary("GPT2BPETokenizer", None), vocabulary("HuggingFaceTokenizer", "/data/Llama-3-8B")
     (50257, 128256)
     """
-    if kind is not None and kind.lower() in KINDS:
+    if kind is not None and kind.lower() in KINDS and not _is_another(kind, model):
         return KINDS[kind.lower()]
     for name in () if model is None else (model, model.rstrip("/").rpartition("/")[2]):
         try:
@@ -37,3 +37,19 @@ def vocabulary(kind: str | None, model: str | None) -> int | None:
             continue
     known = None if model is None else hub.known_name(model) or hub.likely_name(model)
     return None if known is None else load_model(known).vocab
+
+
+def _is_another(kind: str, model: str | None) -> bool:
+    """Whether a path names a tokenizer that only is of the same kind of file as Llama 2's.
+
+    Examples
+    --------
+    >>> _is_another("Llama2Tokenizer", "/src/our-tokenizer-v4/v4.model")
+    True
+    >>> _is_another("Llama2Tokenizer", "/data/tokenizer.model"), _is_another("Llama2Tokenizer", "${MODEL}")
+    (False, False)
+    """
+    path = (model or "").lower()
+    folder, _, name = path.rpartition("/")
+    own = name not in ("", "tokenizer.model") or "tokenizer" in folder
+    return kind.lower() == "llama2tokenizer" and own and "llama" not in path and "$" not in name

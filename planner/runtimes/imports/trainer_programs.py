@@ -64,9 +64,8 @@ def place(words: tuple[str, ...]) -> int | None:
 def _script(words: tuple[str, ...], at: int, word: str) -> bool:
     """Return whether a word is a script that is given the Trainer's arguments, or a file of them."""
     module = at > 0 and words[at - 1] == "-m" and words[at - 2] not in ("python", "python3")
-    if not (word.endswith(".py") or (at > 0 and words[at - 1] == "-m")) or word.startswith(
-        "torch.distributed"
-    ):
+    launcher = word.startswith(("torch.distributed", "accelerate.commands"))
+    if launcher or not (word.endswith(".py") or (at > 0 and words[at - 1] == "-m")):
         return False
     after = words[at + 1 :]
     if _has(after, TRAINED) and _has(after, MODELS):

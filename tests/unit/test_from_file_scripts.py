@@ -1,0 +1,189 @@
+"""What scripts found elsewhere say in ways of their own, and Megatron-LM's hybrids and ``--yaml-cfg``."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from planner.errors import InputError
+from planner.runtimes.imports._sheet import Imported
+from planner.runtimes.imports.dispatch import read_runner_file
+from planner.runtimes.imports.shell import read_script
+from tests.cli.command import planner
+
+SHAPE = (
+    "--num-layers 4 --hidden-size 256 --num-attention-heads 4 --max-position-embeddings 128 --seq-length 128"
+    " --micro-batch-size 1 --global-batch-size 8 --bf16 --vocab-size 1024"
+)
+
+
+def read(folder: Path, text: str, name: str = "train.sh") -> Imported:
+    file = folder / name
+    file.write_text(text, encoding="utf-8")
+    return read_runner_file(file)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        ': "${A:=3}"\necho $A',
+        ': ${A=3}\nB=${A:=4}\necho $A $B',
+        "A=2\n: ${A:=3}\necho $A",
+        'A=$(cat <<- END\nrun --a \\\n  --b \\$C\nEND\n)\necho $A',
+        "B=7\nA=$(cat <<END\n--a $B\nEND\n)\necho $A",
+        "B=7\nA=$(cat <<'END'\n--a $B\nEND\n)\necho $A",
+    ],
+)  # fmt: skip
+def test_defaults_and_documents_are_those_of_bash(text: str) -> None:
+    said = subprocess.check_output(["bash", "-c", text], text=True).split()
+    assert read_script(text, "it").commands[-1] == ("echo", *said)
+
+
+def test_what_a_command_would_print_is_one_word(tmp_path: Path) -> None:
+    name = "run_$(date +%F | head -c 4)_$(( $(ls | wc -l) - 2 ))"
+    text = f"A='--noted-as {name}'\ntorchrun pretrain_gpt.py $A {SHAPE}"
+    assert read(tmp_path, text).unknown == ("--noted-as",)
+
+
+def test_arguments_in_an_array_are_read_where_nothing_starts_them(tmp_path: Path) -> None:
+    found = read(tmp_path, f"ALL=()\nALL+=({SHAPE})\nALL+=(--tensor-model-parallel-size 2)\n").checked()
+    assert (found.options["tp"], found.options["global_batch"]) == ("2", "8")
+
+
+def test_a_fork_that_spells_flags_with_underscores_is_read(tmp_path: Path) -> None:
+    words = SHAPE.replace("-", "_").replace("__", "--") + " --tensor_model_parallel_size 2"
+    found = read(tmp_path, f"torchrun --nproc_per_node 8 pretrain_gpt.py {words}").checked()
+    assert (found.options["tp"], found.options["seq_len"], found.unknown) == ("2", "128", ())
+
+
+def test_a_fork_may_save_otherwise_and_megatron_may_not(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="--save-interval"):
+        read(tmp_path, f"python pretrain_gpt.py {SHAPE} --save a").checked()
+    found = read(tmp_path, f"python pretrain_gpt.py {SHAPE} --save a --use-mpi").checked()
+    assert any("a fork (--use-mpi)" in note for note in found.notes)
+
+
+def test_a_tokenizer_of_the_same_kind_is_not_llama_2s(tmp_path: Path) -> None:
+    shape = SHAPE.replace(" --vocab-size 1024", " --tokenizer-type Llama2Tokenizer --tokenizer-model")
+    ours = read(tmp_path, f"python pretrain_gpt.py {shape} /src/our-tokenizer-v4/v4.model").checked()
+    theirs = read(tmp_path, f"python pretrain_gpt.py {shape} /data/llama-2-7b/tokenizer.model").checked()
+    assert ours.model is not None
+    assert theirs.model is not None
+    assert (ours.model.vocab, theirs.model.vocab) == (50_257, 32_000)
+
+
+def test_accelerate_as_a_module_is_its_launcher(tmp_path: Path) -> None:
+    text = (
+        "uv run python -m accelerate.commands.launch --mixed_precision bf16 --num_processes 4 finetune.py"
+        " --model_name_or_path Qwen/Qwen2.5-7B --per_device_train_batch_size 2 --max_seq_length 2048"
+    )
+    found = read(tmp_path, text).checked()
+    assert (found.options["precision"], found.options["gpus"]) == ("bf16", "4")
+
+
+HYBRID = SHAPE.replace("--num-layers 4 ", "") + " --position-embedding-type none --disable-bias-linear"
+
+
+def test_a_hybrid_is_read_with_its_stages(tmp_path: Path) -> None:
+    text = f"torchrun --nproc_per_node 8 pretrain_hybrid.py {HYBRID} --pipeline-model-parallel-size 2"
+    found = read(tmp_path, f"{text} --hybrid-layer-pattern 'M-M*|M-M-M'").checked()
+    assert found.options["stage_layers"] == "4,5"
+    model = found.model
+    assert model is not None
+    mixers = [getattr(model.blocks[name].mixer, "kind", None) for name in model.layers]
+    assert mixers == ["mamba2", None, "mamba2", "attention", "mamba2", None, "mamba2", None, "mamba2"]
+
+
+def test_shares_of_a_hybrid_are_laid_out_as_the_core_lays_them(tmp_path: Path) -> None:
+    """The order is what ``pattern_from_ratios`` of Megatron-LM d98e8a64 returns for 8 layers."""
+    shares = "--hybrid-attention-ratio 0.25 --hybrid-mlp-ratio 0.25"
+    model = read(tmp_path, f"python pretrain_mamba.py --num-layers 8 {HYBRID} {shares}").checked().model
+    assert model is not None
+    parts = [
+        "M" if b.recurrent else "*" if b.mixer else "-" for b in map(model.blocks.__getitem__, model.layers)
+    ]
+    assert "".join(parts) == "MM*-M*M-"
+
+
+@pytest.mark.parametrize(
+    ("more", "key"),
+    [
+        ("--hybrid-layer-pattern M-X", "--hybrid-layer-pattern"),
+        ("--hybrid-layer-pattern 'M-|M-|M-' --pipeline-model-parallel-size 2", "--hybrid-layer-pattern"),
+        ("--hybrid-layer-pattern M- --hybrid-override-pattern M-", "--hybrid-layer-pattern"),
+        ("--hybrid-layer-pattern ME", "--num-experts"),
+        (
+            "--hybrid-layer-pattern 'M-|M' --pipeline-model-parallel-size 2"
+            " --decoder-first-pipeline-num-layers 1",
+            "--decoder-first-pipeline-num-layers",
+        ),
+        (
+            "--hybrid-layer-pattern M-M- --pipeline-model-parallel-size 2"
+            " --num-layers-per-virtual-pipeline-stage 1",
+            "--num-layers-per-virtual-pipeline-stage",
+        ),
+        ("--hybrid-layer-pattern M- --mtp-num-layers 1", "--mtp-num-layers"),
+        ("--num-layers 8 --hybrid-attention-ratio 1.5", "--hybrid-attention-ratio"),
+    ],
+)
+def test_a_hybrid_that_megatron_refuses_is_a_fault(tmp_path: Path, more: str, key: str) -> None:
+    with pytest.raises(InputError, match=key):
+        read(tmp_path, f"torchrun --nproc_per_node 8 pretrain_hybrid.py {HYBRID} {more}").checked()
+
+
+def test_what_is_written_for_a_hybrid_is_read_back(tmp_path: Path) -> None:
+    layout = ("--gpus", "16", "--tp", "2", "--ep", "8", "--pp", "2", "--sequence-parallel", "--cp", "1")
+    job = ("nemotron-3-nano-30b-a3b", "--hardware", "dgx-h100", "--seq-len", "4096", "--global-batch", "64")
+    saved, back = tmp_path / "plan.yaml", tmp_path / "back.yaml"
+    assert planner("estimate", *job, *layout, "--save", str(saved)).code == 0
+    assert planner("emit", str(saved), "--out", str(tmp_path / "out")).code == 0
+    script = str(tmp_path / "out" / "train.sh")
+    assert planner("estimate", "--from", script, "--hardware", "dgx-h100", "--save", str(back)).code == 0
+    assert back.read_text(encoding="utf-8") == saved.read_text(encoding="utf-8")
+
+
+CONFIG = """\
+language_model:
+  num_layers: 4
+  hidden_size: 256
+  num_attention_heads: 4
+  num_query_groups: null
+  ffn_hidden_size: 512
+  add_bias_linear: False
+  activation_func: swiglu
+  num_moe_experts: null
+  normalization: RMSNorm
+  init_method: null
+model_parallel:
+  tensor_model_parallel_size: 2
+  pipeline_model_parallel_size: 1
+  sequence_parallel: True
+  bf16: True
+  grad_scale_func: null
+swiglu: False
+micro_batch_size: 1
+global_batch_size: 8
+seq_length: 128
+max_position_embeddings: 128
+position_embedding_type: rope
+untie_embeddings_and_output_weights: True
+vocab_size: 1024
+use_distributed_optimizer: True
+"""
+
+
+def test_a_yaml_takes_the_place_of_megatrons_arguments(tmp_path: Path) -> None:
+    (tmp_path / "gpt.yaml").write_text(CONFIG, encoding="utf-8")
+    text = "torchrun --nproc_per_node 8 pretrain_gpt.py --yaml-cfg gpt.yaml"
+    for found in (read(tmp_path, text).checked(), read_runner_file(tmp_path / "gpt.yaml").checked()):
+        assert [found.options[name] for name in ("tp", "zero", "seq_len")] == ["2", "1", "128"]
+        assert found.model is not None
+        assert found.model.params == 2 * 1024 * 256 + 256 + 4 * (4 * 256**2 + 3 * 256 * 512 + 2 * 256)
+        assert found.unknown == ()
+
+
+def test_a_yaml_is_held_to_megatrons_sums(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="--recompute-granularity"):
+        read(tmp_path, f"{CONFIG}recompute_granularity: full\n", "gpt.yaml").checked()

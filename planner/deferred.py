@@ -5,10 +5,44 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from importlib.machinery import ModuleSpec, PathFinder
+from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from importlib.util import LazyLoader
 from types import ModuleType
-from typing import Final
+from typing import Any, Final
+
+
+class _Broken(ModuleType):
+    """A module whose file raised: whoever asks it for something is told that error.
+
+    CPython asks a module for its ``__spec__`` first and drops what that raises
+    (``import_ensure_initialized``); what is left would read "cannot import name".
+    """
+
+    def __getattribute__(self, name: str) -> Any:
+        if name in ("__class__", "__dict__"):
+            return super().__getattribute__(name)
+        raise self.__dict__["raised"]
+
+
+class _Loader(SourceFileLoader):
+    """Carries out a file, and keeps what it raises."""
+
+    def exec_module(self, module: ModuleType) -> None:
+        try:
+            super().exec_module(module)
+        except BaseException as error:
+            module.__dict__["raised"] = _told(error, module.__name__)
+            module.__class__ = _Broken
+            raise
+
+
+def _told(error: BaseException, module: str) -> BaseException:
+    """Return an error as it is raised again: a missing attribute would be taken for the name asked for."""
+    if not isinstance(error, AttributeError):
+        return error
+    told = ImportError(f"{module} could not be imported: {error}")
+    told.__cause__ = error
+    return told
 
 
 class _Finder:
@@ -22,8 +56,11 @@ class _Finder:
             return None
         spec = PathFinder.find_spec(name, path, target)
         # A package is imported at once: who looks for its modules asks for its path, which would load it.
-        if spec is not None and spec.loader is not None and spec.submodule_search_locations is None:
-            spec.loader = LazyLoader(spec.loader)
+        if spec is not None and spec.submodule_search_locations is None:
+            if isinstance(spec.loader, SourceFileLoader):
+                spec.loader = LazyLoader(_Loader(spec.loader.name, spec.loader.path))
+            elif spec.loader is not None:
+                spec.loader = LazyLoader(spec.loader)
         return spec
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from planner.cost.layer.mask_balance import Balance
     from planner.report.page import Page
 
-MOST_RANKS = 512
+MOST_RING_RANKS = 512
 """Ranks whose pairs are counted in some seconds. [-]"""
 
 
@@ -61,7 +61,10 @@ def balance(
     from planner.techniques.layouts import TOKEN_LAYOUTS
 
     reading = Reading()
-    seq, ranks = reading.length("--seq-len", seq_len), reading.count("--cp", cp, least=2, most=MOST_RANKS)
+    seq, ranks = (
+        reading.length("--seq-len", seq_len),
+        reading.count("--cp", cp, least=2, most=MOST_RING_RANKS),
+    )
     known = reading.attempt(question_mask.read_mask, mask)
     times = read_times(reading, round_times)
     near = reading.count("--domain", domain) or 8

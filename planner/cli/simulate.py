@@ -12,7 +12,7 @@ from planner.cli.options import ForceOption, Format, FormatOption, QuietOption, 
 from planner.cli.output import emit_document
 from planner.cli.progress import Progress
 from planner.cli.simulate_asked import (
-    MOST_PASSES,
+    MOST_SIMULATED_PASSES,
     SYNTHESIZED,
     Answer,
     check_size,
@@ -215,7 +215,7 @@ def read_bare(reading: Reading, given: Mapping[str, str | None], sends_occupy: b
     entry = reading.named("--schedule", given["--schedule"], SCHEDULES)
     ranks = reading.count("--pp", given["--pp"], most=MOST_RANKS)
     chunks = reading.count("--vpp", given["--vpp"], most=MOST_RANKS)
-    passes = reading.count("--microbatches", given["--microbatches"], most=MOST_PASSES)
+    passes = reading.count("--microbatches", given["--microbatches"], most=MOST_SIMULATED_PASSES)
     times = read_times(reading, given["--pass-times"])
     if ranks and passes:
         check_size(reading, ranks * (chunks or 1), passes, "--microbatches")

@@ -17,7 +17,8 @@ from planner.question.reading import Reading
 from planner.simulate.ascii import picture
 from planner.techniques.schedules.engine import Timeline
 
-MOST_PASSES: Final = 2_000_000
+MOST_SIMULATED_PASSES: Final = 2_000_000
+"""Passes of all ranks that `simulate` plays. [-]"""
 SYNTHESIZED: Final = ("synthesized", "synthesised")
 MOST_TRACED: Final = 100_000
 """Passes of a trace: about 100 MB, and as many as a viewer opens."""
@@ -65,6 +66,8 @@ class Answer:
 
 def check_size(reading: Reading, chunks: int, microbatches: int, option: str) -> None:
     """Note a step with more passes than are played."""
-    if 3 * chunks * microbatches > MOST_PASSES:
-        most = max(1, MOST_PASSES // (3 * chunks))
-        reading.fault(option, str(microbatches), f"at most {MOST_PASSES:,} passes on all ranks", str(most))
+    if 3 * chunks * microbatches > MOST_SIMULATED_PASSES:
+        most = max(1, MOST_SIMULATED_PASSES // (3 * chunks))
+        reading.fault(
+            option, str(microbatches), f"at most {MOST_SIMULATED_PASSES:,} passes on all ranks", str(most)
+        )

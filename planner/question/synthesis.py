@@ -12,8 +12,10 @@ from planner.search.synthesis.problem import OBJECTIVES, Objective, OrderProblem
 from planner.search.synthesis.synthesise import TIME_LIMIT, Synthesis, synthesise
 from planner.techniques.schedules.family import PassTimes
 
-MOST_PASSES: Final = 100_000
+MOST_SYNTHESIZED_PASSES: Final = 100_000
+"""Passes of all ranks for which an order is made: seconds. [-]"""
 MOST_RANKS: Final = 4096
+"""Ranks of a bare pipeline. [-]"""
 LONGEST: Final = 1e12
 """The longest pass of a bare pipeline, in its unit."""
 TIMES: Final = "three or four numbers F,B,W[,P2P], F above zero and none below, such as 1,1,1 or 2,2,1,0.1"
@@ -135,7 +137,7 @@ def read_request(reading: Reading, values: Mapping[str, Any]) -> SynthesisReques
     fault_missing(reading, {at(name): values[name] for name in ("pp", "microbatches", "pass_times")})
     pp = reading.count(at("pp"), values["pp"], most=MOST_RANKS)
     vpp = reading.count(at("vpp"), values["vpp"], most=MOST_RANKS) or 1
-    microbatches = reading.count(at("microbatches"), values["microbatches"], most=MOST_PASSES)
+    microbatches = reading.count(at("microbatches"), values["microbatches"], most=MOST_SYNTHESIZED_PASSES)
     times = read_chunk_times(reading, values["pass_times"], (pp or 0) * vpp)
     limit = reading.number(at("memory_limit"), values["memory_limit"], 0.0)
     kept = reading.number(at("kept_share"), values["kept_share"], 0.0)
@@ -143,9 +145,9 @@ def read_request(reading: Reading, values: Mapping[str, Any]) -> SynthesisReques
         reading.fault(at("kept_share"), str(values["kept_share"]), "a share from 0 to 1", "1")
     objective = reading.word(at("objective"), values["objective"], OBJECTIVES)
     seconds = reading.number(at("time_limit"), values["time_limit"], 0.0)
-    if pp and microbatches and 3 * pp * vpp * microbatches > MOST_PASSES:
-        most = str(max(1, MOST_PASSES // (3 * pp * vpp)))
-        expected = f"at most {MOST_PASSES:,} passes on all ranks for an order that is made"
+    if pp and microbatches and 3 * pp * vpp * microbatches > MOST_SYNTHESIZED_PASSES:
+        most = str(max(1, MOST_SYNTHESIZED_PASSES // (3 * pp * vpp)))
+        expected = f"at most {MOST_SYNTHESIZED_PASSES:,} passes on all ranks for an order that is made"
         reading.fault(at("microbatches"), str(microbatches), expected, most)
     reading.finish()
     if pp is None or microbatches is None or not times:

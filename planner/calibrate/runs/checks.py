@@ -31,7 +31,6 @@ from planner.units import GIB
 
 LOOSE_RULES: Final = ("batch-divides", "stages-have-layers", "split-has-all-stages")
 """Rules that real runs bend: a smaller last micro-batch, virtual stages with only embedding or head."""
-MAX_LAYERS: Final = 10_000
 FULL: Final = 100.0
 """The whole of a rate. [%]"""
 ENDS: Final = 2

@@ -15,7 +15,6 @@ from planner.calibrate.eras.statements import stated_traits, with_graphs
 from planner.calibrate.releases import Release, era_of, find_release, named_release, releases
 from planner.calibrate.runs.catalogue import Catalogue
 from planner.calibrate.runs.checks import (
-    MAX_LAYERS,
     Refusal,
     check_architecture,
     check_degrees,
@@ -52,6 +51,7 @@ from planner.calibrate.runs.table import COLUMNS, Fault, Run
 from planner.cost.price import Unpriced, price
 from planner.errors import InputError, PlannerError
 from planner.inputs.hardware import HardwareProfile
+from planner.inputs.layers import MAX_LAYERS
 from planner.inputs.model import ModelSpec
 from planner.inputs.workload import Workload, adapted_groups
 from planner.plan import Plan

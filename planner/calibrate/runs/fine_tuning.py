@@ -10,7 +10,7 @@ from typing import Final
 
 from planner.calibrate.eras import Era
 from planner.calibrate.runs.table import COLUMNS, Run
-from planner.calibrate.runs.tuning_cells import MOST
+from planner.calibrate.runs.tuning_cells import MOST_IN_A_CELL
 
 NAMED: Final = ("method", "lora_rank", "lora_targets", "document_tokens")
 """Columns that ``notes`` may hold as ``name=value``."""
@@ -32,7 +32,7 @@ def said_in_notes(run: Run) -> dict[str, object]:
         except ValueError:
             continue
     if not run.document_tokens and WHOLE.search(notes):
-        said["document_tokens"] = run.seq_len or MOST
+        said["document_tokens"] = run.seq_len or MOST_IN_A_CELL
     if not (run.method or said.get("method")) and "task=lora" in notes:
         said["method"] = "lora"
     return said

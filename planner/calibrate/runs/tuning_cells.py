@@ -30,12 +30,12 @@ def targets_cell(text: str) -> str:
 def count_cell(text: str) -> int:
     """Return a rank or a length that a cell names. [element]"""
     number = float(text)
-    if number != int(number) or not 1 <= number <= MOST:
+    if number != int(number) or not 1 <= number <= MOST_IN_A_CELL:
         raise ValueError(text)
     return int(number)
 
 
-MOST: Final = 10**9
+MOST_IN_A_CELL: Final = 10**9
 """Above any rank or length of a document. [element]"""
 
 TUNING_CELLS: Final[dict[str, tuple[Callable[[str], object], str]]] = {

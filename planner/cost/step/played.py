@@ -21,7 +21,7 @@ from planner.plan import Plan
 from planner.techniques.schedules.engine import Pipeline, Times, play
 from planner.techniques.schedules.family import PassTimes, Schedule
 
-MOST_PASSES: Final = 20_000
+MOST_PLAYED_PASSES: Final = 20_000
 """Passes of a step up to which it is played: a tenth of a second. [-]"""
 
 
@@ -30,7 +30,7 @@ def can_be_played(case: Case, plan: Plan) -> bool:
     schedule, degrees = case.schedule, (int(plan.pp), int(plan.vpp), int(plan.num_microbatches))
     passes = 3.0 * schedule.routes * plan.pp * plan.vpp * plan.num_microbatches
     whole = len(split_of(plan, case)) == degrees[0] * degrees[1]
-    return bool(passes <= MOST_PASSES and whole and not schedule.supports(*degrees))
+    return bool(passes <= MOST_PLAYED_PASSES and whole and not schedule.supports(*degrees))
 
 
 def crosses_tiers(case: Case, plan: Plan) -> bool:

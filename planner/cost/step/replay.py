@@ -12,7 +12,7 @@ from planner.cost.estimate import Estimate
 from planner.cost.step.layout import split_of
 from planner.cost.step.parts import PlanParts
 from planner.cost.step.played import (
-    MOST_PASSES,
+    MOST_PLAYED_PASSES,
     chunk_pieces,
     chunk_pipeline,
     mean_times,
@@ -43,12 +43,12 @@ def is_far(price: float, played: float) -> bool:
 def shortened(plan: Plan, case: Case) -> Plan | None:
     """Return the plan with as many micro-batches as are played, of the same rest over the stages.
 
-    None where even one round of the pipeline is more than `MOST_PASSES`.
+    None where even one round of the pipeline is more than `MOST_PLAYED_PASSES`.
     """
     for rounds in range(MOST_ROUNDS, 0, -1):
         count = rounds * plan.pp + float(np.mod(plan.num_microbatches, plan.pp))
         few = plan if plan.num_microbatches <= count else replace(plan, num_microbatches=count)
-        if step_passes(few, case) <= MOST_PASSES:
+        if step_passes(few, case) <= MOST_PLAYED_PASSES:
             return few
     return None
 

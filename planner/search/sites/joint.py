@@ -27,7 +27,7 @@ from planner.techniques.sync.family import Axis
 INSIDE = "stages_inside"
 """Trait of a runtime that lays the stages of a pipeline side by side."""
 
-MOST_STAGES = 16
+MOST_SITE_STAGES = 16
 """Stages of a site up to which they are searched. [-]"""
 
 
@@ -100,7 +100,7 @@ def stage_counts(request: SitesRequest, axis: Axis) -> list[int]:
     if axis == "data":
         return [1] if request.fixed.get("pp") in (None, 1) else []
     sites, gpus = len(request.profile.sites), request.profile.gpus
-    most = min(request.model.num_layers, sites * MOST_STAGES)
+    most = min(request.model.num_layers, sites * MOST_SITE_STAGES)
     pinned = request.fixed.get("pp")
     tried = [int(str(pinned))] if pinned is not None else divisors(gpus)
     return [stages for stages in tried if stages % sites == 0 and stages <= most and gpus % stages == 0]

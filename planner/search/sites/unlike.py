@@ -21,7 +21,7 @@ from planner.plan import Plan
 from planner.rules import divisors
 from planner.search.optimise import found_plans
 from planner.search.request import SearchRequest
-from planner.search.sites.joint import MOST_STAGES
+from planner.search.sites.joint import MOST_SITE_STAGES
 from planner.search.sites.request import SitesRequest
 
 OFFERED: Final = 3
@@ -90,7 +90,7 @@ def stage_counts(request: SitesRequest) -> list[int]:
     sites, pinned = request.profile.sites, request.fixed.get("pp")
     shared = gcd(*(one.gpus for one in sites))
     counts = [request.profile.gpus // (shared // part) for part in divisors(shared)]
-    most = min(request.model.num_layers, MOST_STAGES * len(sites))
+    most = min(request.model.num_layers, MOST_SITE_STAGES * len(sites))
     return [count for count in counts if count <= most and pinned in (None, count)]
 
 

@@ -16,6 +16,7 @@ import numpy as np
 
 from planner.formulas.spread import Spread, spread
 from planner.numeric import Num, maximum, minimum, where
+from planner.remembered import remembered
 
 
 @dataclass(frozen=True)
@@ -148,6 +149,18 @@ def crowded_rate(tier: Tier, domains: Num) -> Num:
 
 def _ring_terms(ranks: Num, stride: Num, tiers: Sequence[Tier]) -> tuple[Num, Num]:
     """Return the latency of a ring pass [s] and its time for each byte that goes round [s/byte]."""
+    if isinstance(ranks, float) and isinstance(stride, float):
+        return _terms_alone(tiers, ranks, stride)
+    return _terms(ranks, stride, tiers)
+
+
+@remembered(most=65536)
+def _terms_alone(tiers: Sequence[Tier], ranks: float, stride: float) -> tuple[Num, Num]:
+    """Return those of one plan, of which few kinds come again and again."""
+    return _terms(ranks, stride, tiers)
+
+
+def _terms(ranks: Num, stride: Num, tiers: Sequence[Tier]) -> tuple[Num, Num]:
     slowest: Num = 0.0
     latency: Num = 0.0
     below = Spread.of_each(ranks)

@@ -107,12 +107,25 @@ def wave_area(m: Num, n: Num, curve: GemmCurve) -> Num:
     .. [1] NVIDIA, "Matrix Multiplication Background User's Guide," DA-08817-001, sections on tile
        quantization and wave quantization.
     """
+    if isinstance(m, float) and isinstance(n, float) and 0.0 < m < math.inf and 0.0 < n < math.inf:
+        return _wave_area_alone(m, n, curve)
     rows = {a: ceil(m / a) for a in curve.tile_sides[0]}
     columns = {b: ceil(n / b) for b in curve.tile_sides[1]}
     best: Num = math.inf
     for a, b, each, wave in curve.tile_areas:
         count = rows[a] * columns[b]
         best = minimum(best, each * count + wave * ceil(count / curve.multiprocessors))
+    return best
+
+
+def _wave_area_alone(m: float, n: float, curve: GemmCurve) -> float:
+    """Return the same for one product, to the same bits and without the price of arrays."""
+    units, up, best = curve.multiprocessors, math.ceil, math.inf
+    for a, b, each, wave in curve.tile_areas:
+        count = float(up(m / a) * up(n / b))
+        area = each * count + wave * up(count / units)
+        if area < best:
+            best = area
     return best
 
 

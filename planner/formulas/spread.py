@@ -76,6 +76,12 @@ def spread(domain: float, gpus: float, stride: Num, ranks: Num) -> Spread:
     >>> spread(8.0, 16.0, 4.0, 4.0)
     Spread(domains=2.0, fewest=2.0, largest=2.0)
     """
+    if isinstance(stride, float) and isinstance(ranks, float):
+        return _spread_alone(domain, gpus, stride, ranks)
+    return _spread(domain, gpus, stride, ranks)
+
+
+def _spread(domain: float, gpus: float, stride: Num, ranks: Num) -> Spread:
     if gpus <= domain and (gpus > 0 or domain == np.inf):
         return Spread(1.0, ranks, ranks)
     inside = minimum(ranks, maximum(1.0, floor(domain / stride)))
@@ -85,6 +91,12 @@ def spread(domain: float, gpus: float, stride: Num, ranks: Num) -> Spread:
     if np.all(alike):
         return Spread(ranks / inside, inside, inside)
     return _counted(Spread(ranks / inside, inside, inside), alike, (domain, gpus), stride, ranks)
+
+
+@lru_cache(maxsize=65536)
+def _spread_alone(domain: float, gpus: float, stride: float, ranks: float) -> Spread:
+    """Return the spread of groups of one plan, of which few kinds come again and again."""
+    return _spread(domain, gpus, stride, ranks)
 
 
 def _divides(number: Num, other: Num) -> Truth:

@@ -52,15 +52,15 @@ STRIDED_BYTES: Final = 4.0
 """Bytes of an element, read and written, that are counted for such a kernel already. [byte]"""
 
 
-def strided_seconds(multiprocessors: float | None, bandwidth: Num) -> Num:
+def strided_seconds(multiprocessors: Num, bandwidth: Num) -> Num:
     r"""Seconds that a strided kernel takes for an element beyond those of the bytes that it moves.
 
     .. math:: t = \max\left(0, \frac{1}{M R} - \frac{B}{W}\right)
 
     Parameters
     ----------
-    multiprocessors : float or None
-        How many :math:`M` the device has; where that is not known, bytes alone count. [-]
+    multiprocessors : Num
+        How many :math:`M` the device has; where none are known (0), bytes alone count. [-]
     bandwidth : Num
         Of its memory, :math:`W`. [byte/s]
 

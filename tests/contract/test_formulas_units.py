@@ -51,6 +51,8 @@ HIDDEN: dict[str, tuple[str, str]] = {
     "model_flops.keys": ("-", "each element of the width meets a number of keys"),
     "attention_params.hidden": ("-", "rows of a matrix whose columns are elements"),
     "ffn_params.hidden": ("-", "rows of a matrix whose columns are elements"),
+    "strided_seconds.multiprocessors": ("1/s", "times the elements that each takes in a second"),
+    "strided_seconds.bandwidth": ("1/s", "over the bytes that are counted for an element already"),
     "unfused_rate.head_dim": ("-", "is compared with a multiple of 8"),
     "unfused_attention_forward_seconds.head_dim": ("-", "is compared with a multiple of 8"),
     "unfused_attention_backward_seconds.head_dim": ("-", "is compared with a multiple of 8"),

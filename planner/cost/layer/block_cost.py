@@ -13,14 +13,12 @@ from planner.cost.layer.attention_core import SCORES_KEPT
 from planner.cost.layer.block_parts import diffusion_end
 from planner.cost.layer.blocks import (
     block_operators,
-    embedding_operators,
-    head_operators,
-    prediction_operators,
     spared_product,
 )
 from planner.cost.layer.communication import BlockExchanges, block_exchanges, edge_exchange
 from planner.cost.layer.dispatched import leaving_bytes, routed_bytes
 from planner.cost.layer.encoders import encoder_piece
+from planner.cost.layer.ends import embedding_operators, head_operators, prediction_operators
 from planner.cost.layer.exchange import Exchange
 from planner.cost.layer.expert_host import host_floor_and_idle, local_experts
 from planner.cost.layer.graphs import layer_graph_bytes

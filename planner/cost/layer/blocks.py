@@ -11,14 +11,13 @@ from planner.cost.layer.block_parts import part_operators
 from planner.cost.layer.casts import cast_seconds
 from planner.cost.layer.dispatched import bias_traffic, latent_products
 from planner.cost.layer.extras import extra_operators
-from planner.cost.layer.norms import block_norms, norm_copy_bytes, norm_is_fused, norm_operator
-from planner.cost.layer.operators import Operator, Pricer, accumulation_bytes, slowed
+from planner.cost.layer.norms import block_norms, norm_copy_bytes, norm_is_fused
+from planner.cost.layer.operators import Operator, Pricer, accumulation_bytes
 from planner.cost.layer.recurrent import recurrent_operators
 from planner.cost.layer.sparse_attention import absorbed_operators, index_operators
-from planner.cost.layer.tiles import in_tiles, tile_of, tiled_layer
+from planner.cost.layer.tiles import tile_of, tiled_layer
 from planner.formulas import elementwise as traffic
 from planner.formulas.experts import experts_extrapolated, grouped_gemm_seconds, tiled_rows_in_mean
-from planner.formulas.gemm import misaligned_slowdown
 from planner.formulas.zero_experts import peak_picks
 from planner.inputs.model import (
     Attention,
@@ -29,7 +28,7 @@ from planner.inputs.model import (
     Mixer,
     Recurrent,
 )
-from planner.numeric import Num, ceil, floor, maximum, some, where
+from planner.numeric import Num, ceil, maximum, some, where
 
 
 def activation_input_bytes(case: Case, gated: bool) -> float:
@@ -345,60 +344,3 @@ def spared_product(pricer: Pricer, block: Block, operators: list[Operator]) -> O
     ):
         return None
     return [operator for operator in operators if some(operator.flops)][-1]
-
-
-def embedding_operators(pricer: Pricer) -> list[Operator]:
-    """Price the lookup of the token embedding, and its share of the vocabulary."""
-    model = pricer.case.model
-    weights = (model.embedding_params - model.embedding_norm * model.norm_params) / pricer.plan.tp
-    elements = pricer.tokens * model.hidden
-    lookup = pricer.elementwise("embedding", "embedding", elements, traffic.EMBEDDING, params=weights)
-    return [lookup, norm_operator(pricer, "embedding_norm")] if model.embedding_norm else [lookup]
-
-
-def head_operators(pricer: Pricer, tied: bool = False) -> list[Operator]:
-    """Price the last norm, the product with the vocabulary and the loss.
-
-    ``tied`` says that the weights are those of an embedding on the same rank, and counted there. The head is
-    not quantised (T. Dettmers et al., arXiv:2305.14314, sec. 3).
-    """
-    case, model = pricer.case, pricer.case.model
-    vocab = model.vocab / pricer.plan.tp
-    logits = pricer.tokens * (vocab if case.traits.loss.vocab_parallel else model.vocab)
-    moved = traffic.Traffic(case.traits.loss.traffic / 3, case.traits.loss.traffic * 2 / 3)
-    parts = case.traits.loss.chunks if case.traits.loss.chunks_again else 1.0
-    product = pricer.linear("head", "head", pricer.tokens / parts, model.hidden, vocab, bias=model.head_bias)
-    if parts > 1.0:
-        product = in_tiles(product, parts)
-    if not case.traits.loss.padded_vocabulary:
-        product = slowed(product, misaligned_slowdown(floor(vocab)))
-    if tied:
-        product = product.with_values(params=0.0, stored=0.0, trained=0.0)
-    else:
-        product = product.with_values(stored=_head_bytes(case, product))
-    return [
-        norm_operator(pricer, "final_norm"),
-        product,
-        pricer.elementwise("loss", "head", logits, moved).with_values(reruns=float(parts > 1.0)),
-    ]
-
-
-def _head_bytes(case: Case, product: Operator) -> Num:
-    """Bytes of the head's weights at rest, in 16 bit or more whatever the others are. [byte]
-
-    References
-    ----------
-    .. [1] Megatron-LM, ``megatron/core/models/gpt/gpt_model.py``: the output layer is not one of Transformer
-       Engine's, and has no low-bit copies.
-    """
-    return product.params * case.plain_bytes
-
-
-def prediction_operators(pricer: Pricer) -> list[Operator]:
-    """Price what an extra prediction layer has beside its block: two norms and a projection."""
-    hidden = pricer.case.model.hidden
-    return [
-        norm_operator(pricer, "norm_embedding"),
-        norm_operator(pricer, "norm_hidden"),
-        pricer.linear("projection", "mtp", pricer.tokens, 2.0 * hidden, hidden / pricer.plan.tp),
-    ]

@@ -143,11 +143,9 @@ class Pricer:
         forward = stream.launch + rate * traffic.forward
         backward = stream.launch + rate * traffic.backward
         if traffic.strided is not None and not stream.measured:
-            each = elements * strided_seconds(case.pool.accelerator.multiprocessors, stream.bandwidth)
-            forward, backward = (
-                seconds + each * count
-                for seconds, count in zip((forward, backward), traffic.strided, strict=True)
-            )
+            each = elements * strided_seconds(case.pool.accelerator.multiprocessors or 0.0, stream.bandwidth)
+            forward += each * traffic.strided[0]
+            backward += each * traffic.strided[1]
         return Operator(
             name,
             module,

@@ -53,7 +53,7 @@ STRIDED_BYTES: Final = 4.0
 
 
 def strided_seconds(multiprocessors: Num, bandwidth: Num) -> Num:
-    r"""Seconds that a strided kernel takes for an element beyond those of the bytes that it moves.
+    r"""Seconds that a strided kernel takes for an element beyond those of the bytes that it moves. [s]
 
     .. math:: t = \max\left(0, \frac{1}{M R} - \frac{B}{W}\right)
 

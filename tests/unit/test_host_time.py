@@ -64,10 +64,11 @@ def test_a_compiled_layer_launches_half_and_adapters_launch_more() -> None:
     layers = job(MODELS["dense"], 4, global_batch=8).model.num_layers
     assert seconds(dp=4, traits={"compiled": True}) == pytest.approx(0.02 + 2 * layers * 1.5e-3)
     work = job(MODELS["dense"], 4, global_batch=8, method="lora", lora_targets=("qkv",))
-    for separate, adapters in ((False, 1), (True, 3)):
+    # three of PEFT, an eighth of a layer each; one of the core's, two modules of five and twelve operations
+    for separate, more in ((True, 3e-3 * 3 / 8), (False, 3e-3 * 2 / 5 + 12 * 12.5e-6)):
         traits = runtime(**HOST, separate_projections=separate)
         case = case_of(plan_of(work, dp=4), work, traits)
-        expected = 0.02 + 2 * layers * 3e-3 * (1 + adapters / 8)
+        expected = 0.02 + 2 * layers * (3e-3 + more)
         assert float(host_step_seconds(case, plan_of(work, dp=4))) == pytest.approx(expected)
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from planner.cost.case import Case
 from planner.cost.layer.adapters import adapters_beside
 from planner.cost.layer.expert_host import expert_floor_seconds, local_experts
-from planner.cost.layer.host_parts import beside_seconds, region_seconds
+from planner.cost.layer.host_parts import beside_seconds, module_seconds, region_seconds
 from planner.cost.layer.layer_floor import FORWARD_SHARE
 from planner.cost.layer.operators import Pricer
 from planner.inputs.model import Block
 from planner.numeric import Num, maximum, where
 from planner.plan import Plan
+from planner.runtimes.eager import LAUNCH_SECONDS
 
 BESIDE_ATTENTION = 0.5
 """Share of a layer's kernels outside attention: about half of the fourteen of `LAYER_LAUNCHES`. [-]"""
@@ -30,6 +31,18 @@ References
 ----------
 .. [1] Hugging Face, PEFT, ``peft/tuners/lora/layer.py``, ``Linear.forward``.
 """
+
+ADAPTER_MODULES = 2.0
+"""Modules of an adapter of Megatron-core: both its products are parallel linear layers of it. [-]
+
+References
+----------
+.. [1] NVIDIA, NeMo 24.07, ``nemo/collections/nlp/modules/common/megatron/adapters/parallel_adapters.py``, and
+   Megatron-Bridge, ``peft/utils.py``, ``ParallelLinearAdapter``.
+"""
+
+ADAPTER_OPERATIONS = 12.0
+"""Operations around them, both passes: dropout, a copy, a scale, a sum, and their gradients. [-]"""
 
 
 def host_step_seconds(case: Case, plan: Plan) -> Num:
@@ -63,6 +76,17 @@ def host_step_seconds(case: Case, plan: Plan) -> Num:
     return case.traits.host.step_seconds + passes * (layers * again / plan.pp)
 
 
+def adapters_seconds(pricer: Pricer) -> float:
+    """Host time of the adapters of a layer, both passes. [s]
+
+    Those of PEFT are plain operations; NVIDIA's are two linear modules of the core and kernels around them.
+    """
+    count = sum(adapters_beside(pricer.case, name) for name in ADAPTED)
+    if pricer.case.traits.adapters.separate_projections:
+        return ADAPTER_SHARE * count * pricer.case.traits.host.layer_seconds
+    return count * (ADAPTER_MODULES * module_seconds(pricer) + ADAPTER_OPERATIONS * LAUNCH_SECONDS)
+
+
 def host_layer_seconds(pricer: Pricer, block: Block) -> Num:
     """Host time of a layer and micro-batch, both passes; a graph of its attention leaves half of it. [s]"""
     plan, traits = pricer.plan, pricer.case.traits
@@ -73,8 +97,7 @@ def host_layer_seconds(pricer: Pricer, block: Block) -> Num:
     if traits.kernels.graphed == "attention":
         return maximum(experts, BESIDE_ATTENTION * traits.host.layer_seconds)
     context = where(plan.cp > 1, traits.host.context_seconds, 0.0)
-    launched = traits.host.layer_seconds * (COMPILED_SHARE if traits.kernels.compiled else 1.0)
-    launched = launched * (1.0 + ADAPTER_SHARE * sum(adapters_beside(pricer.case, name) for name in ADAPTED))
-    launched = launched + beside * (COMPILED_SHARE if traits.kernels.compiled else 1.0)
+    whole = traits.host.layer_seconds + adapters_seconds(pricer) + beside
+    launched = whole * (COMPILED_SHARE if traits.kernels.compiled else 1.0)
     filled = traits.host.deterministic * traits.host.filling_share * launched
     return maximum(experts, launched) + context + filled

@@ -25,7 +25,6 @@ from planner.inputs.load_hardware import load_hardware as _load_cluster
 from planner.inputs.workload import Workload
 from planner.plan import Plan
 from planner.question.axes import whole_plan
-from planner.question.job import DEFAULT_RUNTIME
 from planner.question.launch import wanted_target, write_plan
 from planner.question.launched import Launch
 from planner.question.names import plan_names
@@ -33,6 +32,7 @@ from planner.question.question import question_about, request_of
 from planner.question.reading import KEYWORDS, Reading
 from planner.question.synthesis import synthesise_schedule as _synthesise_schedule
 from planner.question.traits import trait_changes
+from planner.question.usual import DEFAULT_RUNTIME
 from planner.report.as_json import Document
 from planner.report.explain import Explanation, explain
 from planner.report.plan_file import PlanFile, plan_yaml, read_plan_file

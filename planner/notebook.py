@@ -15,9 +15,9 @@ from planner.errors import InputError, Problem
 from planner.inputs.load import load_model, model_names
 from planner.plan import DEGREES, Plan
 from planner.question.axes import whole_plan
-from planner.question.job import DEFAULT_RUNTIME
 from planner.question.question import given_axes
 from planner.question.reading import KEYWORDS, Reading
+from planner.question.usual import DEFAULT_RUNTIME
 from planner.report.as_json import Document
 from planner.report.compare import NamedPlan, compare_document
 from planner.report.flat import flat_row

@@ -49,6 +49,10 @@ class Rule:
     tell: Callable[[], tuple[str, str, str]]
 
 
+class ModelRule(Rule):
+    """A rule on the model alone: no layout keeps it where one does not."""
+
+
 def violations(rules: Iterable[Rule]) -> tuple[Violation, ...]:
     """Return what a scalar plan breaks, all at once."""
     return tuple(Violation(rule.name, *rule.tell()) for rule in rules if not every(rule.holds))

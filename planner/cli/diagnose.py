@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -27,6 +27,10 @@ with deferred():
 if TYPE_CHECKING:
     from planner.cost.estimate import Estimate
     from planner.inputs.run_logs import RunLog
+
+
+ENDINGS: Final = (".sh", ".sbatch", ".yaml", ".yml", ".json", ".toml", ".py")
+"""How names of files end that are no names of models."""
 
 
 @spread
@@ -59,6 +63,8 @@ def diagnose(
     tokens = above_zero(reading, "--tokens-per-s", tokens_per_s)
     if step_time is not None and tokens_per_s is not None:
         reading.fault("--tokens-per-s", "--step-time", "one of the two")
+    if job.model.endswith(ENDINGS) and not Path(job.model).exists():
+        reading.fault("MODEL", f"no file {job.model}", "a plan, a launch file, or a model with its options")
     found = reading.attempt(run_logs.read_run_log, log) if log is not None else None
     if not reading.problems and not (seconds or tokens or oom or found):
         reading.fault("diagnose", "nothing measured", "--step-time, --tokens-per-s, --oom or --log FILE")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from planner.cli.from_file import AnyJobOptions, FromOption, asked_of
-from planner.cli.notes import job_notes
+from planner.cli.notes import file_notes, job_notes
 from planner.cli.options import ForceOption, Format, JobOptions, OutputOptions, PlanOptions, spread
 from planner.cli.output import emit_document, emit_page, emit_rows
 from planner.cli.printable import to_stderr
@@ -56,7 +56,11 @@ def estimate(
     for line in (
         []
         if shown.quiet
-        else [*request.notes(), *job_notes(whole.model, whole.workload, [whole.hardware], [whole.gpus])]
+        else [
+            *request.notes(),
+            *job_notes(whole.model, whole.workload, [whole.hardware], [whole.gpus]),
+            *file_notes(whole.model, [(whole, runtime)]),
+        ]
     ):
         to_stderr(f"note: {line}")
     listed = defaults | _taken_split(chosen, answer.plan)
@@ -112,7 +116,7 @@ def emit_estimate(
     else:
         far = played.far_step(answer)
         late = played.played_page([far] if far else [])
-        if shown.verbose or answer.violations:
+        if shown.verbose:
             remedy = remedies.remedy_page(short) if short else []
             page = [*estimate_page.estimate_page(answer, told), *late, *remedy]
         else:

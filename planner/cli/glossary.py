@@ -14,10 +14,11 @@ from planner.cli.options import Format, FormatOption
 from planner.cli.output import emit_document, emit_rows
 from planner.deferred import deferred
 from planner.errors import nearest
+from planner.fields import FIELDS
 from planner.question.reading import Reading
 
 with deferred():
-    from planner.cli import tables
+    from planner.cli import tables, technique_terms
     from planner.inputs import shipped
 
 _ROW: Final = re.compile(r"^\|(.+)\|$")
@@ -54,7 +55,7 @@ def glossary(
     known = {name.lower(): name for entry in entries() for name in entry.names}
     reading, found = Reading(), list[GlossaryEntry]()
     for word in words or ():
-        hits = meaning(word) or trait_meaning(word)
+        hits = meaning(word) or trait_meaning(word) or option_meaning(word) or technique_meaning(word)
         if not hits:
             near = nearest(plain(word), {name: name for name in known})
             reading.fault("WORD", repr(word), "a word of the glossary; planner glossary lists them", near)
@@ -99,6 +100,30 @@ def trait_meaning(word: str) -> list[GlossaryEntry]:
     values = tables.expected(name)
     means = f"{trait.meaning} It is {values}; {own} unless the runtime or its release has another."
     return [GlossaryEntry((name,), trait.unit, means, "Traits of a runtime", "")]
+
+
+def option_meaning(word: str) -> list[GlossaryEntry]:
+    """Return what an option means, by its name with strokes, underscores or spaces."""
+    name = _joined(word)
+    return [
+        GlossaryEntry((field.flag,), field.unit, field.text.rstrip("."), "Options", "")
+        for field in FIELDS.values()
+        if name == field.name
+    ]
+
+
+def technique_meaning(word: str) -> list[GlossaryEntry]:
+    """Return what a technique, a setting that is searched or a runtime is, as its own file says."""
+    wanted = {_joined(word), _joined(plain(word))}
+    return [
+        GlossaryEntry((name,), "", means, "Techniques", "")
+        for name, others, means in technique_terms.terms()
+        if wanted & {_joined(one) for one in (name, *others)}
+    ]
+
+
+def _joined(word: str) -> str:
+    return re.sub(r"[-_ ]+", "_", word.strip().strip("-").lower())
 
 
 def _forms(name: str) -> tuple[str, ...]:

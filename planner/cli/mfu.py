@@ -27,6 +27,7 @@ from planner.cli.versions import version_notes
 from planner.deferred import deferred
 from planner.files import is_plan_file
 from planner.question.reading import Reading
+from planner.units import parse
 
 with deferred():
     from planner.cli import estimate
@@ -82,14 +83,18 @@ def mfu(
 
 
 def above_zero(reading: Reading, name: str, text: str | None) -> float | None:
-    """Return a measured number, or note that it is none."""
+    """Return a measured number, or note that it is none: seconds, also as 450ms, or tokens/s, also as 50K."""
+    if text is None:
+        return None
+    if name != "--step-time":
+        return reading.amount(name, text)
     try:
-        value = None if text is None else float(text)
+        value = parse(text, "s") if text.strip()[-1:] == "s" else float(text)
     except ValueError:
         value = math.nan
-    if value is None or 0 < value < math.inf:
+    if 0 < value < math.inf:
         return value
-    reading.fault(name, repr(text), "a number above 0")
+    reading.fault(name, repr(text), "seconds above 0, such as 7.5 or 450ms")
     return None
 
 

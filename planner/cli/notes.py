@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from planner.inputs.hardware import HardwareProfile
     from planner.inputs.model import ModelSpec
     from planner.inputs.workload import Workload
-    from planner.runtimes.family import Runtime
+    from planner.runtimes.family import Job, Runtime
 
 
 STARTED: Final = ("NVIDIA", "AMD")
@@ -53,6 +53,19 @@ def method_notes(method: str | None, asked: Iterable[Runtime]) -> Iterator[str]:
     there = f"{' and '.join(others)} can" if others else "no runtime here can, `estimate` prices it"
     titles = ", ".join(one.title for one in chosen)
     yield f"{titles} cannot share a sequence by {method}, so that these plans share none; {there}"
+
+
+def file_notes(model: ModelSpec, asked: Iterable[tuple[Job, Runtime]]) -> Iterator[str]:
+    """Yield which runtimes train a language model by no files from here, and whose files start it."""
+    priced = [one.name for job, one in asked if one.unwritten(model) and not one.cannot_train(job)]
+    names = list(dict.fromkeys(priced))
+    if names and model.diffusion is None and not any(block.extras for block in model.blocks.values()):
+        others = tables.libraries()
+        titles = ", ".join(one.title for one in others.values())
+        yield (
+            f"{model.name} on {' or '.join(names)} is a price alone: files for {titles} start it, from its "
+            "checkpoint (--target trl), and no others from here"
+        )
 
 
 def learning_notes(workload: Workload) -> Iterator[str]:

@@ -14,7 +14,7 @@ from planner.cli.config import KEYS
 from planner.cli.flags import flags_of, print_flags
 from planner.cli.launch import LauncherOption, SmokeOption, TargetOption, write_best
 from planner.cli.near import NearJobOptions, NearOption, recipe_of
-from planner.cli.notes import job_notes, method_notes
+from planner.cli.notes import file_notes, job_notes, method_notes
 from planner.cli.options import (
     ForceOption,
     Format,
@@ -176,7 +176,8 @@ def tell_notes(requests: Iterable[SearchRequest], objective: str) -> None:
     """Write what a user should know of requests on standard error."""
     for one in requests:
         lines = job_notes(one.model, one.workload, one.clusters, one.gpu_counts, objective)
-        for line in (*lines, *method_notes(one.fixed.get("cp_method"), one.runtimes)):
+        more = (*method_notes(one.fixed.get("cp_method"), one.runtimes), *file_notes(one.model, one.jobs()))
+        for line in (*lines, *more):
             to_stderr(f"note: {line}")
 
 

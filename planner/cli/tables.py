@@ -5,7 +5,7 @@ from __future__ import annotations
 from planner.calibrate.releases import named_runtime, plain_traits
 from planner.runtimes import runtimes
 from planner.runtimes.family import Job
-from planner.runtimes.libraries import library_named
+from planner.runtimes.libraries import libraries, library_named
 from planner.runtimes.libraries.family import FIXED, HOSTS
 from planner.runtimes.saving import Saving
 from planner.runtimes.settings import changed
@@ -21,6 +21,7 @@ __all__ = [
     "Saving",
     "changed",
     "expected",
+    "libraries",
     "library_named",
     "named_runtime",
     "offered_name",

@@ -263,6 +263,12 @@ def _refuse(plan: Plan, job: Job, runtime: Runtime) -> None:
             f"no files start {job.model.name}: those of {runtime.name} train language models; the plan is a "
             "price alone"
         )
+    unwritten = runtime.unwritten(job.model)
+    if unwritten:
+        raise UnsupportedPlan(
+            f"no files start {job.model.name} on {runtime.name}: {'; '.join(unwritten)}; the plan is a price "
+            "alone"
+        )
     faults = violations(all_rules(plan, case_of(plan, job, runtime)))
     if faults:
         raise UnsupportedPlan(refusal(runtime, faults))

@@ -8,7 +8,6 @@ from typing import Any, Final, NamedTuple
 
 from planner.calibrate.releases import named_runtime
 from planner.errors import nearest
-from planner.fields import default
 from planner.files import is_plan_file
 from planner.inputs.hardware import HardwareProfile
 from planner.inputs.lengths import longest
@@ -19,13 +18,12 @@ from planner.inputs.workload import Workload
 from planner.question.meant import meant
 from planner.question.reading import Reading, Span, shown
 from planner.question.traits import trait_changes
+from planner.question.usual import runtimes_for
 from planner.question.values import read_value, read_values
 from planner.runtimes import runtimes
 from planner.runtimes.family import Runtime
 from planner.techniques.methods import METHODS
 from planner.techniques.precision import PRECISIONS
-
-DEFAULT_RUNTIME: Final[str] = default("runtime")
 
 WORKLOAD: Final = (
     "seq_len", "precision", "optimizer", "method", "lora_rank", "lora_targets", "document_tokens",
@@ -86,10 +84,14 @@ def read_job(
     """Return what is asked, or None where a fault was noted; ``several`` allows a list of accelerators."""
     defaults: dict[str, Any] = {}
     said = meant(given, reading, files.cluster)
-    model = _model(said["model"], reading, files)
+    if is_plan_file(Path(said["model"])) and said["model"] != "-":
+        others = "`planner explain`, `simulate`, `compare`, `report` or `emit`"
+        reading.fault("model", shown(said["model"]), f"a model; this is a plan, for {others}")
+        return None
+    model = reading.attempt(files.model, said["model"])
     clusters = _clusters(said, reading, files)
     workload = _workload(said, model, reading, defaults)
-    chosen = _runtimes(said, workload, clusters, reading, defaults)
+    chosen = _runtimes(said, model, workload, clusters, reading, defaults)
     limit = read_value("memory_limit", said.get("memory_limit"), reading)
     spans = reading.counts("gpus", said.get("gpus"), several)
     counts = _gpu_counts(said.get("gpus") is not None, spans, clusters, reading, defaults)
@@ -98,15 +100,6 @@ def read_job(
     if reading.problems or model is None or workload is None:
         return None
     return JobAsked(model, clusters, counts, workload, chosen, limit, defaults)
-
-
-def _model(text: str, reading: Reading, files: Files) -> ModelSpec | None:
-    """Return the model that ``text`` names, or None where a fault was noted."""
-    if text != "-" and is_plan_file(Path(text)):
-        others = "`planner explain`, `simulate`, `compare`, `report` or `emit`"
-        reading.fault("model", shown(text), f"a model; this is a plan, for {others}")
-        return None
-    return reading.attempt(files.model, text)
 
 
 def _clusters(said: Said, reading: Reading, files: Files) -> tuple[tuple[str, HardwareProfile], ...]:
@@ -246,14 +239,16 @@ def _global_batch(said: Said, seq_len: int, reading: Reading) -> int | None:
 
 def _runtimes(
     said: Said,
+    model: ModelSpec | None,
     workload: Workload | None,
     clusters: Clusters,
     reading: Reading,
     defaults: dict[str, Any],
 ) -> tuple[Runtime, ...]:
-    """Return the runtimes that are asked for, or else all that train so where the usual one does not."""
-    usual = usual_runtimes(workload.method if workload is not None else "full")
+    """Return the runtimes that are asked for, or else the usual one, or all where it does not train so."""
+    usual: tuple[str, ...] = ()
     if not said.get("runtime"):
+        usual = runtimes_for(model, workload, clusters[0][1] if clusters else None)
         defaults["runtime"] = ", ".join(usual)
     texts = [with_version(text, said.get("target_version"), reading) for text in said.get("runtime") or usual]
     found = [_named_runtime(text, workload, clusters, reading) for text in texts]
@@ -307,20 +302,6 @@ def _told_as_library(text: str, reading: Reading) -> bool:
         under = f"a runtime under {library.title}, whose files are a target"
         reading.fault("runtime", shown(text), under, f"{HOSTS[0]} with --target {library.name}")
     return library is not None
-
-
-def usual_runtimes(method: str) -> tuple[str, ...]:
-    """Return the names of the runtimes that are taken where nobody names one, the first for a single plan.
-
-    Examples
-    --------
-    >>> usual_runtimes("full"), usual_runtimes("lora"), usual_runtimes("qlora")
-    (('megatron-lm',), ('megatron-bridge', 'deepspeed', 'fsdp'), ('fsdp',))
-    """
-    if method in runtimes()[DEFAULT_RUNTIME].methods:
-        return (DEFAULT_RUNTIME,)
-    able = [name for name, runtime in runtimes().items() if method in runtime.methods]
-    return tuple(sorted(able, key=lambda name: (name != "megatron-bridge", name))) or (DEFAULT_RUNTIME,)
 
 
 def _gpu_counts(

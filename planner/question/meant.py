@@ -38,7 +38,7 @@ def meant(said: Mapping[str, Any], reading: Reading, load: Loader = load_hardwar
     (first, wanted), *others = everything
     for place, spans in others:
         if spans != wanted:
-            reading.fault(first, _told(wanted), f"as many accelerators as {place}: {_told(spans)}")
+            reading.fault(first, _told(wanted), f"the {_told(spans)} of {place}, or one of the two alone")
     return named if said.get("gpus") is not None else named | {"gpus": wanted}
 
 

@@ -29,6 +29,9 @@ WORTH: Final = 0.02
 MOST_CAUSES: Final = 4
 MOST_FASTER: Final = 3
 
+ABOUT: Final = 0.15
+"""How far from the measured step a cause takes about as long. [-]"""
+
 FULL: Final = 0.95
 """Share of the memory in use from which the allocator may have to start over. [-]"""
 
@@ -239,12 +242,8 @@ def _plans(plan: Plan) -> Iterator[tuple[str, Any, str, str]]:
         yield "sequence_parallel", False, "sequence parallelism is off", "--sequence-parallel in the file"
     if plan.zero:
         yield "zero", 0, "states are not sharded", "ZeRO or FSDP flags of the file"
-    yield (
-        "micro_batch",
-        plan.micro_batch * 2,
-        "micro-batches twice as large",
-        "micro-batch size of the file",
-    )
+    twice = "micro-batches twice as large"
+    yield "micro_batch", plan.micro_batch * 2, twice, "micro-batch size of the file"
 
 
 def _priced(
@@ -268,12 +267,7 @@ def diagnosis_page(told: Diagnosis) -> Page:
     page: Page = [f"{job_line(answer.job, answer.runtime)}\nPlan: {layout(answer.plan)}"]
     page.append(" ".join([*_speed_words(told), *_memory_words(told)]))
     if told.causes:
-        head = (
-            "What would not fit, smallest first:"
-            if observed.out_of_memory
-            else "What would take about as long:"
-        )
-        page += [head, Table(tuple(_cause_row(told, one) for one in told.causes))]
+        page += [_head(told), Table(tuple(_cause_row(told, one) for one in told.causes))]
     elif told.gap is not None and told.gap > 0 and not _inside(told):
         page.append("No known cause takes that long: look at data loading, logging, saving and stragglers.")
     if observed.out_of_memory and answer.peak <= answer.capacity:
@@ -297,6 +291,19 @@ def diagnosis_page(told: Diagnosis) -> Page:
     ]
 
 
+def _head(told: Diagnosis) -> str:
+    """Return what the causes are, and whether one of them alone would do."""
+    if told.observed.out_of_memory:
+        return "What would not fit, smallest first:"
+    seconds = told.observed.seconds or told.answer.step
+    off = min(abs(one.answer.step / seconds - 1) for one in told.causes)
+    if off <= ABOUT:
+        return "What would take about as long:"
+    return (
+        f"No one cause takes about {significant(seconds, 3)} s; the nearest, of which several may be at work:"
+    )
+
+
 def _inside(told: Diagnosis) -> bool:
     seconds = told.observed.seconds
     return seconds is not None and _as_expected(told.answer, seconds)
@@ -317,12 +324,17 @@ def _speed_words(told: Diagnosis) -> list[str]:
     verdict = (
         "as estimated, within its band"
         if _inside(told)
-        else f"{abs(gap):.0%} {'slower' if gap > 0 else 'faster'}"
+        else f"{abs(gap):.0%} {'longer' if gap > 0 else 'shorter'}"
     )
     source = f" ({told.observed.source})" if told.observed.source else ""
     mfu = percent(answer.mfu * answer.step / seconds)
     measured = f"Measured{source}: {significant(seconds, 4)} s a step, MFU {mfu}"
-    return [f"{measured}; estimated: {estimated}: {verdict}.", limited]
+    doubt = (
+        f"No accelerator is that fast: was a step of {answer.job.workload.global_batch:,} sequences on "
+        f"{answer.job.gpus:,} accelerators timed, and not a micro-batch?"
+    )
+    beyond = answer.mfu * answer.step > seconds
+    return [f"{measured}; estimated: {estimated}: {verdict}.", limited, *[doubt] * beyond]
 
 
 def _memory_words(told: Diagnosis) -> list[str]:

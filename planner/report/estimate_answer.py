@@ -13,6 +13,7 @@ from planner.report.as_json import TIME_KEYS
 from planner.report.estimate_page import (
     ENERGY_TO_TRAIN,
     MEMORY_WORDS,
+    broken,
     energy_to_train,
     job_line,
     plan_lines,
@@ -53,11 +54,13 @@ MOST_REMEDIES: Final = 4
 
 NEXT: Final = "Next: -v for stages, traffic and energy; --save FILE.yaml to emit or explain it."
 
+RULES: Final = "Next: `planner search` without the axes ranks plans that run; -v for the price in full."
+
 SEARCH: Final = "Next: `planner search` without the axes ranks plans that fit; -v for all of it."
 
 
 def estimate_answer(answer: Estimate, defaults: Mapping[str, Any]) -> Page:
-    """Return an estimate that breaks no rule as a page of about 20 lines of 80 columns, at most 24.
+    """Return an estimate as a page of about 20 lines of 80 columns, at most 24 unless it breaks many rules.
 
     Parameters
     ----------
@@ -76,6 +79,9 @@ def estimate_answer(answer: Estimate, defaults: Mapping[str, Any]) -> Page:
         (SEARCH if lacks_memory(answer) else NEXT) * bool(defaults),
     ]
     plan = "\n".join(plan_lines(answer))
+    if answer.violations:
+        last = "\n".join(filter(None, [_if_run(answer), *short_defaults(own), RULES * bool(defaults)]))
+        return [job_line(answer.job, answer.runtime), plan, *broken(answer), last]
     if lacks_memory(answer):
         changes, end = _remedies(answer)
         body: Page = [f"{plan}\n{_misfit(answer)}\n{_memory(answer)}", *changes]
@@ -143,6 +149,15 @@ def _misfit(answer: Estimate) -> str:
     return (
         f"Does not fit: it needs {PEAK.item(record)[1]}, {over:.1f} too much. "
         f"If it fitted, a step would take {banded(record, ' s')} at {percent(record['mfu'])} MFU."
+    )
+
+
+def _if_run(answer: Estimate) -> str:
+    """Return what a plan that breaks rules would take if it ran all the same."""
+    record = plan_record(answer)
+    return (
+        f"If it ran all the same, a step would take {banded(record, ' s')} at {percent(record['mfu'])} MFU "
+        f"and {PEAK.item(record)[1]}."
     )
 
 

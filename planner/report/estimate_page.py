@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import asdict
 from typing import Any, Final
 
 from planner.calibrate.releases import title_of
@@ -128,24 +129,17 @@ def _split(plan: Plan) -> str:
     return f", layers {split_words(plan.split_text)}"
 
 
+def broken(answer: Estimate | Unpriced) -> Page:
+    """Return which rules a plan breaks, with the nearest that keeps each."""
+    if not answer.violations:
+        return []
+    rows = tuple(asdict(violation) for violation in answer.violations)
+    return [f"{answer.runtime.title} cannot run this plan:", Table(rows)]
+
+
 def verdict(answer: Estimate | Unpriced) -> Page:
-    """Return what is wrong with a plan, rule by rule."""
-    page: Page = []
-    if answer.violations:
-        page.append(f"{answer.runtime.title} cannot run this plan:")
-        page.append(
-            Table(
-                tuple(
-                    {
-                        "rule": broken.rule,
-                        "found": broken.found,
-                        "expected": broken.expected,
-                        "nearest": broken.nearest,
-                    }
-                    for broken in answer.violations
-                )
-            )
-        )
+    """Return what is wrong with a plan, rule by rule, and by how much it does not fit."""
+    page = broken(answer)
     if isinstance(answer, Estimate) and answer.peak > answer.capacity:
         missing = (answer.peak - answer.capacity) / GIB
         page.append(f"Does not fit: the peak stage is {missing:.1f} GiB over.")

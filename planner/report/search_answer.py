@@ -84,7 +84,7 @@ def search_answer(
         *short_defaults(defaults),
     ]
     lines = [line for line in lines if line]
-    head, hint = _head(result, request), [_next(True, method)] if defaults else []
+    head, hint = _head(result, request), [_next(True, lead)] if defaults else []
     beside = sum(1 + screen_lines(part) for part in (head, *above)) + 2
     taken = beside + sum(map(screen_lines, [*lines, *hint]))
     first = {
@@ -101,7 +101,7 @@ def search_answer(
     kept = sorted(table.rows[:count], key=lambda row: int(row["#"]))
     lines[0] = _lead(result, request, [int(row["#"]) for row in kept])
     table = Table(tuple({**row, "#": str(place)} for place, row in enumerate(kept, 1)))
-    hint = [_next(len(result.plans) > len(table.rows), method)] if defaults else []
+    hint = [_next(len(result.plans) > len(table.rows), lead)] if defaults else []
     return [head, *above, table, "\n".join([*lines, *hint])]
 
 
@@ -245,9 +245,11 @@ def short_prices(answers: Iterable[Estimate]) -> list[str]:
     return [f"* another seller's price per accelerator-hour: {', '.join(lent)}."] if lent else []
 
 
-def _next(left: bool, method: str) -> str:
+def _next(left: bool, lead: Estimate) -> str:
     """Return what says more, and what writes files; fine-tuning has libraries that people know."""
-    more = "more plans, " if left else ""
-    if method != "full":
+    more, model = "more plans, " if left else "", lead.job.model
+    if model.diffusion is not None and lead.runtime.command is None:
+        return f"Next: -v for {more}proof and what was ruled out."
+    if lead.job.workload.method != "full" or lead.runtime.unwritten(model):
         return f"Next: -v for {more}proof and the rest; --target trl --emit DIR for files."
     return f"Next: -v for {more}proof and what was ruled out; --emit DIR for files."

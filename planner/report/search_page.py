@@ -169,7 +169,10 @@ def nothing_fits(result: SearchResult) -> Page:
     """Return what would fit, in words."""
     nearest = result.nearest or {}
     if not result.valid:
-        lines = ["No plan is legal.", *least_broken(nearest.get("breaks"))]
+        lines = untrainable(nearest.get("breaks")) or [
+            "No plan is legal.",
+            *least_broken(nearest.get("breaks")),
+        ]
     else:
         lines = ["No plan fits."]
     if nearest.get("peak_gib") is not None:
@@ -201,6 +204,15 @@ def remedy_table(remedies: Any, want: str = "fit") -> Page:
         for one in remedies or ()
     )
     return [f"What would make it {want}, each change alone:", Table(rows)] if rows else []
+
+
+def untrainable(breaks: Any) -> list[str]:
+    """Return what keeps a runtime from training the model in any layout, and which ones do, in words."""
+    if not breaks or not breaks.get("model"):
+        return []
+    able = [f"--runtime {name}" for name in breaks["able"]]
+    others = f"Ask for {' or '.join(able)}." if able else "No other runtime here can either."
+    return [f"{breaks['title']} cannot train this model: {breaks['model']}.", others]
 
 
 def least_broken(breaks: Any) -> list[str]:

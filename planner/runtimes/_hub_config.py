@@ -62,7 +62,23 @@ LAYER_CLASSES = {
 def traits_of_type(model: ModelSpec) -> Mapping[str, Any]:
     """Return what transformers' code of a model's type does that others' does not, by flat name of traits."""
     kind = architecture(model)
+    if kind is None and "alibi" in model.variants:
+        return {"attention": "unfused"}
     return TYPES[kind].traits if kind in TYPES else {}
+
+
+def attention_name(model: ModelSpec, kernel: str) -> str:
+    """Return transformers' name of the attention that a model is priced with.
+
+    References
+    ----------
+    .. [1] transformers 5.24, ``_supports_sdpa`` and ``_supports_flash_attn`` of each class: BLOOM and MPT
+       have neither; windows and bounded scores need a mask in PyTorch's own, and Gemma 2 and GPT-J have none
+       of it, but FlashAttention's package.
+    """
+    if architecture(model) is None and kernel == "flash-2":
+        return "eager" if "alibi" in model.variants else "flash_attention_2"
+    return ATTENTION[kernel]
 
 
 ATTENTION = {"flash-2": "sdpa", "flash-3": "flash_attention_3", "unfused": "eager"}
@@ -96,16 +112,45 @@ def _regular(model: ModelSpec) -> str | None:
     return "gpt2" if _is_gpt2(model, blocks[0], needs) else None
 
 
-def architecture_rule(model: ModelSpec) -> Rule:
-    """Return the rule that a configuration of transformers is written for the model."""
+def unwritten(model: ModelSpec) -> tuple[str, ...]:
+    """Return why no configuration of transformers is written for a model; nothing where one is."""
     kind = architecture(model)
-    told = f"{model.name}, none of those written for transformers: {', '.join((*_CLASSES, *TYPES))}"
-    missing: tuple[str, ...] = (told,)
-    if kind:
-        missing = typed_unsaid(kind, TYPES[kind], model) if kind in TYPES else unsaid(model, kind)
-    if model.recurrents and not model.attentions:
-        return fits_model("model-in-transformers", missing, "a model with attention in some layers")
-    return fits_model("model-in-transformers", missing)
+    if kind is None:
+        known = ", ".join((*_CLASSES, *TYPES))
+        return (f"none of the configurations written for transformers ({known}) has its parts",)
+    return typed_unsaid(kind, TYPES[kind], model) if kind in TYPES else unsaid(model, kind)
+
+
+def _without_kernel(model: ModelSpec) -> tuple[str, ...]:
+    """Return the mixers of a model that FlashAttention's package does not run, and so has no price here."""
+    softmax = [mixer for mixer in model.attentions if isinstance(mixer, Attention)]
+    found = {
+        "layers without attention": bool(model.recurrents),
+        "attention in chunks": any(mixer.chunked for mixer in softmax),
+        "attention sinks": any(mixer.sinks for mixer in softmax),
+        "an indexer that picks the keys": any(
+            isinstance(mixer, LatentAttention) and mixer.indexer for mixer in model.attentions
+        ),
+    }
+    return tuple(name for name, there in found.items() if there)
+
+
+def unwritten_rules(plan: Plan, model: ModelSpec, axes: tuple[str, ...]) -> list[Rule]:
+    """Return the rules of a model that is priced alone: that nothing splits its layers.
+
+    Data parallelism and its shards wrap any module, of transformers or of one's own; what splits a layer has
+    to know it.
+    """
+    own = any(block.extras for block in model.blocks.values())
+    missing = unwritten(model)
+    if not own and not missing:
+        return []
+    if not own and not model.attentions:
+        return [fits_model("model-in-transformers", missing, "a model with attention in some layers")]
+    if not own and (unlike := _without_kernel(model)):
+        return [fits_model("model-in-transformers", (*missing, *unlike))]
+    why = "nothing splits a model of one's own" if own else f"nothing splits a layer of {model.name}"
+    return [exactly(f"own-model-without-{name}", name, getattr(plan, name), 1.0, why) for name in axes]
 
 
 def whole_layer_rules(plan: Plan, model: ModelSpec) -> list[Rule]:

@@ -175,7 +175,7 @@ DENSE: Final = {
     "gpt_neox": HubType(
         "GPTNeoXForCausalLM", "GPTNeoXLayer",
         _like(norm="layernorm", bias=True, gated=False, variants=_PARALLEL), _gpt_neox, _NEOX_LAYERS,
-        {"separate_projections": False, "chained_rope": "joined"},
+        {"chained_rope": "joined"},
     ),
     "stablelm": HubType(
         "StableLmForCausalLM", "StableLmDecoderLayer", _like(norm="layernorm", bias=True), _stablelm, REGULAR

@@ -14,7 +14,7 @@ from planner.inputs.model import ModelSpec
 from planner.inputs.workload import Workload
 from planner.plan import Plan
 from planner.remembered import remembered
-from planner.rules import Rule
+from planner.rules import ModelRule, Rule
 from planner.runtimes._idle import Idle, left_out
 from planner.runtimes.groups import MESH, Grouping
 from planner.runtimes.settings import NO_CHANGES, Changes, Settings, Value
@@ -178,10 +178,15 @@ def _no_rules(plan: Plan, job: Job, runtime: Runtime, /) -> list[Rule]:
     return []
 
 
+def says_all(model: ModelSpec) -> tuple[str, ...]:
+    """Return that files leave nothing of a model unsaid."""
+    return ()
+
+
 def _no_diffusion(plan: Plan, job: Job, runtime: Runtime, /) -> list[Rule]:
     """Return the rule that a runtime trains diffusion transformers, of one that does not."""
     return [
-        Rule(
+        ModelRule(
             "trains-diffusion",
             False,
             lambda: (f"{job.model.name}, a diffusion transformer", "a language model", "--runtime fsdp"),
@@ -241,6 +246,9 @@ class Runtime:
         None, they are balanced by FLOPs.
     bare_ends : bool
         Whether the first stage of a pipeline may hold the embedding alone, and the last one the loss.
+    unwritten : callable
+        From a model to what its files cannot say of one that it trains all the same, priced alone; nothing
+        of most.
     order_command : OrderCommandMaker, optional
         The same where the passes run in an order made for the plan; None where it takes none.
     grouping : Grouping
@@ -300,6 +308,7 @@ class Runtime:
     command: CommandMaker | None = None
     own_split: Callable[[ModelSpec, int], tuple[int, ...] | None] | None = None
     bare_ends: bool = False
+    unwritten: Callable[[ModelSpec], tuple[str, ...]] = says_all
     order_command: OrderCommandMaker | None = None
     grouping: Grouping = MESH
     settings: Settings = field(default_factory=dict)
@@ -368,6 +377,11 @@ class Runtime:
         if self.trains_prediction or model.prediction is None:
             return model
         return model.model_copy(update={"prediction": None})
+
+    def cannot_train(self, job: Job) -> str:
+        """Return what keeps it from training the model in any layout, in words; nothing where it can."""
+        rules = self.for_model(job.model).rules(Plan(), job)
+        return "; ".join(rule.tell()[0] for rule in rules if isinstance(rule, ModelRule) and not rule.holds)
 
     def rules(self, plan: Plan, job: Job) -> list[Rule]:
         """Return its validity rules for a plan or a batch of plans, beside the structural ones."""

@@ -14,7 +14,7 @@ from planner.inputs.variants import variant_texts
 from planner.inputs.workload import Workload
 from planner.numeric import Num
 from planner.plan import Plan, even_split
-from planner.rules import Mask, Rule, divides, nearest_divisors
+from planner.rules import Mask, ModelRule, Rule, divides, nearest_divisors
 from planner.runtimes.family import Job, Runtime
 from planner.techniques.context.family import offered_name
 from planner.techniques.offload.family import share_of
@@ -126,7 +126,9 @@ def exactly(rule: str, option: str, found: Num, wanted: Num, why: str, where: Ma
 
 def fits_model(rule: str, reasons: tuple[str, ...], remedy: str = "another runtime") -> Rule:
     """Return the rule that nothing of the model is missing in what is written; ``reasons`` say what is."""
-    return Rule(rule, not reasons, lambda: ("; ".join(reasons), "a model that its files can build", remedy))
+    return ModelRule(
+        rule, not reasons, lambda: ("; ".join(reasons), "a model that its files can build", remedy)
+    )
 
 
 def divisor_rule(rule: str, option: str, part: Num, whole: int, thing: str) -> Rule:

@@ -102,7 +102,14 @@ def fewest_broken(request: SearchRequest, job: Job, runtime: Runtime) -> dict[st
         found.append((int(np.asarray(broken)[least]), plan.row((least,))))
     plan = min(found, key=lambda pair: pair[0])[1]
     told = violations(all_rules(plan, case_of(plan, job, runtime)))
-    return {"plan": plan.slug, "rules": [asdict(violation) for violation in told]}
+    never = runtime.cannot_train(job)
+    able = [
+        name
+        for name, one in runtimes().items()
+        if never and job.workload.method in one.methods and not one.cannot_train(job)
+    ]
+    faults = [asdict(violation) for violation in told]
+    return {"plan": plan.slug, "rules": faults, "title": runtime.title, "model": never, "able": able}
 
 
 def _split(
@@ -144,13 +151,15 @@ def _one_node_more(request: SearchRequest) -> Iterator[tuple[str, SearchRequest]
 def _remedy(text: str, request: SearchRequest, peak: float | None) -> dict[str, object]:
     """Return a change with the fastest plan among the first that are priced, its memory and its price.
 
-    The first `MOST_CHUNKS` chunks of each scan are priced, so that a search may find a faster one.
+    The first `MOST_CHUNKS` chunks of each scan are priced, more until one fits, so that a search may find a
+    faster one.
     """
     found: list[Estimate] = []
     for job, runtime in request.jobs():
         report, scan = ScanReport(), scan_of(request, job, runtime, keep=1)
-        for _ in islice(scan.steps(lambda result: np.asarray(result.step), report), MOST_CHUNKS):
-            pass
+        for chunk, _ in enumerate(scan.steps(lambda result: np.asarray(result.step), report), 1):
+            if chunk >= MOST_CHUNKS and report.best:
+                break
         if report.best:
             found.append(estimate(report.best[0].plan, job, runtime, request.memory_limit))
     best = min(found, key=lambda one: one.step, default=None)

@@ -176,3 +176,13 @@ def test_memory_beyond_its_band_is_said(tmp_path: Path) -> None:
     found = re.search(r"([\d.]+) GiB seen, ([\d.]+) estimated.* That is ([+-]\d+)%, beyond the band", page)
     assert found is not None
     assert int(found[3]) == pytest.approx(100 * (float(found[1]) / float(found[2]) - 1), abs=1)
+
+
+def test_no_time_beyond_the_peak_is_explained_and_units_are_read() -> None:
+    told = " ".join(planner("diagnose", *JOB, *PLAN, "--step-time", "1ms").out.split())
+    assert "No accelerator is that fast" in told
+    by_rate = document(*JOB, *PLAN, "--tokens-per-s", "50K")["step_time_s"]
+    assert by_rate == document(*JOB, *PLAN, "--tokens-per-s", "50000")["step_time_s"] == 128 * 4096 / 50000
+    missing = planner("diagnose", "not-there.sh")
+    assert missing.code == 2
+    assert "no file not-there.sh" in missing.err

@@ -81,6 +81,12 @@ def test_the_help_of_the_program_fits_one_screen() -> None:
         ("sp", ["sp", "sequence_parallel"]),
         ("cp-method", ["cp_method"]),
         ("offload-activations:63", ["offload-optimizer", "offload"]),
+        ("FSDP", ["fsdp"]),
+        ("QLoRA", ["qlora"]),
+        ("expert_dispatcher", ["expert_dispatcher"]),
+        ("global batch", ["--global-batch"]),
+        ("dp link", ["tp link"]),
+        ("rule of thumb", ["rule of thumb"]),
     ],
 )
 def test_a_word_is_found_as_answers_write_it(word: str, names: list[str]) -> None:

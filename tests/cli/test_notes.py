@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
+import yaml
 
 from planner.report.hosted_base import PRINTED_OVER_PRICED
 from tests.cli.command import once, planner
@@ -224,17 +225,34 @@ def test_a_change_that_a_search_would_leave_out_for_its_risk_is_called_risky(tmp
     assert re.search(r"^zero +2 to 3 .* yes$", page, re.MULTILINE)
 
 
-@pytest.mark.parametrize("runtime", ["fsdp", "deepspeed"])
-def test_a_model_without_a_written_configuration_names_another_runtime(runtime: str) -> None:
-    ask = ("estimate", "gemma3-27b", *CLUSTER, "--global-batch", "64", "--runtime", runtime)
-    (told,) = (
-        broken
-        for broken in planner(*ask, "--format", "json").json["violations"]
-        if broken["rule"] == "model-in-transformers"
+def test_a_model_that_no_file_describes_has_a_price_and_files_that_take_its_checkpoint(
+    tmp_path: Path,
+) -> None:
+    """Without a runtime named, those that train it are taken; FSDP wraps what transformers builds."""
+    ask = ("gemma3-27b", "--hardware", "dgx-h200", "--gpus", "16", "--global-batch", "64")
+    found = planner("search", *ask, "--format", "json")
+    assert found.code == 0
+    assert {one["runtime"] for one in found.json["plans"]} == {"fsdp", "deepspeed"}
+    assert all(
+        one["plan"]["tp"] == one["plan"]["cp"] == one["plan"]["pp"] == 1 for one in found.json["plans"]
     )
-    assert "LlamaForCausalLM" not in told["found"]
-    assert "llama, granite, qwen2, qwen3" in told["found"]
-    assert "--runtime megatron-lm" in told["nearest"]
+    assert re.search("note: gemma3-27b on .* is a price alone: files for .*TRL start it", found.err)
+    refused = planner("search", *ask, "--emit", str(tmp_path / "own"))
+    assert refused.code == 1
+    assert "no files start gemma3-27b" in refused.err
+    small = ("gemma3-4b", "--hardware", "dgx-h100", "--gpus", "4", "--method", "lora", "--runtime", "fsdp")
+    out = tmp_path / "trl"
+    assert planner("search", *small, "--zero", "3", "--target", "trl", "--emit", str(out)).code == 0
+    assert not (out / "config.json").exists()
+    section = yaml.safe_load((out / "trl.yaml").read_text())["fsdp_config"]
+    assert "transformer_layer_cls_to_wrap" not in section
+
+
+def test_a_runtime_that_cannot_train_a_model_says_why_and_which_does() -> None:
+    ask = ("gemma3-27b", *CLUSTER, "--global-batch", "64", "--runtime", "megatron-lm")
+    told = " ".join(planner("search", *ask).out.split())
+    assert "Megatron-LM cannot train this model: 4 norms in a layer, where Megatron-core has 2" in told
+    assert "Ask for --runtime deepspeed or --runtime fsdp." in told
 
 
 def test_a_tuned_recipe_of_lora_fits_as_it_ran(tmp_path: Path) -> None:

@@ -171,7 +171,7 @@ def test_nodes_are_accelerators_and_may_not_contradict() -> None:
     for given in (("--nodes", "2", "--gpus", "64"), ("--nodes", "0"), ("--nodes", "x")):
         assert planner(*ask, *given).code == 2
     told = planner(*ask, "--nodes", "2", "--gpus", "64").err
-    assert "--nodes 2: found 16 accelerators; expected as many accelerators as --gpus 64" in told
+    assert "--nodes 2: found 16 accelerators; expected the 64 accelerators of --gpus 64" in told
     assert planner("estimate", "gpt2", "--hardware", "8xH100", "--gpus", "64", *SMALL).code == 2
 
 

@@ -100,8 +100,10 @@ def with_numbers(job: Job, **fields: Any) -> Job:
 
 
 def refused(runtime: str, job: Job) -> str:
+    """What a runtime's rules say against a job, and what its files cannot say of the model."""
     entry = runtimes()[runtime]
-    return " ".join(str(fault) for fault in violations(entry.rules(layout(runtime), job)))
+    faults = violations(entry.rules(layout(runtime), job))
+    return " ".join([*map(str, faults), *entry.unwritten(job.model)])
 
 
 def layout(runtime: str) -> Any:

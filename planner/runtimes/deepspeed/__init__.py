@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from planner.runtimes._hub_config import traits_of_type
+from planner.runtimes._hub_config import traits_of_type, unwritten
 from planner.runtimes.deepspeed import rules
 from planner.runtimes.deepspeed.choices import IDLE, setting_rules
 from planner.runtimes.deepspeed.files import SETTINGS, deepspeed_command
@@ -59,6 +59,7 @@ ENTRY = Runtime(
     own_rules=rules.deepspeed_rules,
     setting_rules=setting_rules,
     command=deepspeed_command,
+    unwritten=unwritten,
     settings=SETTINGS,
     model_traits=traits_of_type,
     idle=IDLE,

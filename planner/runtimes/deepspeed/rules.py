@@ -11,8 +11,8 @@ from planner.rules import Rule, divides, nearest_divisors
 from planner.runtimes._hub_config import (
     adapted_rule,
     architecture,
-    architecture_rule,
     balancing_loss,
+    unwritten_rules,
     whole_layer_rules,
 )
 from planner.runtimes.family import Job, Runtime
@@ -66,7 +66,7 @@ def deepspeed_rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
         *_tensor_rules(plan, model, kind),
         *_sequence_rules(plan, model, work.seq_len),
         *_expert_rules(plan, model, kind),
-        architecture_rule(model),
+        *unwritten_rules(plan, model, ("tp", "cp", "pp", "ep")),
         *whole_layer_rules(plan, model),
         adapted_rule(model, work),
     ]

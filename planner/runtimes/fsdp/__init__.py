@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from planner.runtimes._hub_config import traits_of_type
+from planner.runtimes._hub_config import traits_of_type, unwritten
 from planner.runtimes.eager import HOST
 from planner.runtimes.family import Runtime
 from planner.runtimes.fsdp import rules
@@ -54,6 +54,7 @@ ENTRY = Runtime(
     diffusion_methods=("ring", "all-to-all", "dsp"),
     diffusion_rules=rules.diffusion_rules,
     command=fsdp_command,
+    unwritten=unwritten,
     settings=SETTINGS,
     model_traits=traits_of_type,
     searched=("reduction",),

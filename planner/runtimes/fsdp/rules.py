@@ -7,7 +7,7 @@ import numpy as np
 from planner.inputs.model import Experts, LatentAttention, ModelSpec
 from planner.plan import Plan
 from planner.rules import Rule, divides
-from planner.runtimes._hub_config import adapted_rule, architecture, architecture_rule, whole_layer_rules
+from planner.runtimes._hub_config import adapted_rule, architecture, unwritten_rules, whole_layer_rules
 from planner.runtimes.family import Job, Runtime
 from planner.runtimes.offered import (
     exactly,
@@ -49,7 +49,7 @@ def fsdp_rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
         *_mesh_rules(plan),
         *_tensor_rules(plan, model),
         *_context_rules(plan, model, work.seq_len),
-        *_own_rules(plan, model),
+        *unwritten_rules(plan, model, ("tp", "cp")),
         *whole_layer_rules(plan, model),
     ]
 
@@ -92,19 +92,6 @@ def setting_rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
                 "--set attention=flash-2",
             ),
         )
-    ]
-
-
-def _own_rules(plan: Plan, model: ModelSpec) -> list[Rule]:
-    """Return the rule that transformers builds a model; of one of one's own, that nothing splits its layers.
-
-    FSDP2 wraps any module; no files are written for such a model.
-    """
-    if not any(block.extras for block in model.blocks.values()):
-        return [architecture_rule(model)]
-    why = "nothing splits a model of one's own"
-    return [
-        exactly(f"own-model-without-{name}", name, getattr(plan, name), 1.0, why) for name in ("tp", "cp")
     ]
 
 

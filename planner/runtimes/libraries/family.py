@@ -13,10 +13,17 @@ import yaml
 
 from planner.errors import UnsupportedPlan
 from planner.plan import Plan
-from planner.runtimes._hub_config import ATTENTION, LAYER_CLASSES, adapter_settings, architecture, hub_config
+from planner.runtimes._hub_config import (
+    LAYER_CLASSES,
+    adapter_settings,
+    architecture,
+    attention_name,
+    hub_config,
+    unwritten,
+)
 from planner.runtimes._run import TrainingRun, run_of
 from planner.runtimes.deepspeed.files import zero_config
-from planner.runtimes.family import GROWING_SEGMENTS, Command, Job, Runtime
+from planner.runtimes.family import GROWING_SEGMENTS, Command, Job, Runtime, says_all
 from planner.runtimes.offered import trial_note
 from planner.runtimes.settings import NO_CHANGES, Changes, Settings
 from planner.techniques.offload import OFFLOADS
@@ -84,6 +91,18 @@ class Tuning:
         return [str(name) for name in found] if isinstance(found, list | tuple) else str(found)
 
     @property
+    def wrapped(self) -> dict[str, str]:
+        """The class of a layer; of a model that no file here describes, its own code names it.
+
+        References
+        ----------
+        .. [1] Accelerate 1.15.0, ``utils/dataclasses.py``, ``set_auto_wrap_policy``: without a name,
+           ``_no_split_modules`` of the model's class are wrapped.
+        """
+        kind = architecture(self.job.model)
+        return {"transformer_layer_cls_to_wrap": LAYER_CLASSES[kind]} if kind else {}
+
+    @property
     def fsdp_config(self) -> dict[str, Any]:
         """FSDP2's section, in the names without a prefix that the Trainer has."""
         lean = self.method != "qlora"
@@ -92,7 +111,7 @@ class Tuning:
             "version": 2,
             "reshard_after_forward": self.plan.zero == 3,
             "auto_wrap_policy": "TRANSFORMER_BASED_WRAP",
-            "transformer_layer_cls_to_wrap": LAYER_CLASSES[architecture(self.job.model) or ""],
+            **self.wrapped,
             "activation_checkpointing": self.plan.recompute == "full",
             "cpu_ram_efficient_loading": lean,
             "state_dict_type": "SHARDED_STATE_DICT",
@@ -147,6 +166,7 @@ class Library:
             settings=SETTINGS,
             command=partial(library_command, self, runtime.name),
             order_command=None,
+            unwritten=says_all,
         )
 
 
@@ -161,13 +181,14 @@ def library_command(
         If the library cannot say the plan; the message has every reason.
     """
     _refuse(library, host, plan, job)
-    tuning = Tuning(plan, job, host, ATTENTION[str(changes.get("attention", "flash-2"))])
+    tuning = Tuning(plan, job, host, attention_name(job.model, str(changes.get("attention", "flash-2"))))
     tree = dict(library.tree(tuning))
     start = f"accelerate launch --num_processes {job.gpus} -m {library.program[0]} {library.file}"
     files = {
         library.file: f"# {library.title} {version}\n# {start}\n" + yaml.safe_dump(tree, sort_keys=False),
-        "config.json": json.dumps(hub_config(job.model, job.workload.seq_len), indent=2) + "\n",
     }
+    if not unwritten(job.model):
+        files["config.json"] = json.dumps(hub_config(job.model, job.workload.seq_len), indent=2) + "\n"
     if host == "deepspeed":
         files[DS_CONFIG] = json.dumps(trainer_ds_config(plan, job), indent=2) + "\n"
     needs = ("CHECKPOINT", *(name for name in library.arguments if name not in ("CHECKPOINT", *VARIABLES)))

@@ -9,7 +9,9 @@ from planner.runtimes.libraries.family import Library, Tuning, trainer_fields
 
 FILE: Final = "llama_factory.yaml"
 
-ATTENTION: Final = {"sdpa": "sdpa", "flash_attention_3": "fa3", "eager": "disabled"}
+ATTENTION: Final = {
+    "sdpa": "sdpa", "flash_attention_2": "fa2", "flash_attention_3": "fa3", "eager": "disabled",
+}  # fmt: skip
 """transformers' name of an implementation to LLaMA-Factory's ``flash_attn`` (hparams/model_args.py)."""
 
 

@@ -1,0 +1,46 @@
+"""The runtimes that are taken where nobody names one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from planner.fields import default
+from planner.inputs.hardware import HardwareProfile
+from planner.inputs.model import ModelSpec
+from planner.inputs.workload import Workload
+from planner.runtimes import runtimes
+from planner.runtimes.family import Job
+
+DEFAULT_RUNTIME: Final[str] = default("runtime")
+
+
+def usual_runtimes(method: str) -> tuple[str, ...]:
+    """Return who trains by a method, the first for a single plan; the usual one alone if it does.
+
+    Examples
+    --------
+    >>> usual_runtimes("full"), usual_runtimes("lora"), usual_runtimes("qlora")
+    (('megatron-lm',), ('megatron-bridge', 'deepspeed', 'fsdp'), ('fsdp',))
+    """
+    if method in runtimes()[DEFAULT_RUNTIME].methods:
+        return (DEFAULT_RUNTIME,)
+    able = [name for name, runtime in runtimes().items() if method in runtime.methods]
+    return tuple(sorted(able, key=lambda name: (name != "megatron-bridge", name))) or (DEFAULT_RUNTIME,)
+
+
+def runtimes_for(
+    model: ModelSpec | None, workload: Workload | None, cluster: HardwareProfile | None
+) -> tuple[str, ...]:
+    """Return those of the usual runtimes that train a model, or else all that do, or else the usual ones."""
+    usual = usual_runtimes(workload.method if workload is not None else "full")
+    if model is None or workload is None or cluster is None:
+        return usual
+    job = Job(model, cluster, 1, workload)
+    others = [name for name, one in runtimes().items() if workload.method in one.methods]
+    return training(usual, job) or training(others, job) or usual
+
+
+def training(names: Iterable[str], job: Job) -> tuple[str, ...]:
+    """Return those of some runtimes that train a job's model in some layout."""
+    return tuple(name for name in names if not runtimes()[name].cannot_train(job))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from planner.cost.layer.block_parts import diffusion_flops
 from planner.formulas.model_flops import model_flops
-from planner.formulas.transformer import attention_params, ffn_params
+from planner.formulas.transformer import ffn_params
 from planner.inputs.model import Attention, Block, Experts, LatentAttention, Mixer, ModelSpec
 from planner.inputs.recurrent import RecurrentMixer
 from planner.runtimes.family import Job
@@ -35,6 +35,8 @@ def step_flops(
         names += [model.prediction.block] * model.prediction.layers
         heads += model.prediction.layers
         weights += float(model.prediction.layers * model.prediction.extra_params(model.hidden, model.hidden))
+    if model.layer_inputs is not None:
+        weights += float(model.hidden * model.num_layers * model.layer_inputs.width)
     share = FROZEN_SHARE if frozen else 1.0
     length = min(float(seq_len), document_tokens or float(seq_len))
     total = share * model_flops(tokens, weights + heads * float(model.vocab * model.hidden), 0.0, 0.0)
@@ -118,9 +120,7 @@ def mixer_weights(block: Block, hidden: int) -> float:
 
 def _mixer_weights(mixer: Mixer, hidden: int) -> float:
     if isinstance(mixer, Attention):
-        heads = (mixer.heads, mixer.kv_heads)
-        weights = float(attention_params(hidden, *heads, mixer.head_dim, mixer.value_head_dim))
-        return weights + hidden * mixer.gate_width
+        return float(mixer.weights(hidden))
     if isinstance(mixer, RecurrentMixer):
         return float(sum(product.inputs * product.outputs for product in mixer.products(hidden)))
     return float(mixer.params(hidden))

@@ -16,6 +16,7 @@ from planner.cost.layer.sequence_parts import parts_rules
 from planner.cost.memory.host_rules import host_activation_rules, host_checkpoint_rules, offload_rules
 from planner.cost.memory.resting import level_rules
 from planner.cost.traffic.rank_order import island_rules, order_rules
+from planner.inputs.model import ModelSpec
 from planner.plan import Plan
 from planner.rules import Mask, Rule, divides, nearest_divisors, structural_rules
 from planner.runtimes.family import Job, Runtime
@@ -63,11 +64,29 @@ def pass_rules(plan: Plan, case: Case) -> list[Rule]:
         *order_rules(plan, case),
         *recurrent_rules(plan, case.job),
         *shortcut_rules(case.job),
+        *handed_rules(plan, case.model),
         *parts_rules(plan, case),
         *level_rules(plan, case),
         *forward_rules(plan, case),
         *encoder_rules(plan, case),
         *diffusion_rules(plan, case),
+    ]
+
+
+def handed_rules(plan: Plan, model: ModelSpec) -> list[Rule]:
+    """Return the rule that layers that read what others made stand on one rank: no pipeline hands it on."""
+    if not model.hands_on:
+        return []
+    return [
+        Rule(
+            "layers-hand-on",
+            np.equal(plan.pp, 1),
+            lambda: (
+                f"pp {plan.pp:g} with layers that read keys, or inputs, made before the layer before them",
+                "pp 1: no message between stages with these is priced",
+                "pp 1",
+            ),
+        )
     ]
 
 

@@ -27,8 +27,10 @@ class Attention(Record):
     A ``window`` slides with the query, unless ``chunked``: then the sequence is cut into windows, each a
     causal sequence of its own. ``qk_norm``: none, with weights (and a bias) as wide as a head, of each head's
     own, or over all heads at once. ``output_gate``: queries come with a gate as wide, by whose sigmoid the
-    result is multiplied. Without ``causal`` each sees all keys, those after it too. Without ``key_bias`` keys
-    have none where queries and values have one (Whisper).
+    result is multiplied. ``projected`` are those of queries, keys and values that it makes itself: without
+    values its keys, before they are turned, are its values too (Gemma 4); queries alone meet the keys and
+    values of the last layer of its kind that makes them (Gemma 4 E2B). Without ``causal`` each sees all keys,
+    those after it too. Without ``key_bias`` keys have none where queries and values have one (Whisper).
     """
 
     kind: Literal["attention"] = "attention"
@@ -46,6 +48,22 @@ class Attention(Record):
     sinks: Flag = False
     rotary: Flag = True
     output_gate: Flag = False
+    projected: Literal["queries-keys-values", "queries-keys", "queries"] = "queries-keys-values"
+
+    @property
+    def makes_keys(self) -> bool:
+        """Whether keys come out of a product of its own."""
+        return self.projected != "queries"
+
+    @property
+    def makes_values(self) -> bool:
+        """Whether values come out of a product of its own."""
+        return self.projected == "queries-keys-values"
+
+    @property
+    def made_width(self) -> int:
+        """Width of what one key/value head's products make. [element]"""
+        return self.makes_keys * self.head_dim + self.makes_values * self.value_head_dim
 
     @property
     def reach(self) -> int | None:
@@ -74,35 +92,28 @@ class Attention(Record):
 
     @property
     def qkv_width(self) -> int:
-        """Width of queries, keys, values and gate together. [element]"""
-        keys = self.kv_heads * (self.head_dim + self.value_head_dim)
-        return self.heads * self.head_dim + keys + self.gate_width
+        """Width of what is made of queries, keys, values and gate, together. [element]"""
+        return self.heads * self.head_dim + self.kv_heads * self.made_width + self.gate_width
 
     @property
     def qkv_biases(self) -> int:
         """Biases of queries, keys, values and gate. [element]"""
-        keys = 0 if self.key_bias else self.kv_heads * self.head_dim
+        keys = 0 if self.key_bias else self.kv_heads * self.head_dim * self.makes_keys
         return self.qkv_bias * (self.qkv_width - keys)
 
     def qk_norm_params(self, heads: Num, kv_heads: Num) -> Num:
         """Parameters of the norms of so many query and key heads. [element]"""
-        one = {"none": 0, "head": 2, "head-bias": 4}.get(self.qk_norm)
-        return (heads + kv_heads if one is None else one) * self.head_dim
+        one = {"none": 0, "head": 1 + self.makes_keys, "head-bias": 2 + 2 * self.makes_keys}.get(self.qk_norm)
+        return (heads + kv_heads * self.makes_keys if one is None else one) * self.head_dim
+
+    def weights(self, hidden: int) -> int:
+        """Weights of its products, the gate's among them. [element]"""
+        return hidden * (self.qkv_width + self.heads * self.value_head_dim)
 
     def params(self, hidden: int) -> int:
         """Parameters, biases and inner norms included. [element]"""
-        weights = transformer.attention_params(
-            hidden, self.heads, self.kv_heads, self.head_dim, self.value_head_dim
-        )
-        bias = self.qkv_biases + self.output_bias * hidden
-        gate = hidden * self.gate_width
-        return (
-            int(weights)
-            + bias
-            + int(self.qk_norm_params(self.heads, self.kv_heads))
-            + self.sinks * self.heads
-            + gate
-        )
+        inner = int(self.qk_norm_params(self.heads, self.kv_heads)) + self.sinks * self.heads
+        return self.weights(hidden) + self.qkv_biases + self.output_bias * hidden + inner
 
     @model_validator(mode="after")
     def _check(self) -> Attention:

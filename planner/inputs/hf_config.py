@@ -12,7 +12,15 @@ from planner.inputs.build import build
 from planner.inputs.diffusers_config import CLASS, config_file, diffusion_from_config
 from planner.inputs.hf_family import ADJUSTED, Family
 from planner.inputs.hf_fields import Config
-from planner.inputs.hf_layers import EXPERTS, KINDS, attention_kinds, ffn_kinds, layer_kinds
+from planner.inputs.hf_layers import (
+    EXPERTS,
+    KINDS,
+    SHARED,
+    attention_kinds,
+    ffn_kinds,
+    layer_kinds,
+    whole_heads,
+)
 from planner.inputs.hf_mixers import (
     LINEAR,
     READ,
@@ -173,7 +181,7 @@ def _reasons(raw: Mapping[str, Any], text: Mapping[str, Any], kind: str) -> list
     keys: dict[str, list[str]] = {}
     family = FAMILIES.get(kind, Family())
     read = READ[family.linear] if family.linear else frozenset[str]()
-    read |= frozenset({"moe_latent_size"} if family.narrow else ())
+    read |= frozenset({"moe_latent_size"} if family.narrow else ()) | frozenset(family.reads)
     read |= _INDEX_KEYS if family.picks else frozenset({"zero_expert_num"} if family.paired else ())
     for key, meaning in REFUSED.items():
         if key not in read and (_is_set(text.get(key)) or _is_set(raw.get(key))):
@@ -196,12 +204,7 @@ def _is_set(value: Any) -> bool:
 
 def _model(config: Config, family: Family, name: str) -> dict[str, Any]:
     listed = listed_kinds(config, family) if family.single else []
-    if family.paired:
-        config.note("each of num_layers is two layers here: one with the experts, one without")
-    layers = len(listed) or (2 * config.whole("num_layers") if family.paired else config.whole(*_LAYERS))
-    if layers > MAX_LAYERS:
-        config.fault("num_hidden_layers", layers, f"at most {MAX_LAYERS}")
-        layers = 1
+    layers = len(listed) or _number(config, family)
     hidden = config.whole("hidden_size", "n_embd")
     if family.single:
         attention, feed_forward = [mixer for mixer, _ in listed], [fed for _, fed in listed]
@@ -236,11 +239,35 @@ def _model(config: Config, family: Family, name: str) -> dict[str, Any]:
         record["max_positions"] = positions + family.spare_positions
     if family.spare_positions:
         config.note(f"the table of positions has {family.spare_positions} rows beyond the longest sequence")
+    if family.wide_full:
+        record |= _layer_inputs(config, blocks, hidden)
     if extra := config.whole("num_nextn_predict_layers", "mtp_num_hidden_layers", otherwise=0, least=0):
         record["prediction"] = {"layers": extra, "block": prediction_block(config, family, blocks, order[-1])}
     if config.whole("num_mtp_modules", otherwise=0, least=0):
         config.note("num_mtp_modules is not read: the layout of these modules is not published")
     return record
+
+
+def _number(config: Config, family: Family) -> int:
+    """Return the number of layers; one, where the config's is too large."""
+    if family.paired:
+        config.note("each of num_layers is two layers here: one with the experts, one without")
+    layers = 2 * config.whole("num_layers") if family.paired else config.whole(*_LAYERS)
+    if layers > MAX_LAYERS:
+        config.fault("num_hidden_layers", layers, f"at most {MAX_LAYERS}")
+    return layers if layers <= MAX_LAYERS else 1
+
+
+def _layer_inputs(config: Config, blocks: Mapping[str, Any], hidden: int) -> dict[str, Any]:
+    """Return the inputs that each layer has of its own, and blocks with the products that read them."""
+    narrow = config.whole("hidden_size_per_layer_input", otherwise=0, least=0)
+    if not narrow:
+        return {}
+    widths = ((hidden, narrow), (narrow, hidden))
+    products = [{"kind": "product", "inputs": one, "outputs": other} for one, other in widths]
+    own = {name: block | {"extras": products} for name, block in blocks.items()}
+    inputs = {"width": narrow, "vocab": config.whole("vocab_size_per_layer_input")}
+    return {"blocks": own, "layer_inputs": inputs}
 
 
 def _mixer(config: Config, family: Family, hidden: int, reach: str) -> dict[str, Any]:
@@ -254,7 +281,10 @@ def _mixer(config: Config, family: Family, hidden: int, reach: str) -> dict[str,
 def _fed(config: Config, family: Family, hidden: int, ffn: str) -> dict[str, Any]:
     if not ffn:
         return {}
-    return _experts(config, family) if ffn == "moe" else _dense(config, family, hidden)
+    if ffn == "moe":
+        return _experts(config, family)
+    fed = _dense(config, family, hidden)
+    return fed | {"inner": 2 * fed["inner"]} if ffn == "wide" else fed
 
 
 def _block_name(reach: str, ffn: str, attention: Sequence[str]) -> str:
@@ -265,6 +295,9 @@ def _block_name(reach: str, ffn: str, attention: Sequence[str]) -> str:
 
 def _attention(config: Config, family: Family, hidden: int, reach: str) -> dict[str, Any]:
     own = "swa_" if family.reach == "hybrid" and reach == "sliding" else ""
+    shared, reach = reach.endswith(SHARED), reach.removesuffix(SHARED)
+    if family.wide_full and reach == "full":
+        config = whole_heads(config)
     heads = config.whole(f"{own}num_attention_heads", "num_attention_heads", "n_head")
     head_dim = config.whole(f"{own}head_dim", "head_dim", otherwise=0)
     if not head_dim:
@@ -291,6 +324,7 @@ def _attention(config: Config, family: Family, hidden: int, reach: str) -> dict[
         "output_bias": config.flag(family.output_bias),
         "qk_norm": family.qk_norm if norm and family.qk_norm != "none" else None,
         "output_gate": family.output_gate,
+        "projected": _projected(config, family, reach, shared),
         "sinks": family.sinks or (family.reach == "hybrid" and _hybrid_sinks(config, reach)),
     }
     record |= {key: value for key, value in optional.items() if value}
@@ -308,6 +342,13 @@ def _attention(config: Config, family: Family, hidden: int, reach: str) -> dict[
     ):
         record["rotary"] = False
     return record
+
+
+def _projected(config: Config, family: Family, reach: str, shared: bool) -> str | None:
+    if shared:
+        return "queries"
+    same = family.wide_full and reach == "full" and config.flag("attention_k_eq_v")
+    return "queries-keys" if same else None
 
 
 def _hybrid_sinks(config: Config, reach: str) -> bool:

@@ -66,6 +66,10 @@ class Family:
         Whether an indexer picks the keys of latent attention.
     narrow : bool
         Whether its experts may work in a latent space.
+    reads : tuple of str
+        Keys that speak against other types, and that this one is read by.
+    wide_full : bool
+        Whether layers that see the whole sequence have heads of another width and number.
     paired : bool
         Whether a layer is two here: attention, a dense feed-forward and beside it experts on a shortcut, then
         attention and a dense feed-forward, after which the experts' result is added.
@@ -115,6 +119,8 @@ class Family:
     output_gate: bool = False
     picks: bool = False
     narrow: bool = False
+    reads: tuple[str, ...] = ()
+    wide_full: bool = False
     paired: bool = False
     fixed: Mapping[str, bool | str | float | None] = field(default_factory=dict)
     words: Mapping[str, str] = field(default_factory=dict)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from planner.inputs.hf_family import Family
@@ -20,6 +21,9 @@ KINDS = {
 }
 """Words of a list of layers, and what each sees."""
 
+SHARED = "-shared"
+"""End of the kind of a layer that meets the keys and values of an earlier one of its kind."""
+
 
 def layer_kinds(text: Mapping[str, Any]) -> list[str]:
     """Return the words that a config has for its layers, none where it lists none."""
@@ -28,7 +32,28 @@ def layer_kinds(text: Mapping[str, Any]) -> list[str]:
 
 
 def attention_kinds(config: Config, family: Family, layers: int) -> list[str]:
-    """For each layer ``full``, ``sliding``, ``chunked``, ``linear``, or ``bare`` without rotary positions."""
+    """For each layer ``full``, ``sliding``, ``chunked``, ``linear``, or ``bare`` without rotary positions.
+
+    One that has no keys and values of its own ends with `SHARED`.
+    """
+    kinds = _seen_kinds(config, family, layers)
+    shared = _sharing(config, family)
+    if shared >= layers:
+        config.fault("num_kv_shared_layers", shared, f"fewer than {layers} layers")
+    missing = {*kinds[layers - shared :]} - {*kinds[: layers - shared]}
+    if missing:
+        config.fault(
+            "num_kv_shared_layers", shared, f"a layer before them of each kind: {', '.join(missing)}"
+        )
+    return [f"{kind}{SHARED * (place >= layers - shared)}" for place, kind in enumerate(kinds)]
+
+
+def _sharing(config: Config, family: Family) -> int:
+    """Return how many of the last layers meet the keys and values of earlier ones."""
+    return config.whole("num_kv_shared_layers", otherwise=0, least=0) if family.wide_full else 0
+
+
+def _seen_kinds(config: Config, family: Family, layers: int) -> list[str]:
     if family.beside:
         return ["full"] * layers
     if family.linear:
@@ -84,10 +109,25 @@ def _default_kinds(config: Config, family: Family, layers: int) -> list[str]:
     return ["full" if (layer + 1) % every == 0 else windowed for layer in range(layers)]
 
 
+def whole_heads(config: Config) -> Config:
+    """Return the config of layers that see the whole sequence: heads of their own, spelt in two ways."""
+    each = config.raw.get("per_layer_config")
+    found = list(each.values()) if isinstance(each, Mapping) else []
+    if any(one != found[0] or set(one) - {"head_dim", "num_key_value_heads"} for one in found):
+        config.fault("per_layer_config", "layers that differ", "one width and number of heads for all")
+    own = dict(found[0]) if found else {"head_dim": config.whole("global_head_dim")}
+    if not found and config.flag("attention_k_eq_v") and config.raw.get("num_global_key_value_heads"):
+        own["num_key_value_heads"] = config.whole("num_global_key_value_heads")
+    return replace(config, raw=dict(config.raw) | own, names={})
+
+
 def ffn_kinds(config: Config, family: Family, layers: int) -> list[str]:
     """For each layer ``dense`` or ``moe``."""
     if family.paired:
         return ["moe", "dense"] * (layers // 2)
+    shared = _sharing(config, family)
+    if shared and config.flag("use_double_wide_mlp"):
+        return ["dense"] * (layers - shared) + ["wide"] * shared
     experts = config.whole(*EXPERTS, otherwise=0, least=0)
     if family.linear and experts < 2:
         return ["dense"] * layers

@@ -49,9 +49,13 @@ _SCALES: Final = {
 }
 
 
+UNSTRETCHED: Final[Mapping[str, tuple[str, ...]]] = {"gemma4_text": ("proportional",)}
+"""Words of a type for positions that are not stretched, and that a variant of its blocks tells."""
+
+
 def numerics(config: Config, kind: str, rotary: bool, sparse: bool) -> dict[str, Any]:
     """Return the fields of `Numerics` for a config of the model type ``kind``; faults go to ``config``."""
-    own = _Keys(config, {**COMMON, **DEFAULTS.get(kind, {})})
+    own = _Keys(config, {**COMMON, **DEFAULTS.get(kind, {})}, UNSTRETCHED.get(kind, ()))
     record: dict[str, Any] = {
         "norm_epsilon": own.number(*EPSILONS.get(kind, ("rms_norm_eps", "layernorm_epsilon"))),
         "init_std": own.number("initializer_range", "init_std"),
@@ -110,8 +114,8 @@ def _minicpm(own: _Keys) -> dict[str, Any]:
 class _Keys:
     """Keys of a config with the type's own defaults, which are not notes."""
 
-    def __init__(self, config: Config, defaults: Mapping[str, Any]) -> None:
-        self.config, self.defaults = config, defaults
+    def __init__(self, config: Config, defaults: Mapping[str, Any], plain: tuple[str, ...] = ()) -> None:
+        self.config, self.defaults, self.plain = config, defaults, plain
 
     def value(self, *names: str) -> Any:
         """The first of ``names`` that is set, else the default of the first, else nothing."""
@@ -196,7 +200,7 @@ def _head_width(own: _Keys) -> float:
 
 def _scaling(own: _Keys, said: Mapping[str, Any]) -> dict[str, Any] | None:
     word = str(said.get("rope_type", said.get("type", "default")))
-    if word in ("default", "mrope") or not said:
+    if word in ("default", "mrope", *own.plain) or not said:
         return None
     if word not in _ROPE_KINDS:
         own.config.fault("rope_scaling", word[:40], f"one of default, {', '.join(_ROPE_KINDS)}")

@@ -90,8 +90,22 @@ def _lfm2(family: Family, text: Text) -> Family:
     return replace(family, defaults=dict(family.defaults) | {ADJUSTED: width})
 
 
+def _gemma4(family: Family, text: Text) -> Family:
+    """Return it with experts beside the dense feed-forward or without, and what turns in its wide heads.
+
+    The weights by which the router scales its input count as a norm's.
+    """
+    told, sparse = text.get("rope_parameters"), bool(text.get("enable_moe_block"))
+    whole = told.get("full_attention") if isinstance(told, Mapping) else None
+    wide = not isinstance(whole, Mapping) or whole.get("rope_type") in (None, "proportional")
+    norms = 4 + 4 * sparse + bool(text.get("hidden_size_per_layer_input", 256))
+    variants = (*family.variants, *_where(sparse, "scaled-router"), *_where(wide, "wide-rotary"))
+    return replace(family, moe=sparse, norms=norms, variants=variants)
+
+
 CHOICES: Final[Mapping[str, Callable[[Family, Text], Family]]] = {
     "falcon": _falcon,
+    "gemma4_text": _gemma4,
     "gpt_neox": _gpt_neox,
     "hyperclovax": _hyperclovax,
     "lfm2": _lfm2,
@@ -166,6 +180,7 @@ WRAPPERS: Final[Mapping[str, str]] = {
     "qwen3_5": "qwen3_5_text",
     "qwen3_5_moe": "qwen3_5_moe_text",
     "gemma3": "gemma3_text",
+    "gemma4": "gemma4_text",
     "kimi_k25": "kimi_k2",
     "llama4": "llama4_text",
     "mistral3": "mistral",

@@ -22,6 +22,7 @@ from planner.inputs.blocks import (
 )
 from planner.inputs.diffusion import Diffusion
 from planner.inputs.encoder import Encoder
+from planner.inputs.layer_inputs import LayerInputs
 from planner.inputs.layers import BlockName, layer_faults, parse_layers
 from planner.inputs.mixers.gated_delta import GatedDelta
 from planner.inputs.mixers.indexer import Indexer
@@ -78,6 +79,7 @@ class ModelSpec(Record):
     blocks: dict[BlockName, Block]
     layers: tuple[str, ...] = Field(min_length=1, max_length=10_000)
     prediction: PredictionLayers | None = None
+    layer_inputs: LayerInputs | None = None
     encoder: Encoder | None = None
     numerics: Numerics = Numerics()
     published: Published = Published()
@@ -147,6 +149,12 @@ class ModelSpec(Record):
         return tuple(block.ffn for block in self.blocks.values() if block.ffn)
 
     @cached_property
+    def hands_on(self) -> bool:
+        """Whether layers read more than the one before them made: keys of another, or inputs of their own."""
+        kept = any(isinstance(one, Attention) and not one.makes_keys for one in self.attentions)
+        return kept or self.layer_inputs is not None
+
+    @cached_property
     def is_whole(self) -> bool:
         """Whether every layer has a mixer and a feed-forward."""
         return all(block.mixer and block.ffn for block in self.blocks.values())
@@ -172,7 +180,8 @@ class ModelSpec(Record):
         if self.diffusion:
             return self.diffusion.first_params
         positions = self.max_positions if self.learned_positions and self.max_positions else 0
-        return (self.vocab + positions) * self.hidden + self.embedding_norm * self.norm_params
+        beside = self.layer_inputs.params(self.hidden, self.num_layers) if self.layer_inputs else 0
+        return (self.vocab + positions) * self.hidden + self.embedding_norm * self.norm_params + beside
 
     @property
     def head_params(self) -> int:

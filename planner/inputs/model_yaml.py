@@ -46,6 +46,8 @@ def model_yaml(model: ModelSpec) -> str:
         lines += _encoder(model.encoder)
     if model.diffusion is not None:
         lines += _diffusion(model.diffusion)
+    if "layer_inputs" in fields:
+        lines.append(f"layer_inputs: {_flow(fields['layer_inputs'])}")
     if "prediction" in fields:
         lines.append(f"prediction: {_flow(fields['prediction'])}")
     if "numerics" in fields:

@@ -18,6 +18,9 @@ Variant = Literal[
     "alibi",
     "scaled-queries",
     "sparse-mixer",
+    "value-norms",
+    "scaled-router",
+    "wide-rotary",
 ]
 
 MEANINGS: Final[Mapping[Variant, str]] = {
@@ -32,6 +35,9 @@ MEANINGS: Final[Mapping[Variant, str]] = {
     "head-bias": "a bias on the output head",
     "alibi": "a penalty on distance in place of positions (ALiBi)",
     "scaled-queries": "queries scaled by their position",
+    "value-norms": "norms without weights on values",
+    "scaled-router": "a router with weights for its input and for each expert's share",
+    "wide-rotary": "rotary frequencies of the whole head, of which a part turns",
     "sparse-mixer": "two experts picked one after the other (SparseMixer)",
 }
 """What each means. Weights of norms and the head's bias count as parameters."""

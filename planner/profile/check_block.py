@@ -34,7 +34,12 @@ class Kept:
 
 def why_not(block: Block, plan: Plan) -> str:
     """Return why a layer is not built as a whole, empty where it is."""
-    if not isinstance(block.mixer, Attention) or block.beside or block.mixer.output_gate:
+    if (
+        not isinstance(block.mixer, Attention)
+        or block.beside
+        or block.mixer.output_gate
+        or not block.mixer.makes_values
+    ):
         return "any but plain attention is compared operator by operator alone"
     if not isinstance(block.ffn, DenseFfn):
         return "experts are compared operator by operator alone"

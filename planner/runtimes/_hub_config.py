@@ -126,6 +126,7 @@ def _without_kernel(model: ModelSpec) -> tuple[str, ...]:
     softmax = [mixer for mixer in model.attentions if isinstance(mixer, Attention)]
     found = {
         "layers without attention": bool(model.recurrents),
+        "an input of its own for each layer": model.layer_inputs is not None,
         "attention in chunks": any(mixer.chunked for mixer in softmax),
         "attention sinks": any(mixer.sinks for mixer in softmax),
         "an indexer that picks the keys": any(
@@ -141,7 +142,7 @@ def unwritten_rules(plan: Plan, model: ModelSpec, axes: tuple[str, ...]) -> list
     Data parallelism and its shards wrap any module, of transformers or of one's own; what splits a layer has
     to know it.
     """
-    own = any(block.extras for block in model.blocks.values())
+    own = model.layer_inputs is None and any(block.extras for block in model.blocks.values())
     missing = unwritten(model)
     if not own and not missing:
         return []

@@ -75,7 +75,17 @@ def _built(model: ModelSpec) -> tuple[object, ...]:
     blocks = [model.blocks[name] for name in model.layers]
     ends = (model.hidden, model.vocab, model.tied_embeddings, model.learned_positions, model.final_norm)
     rows = model.max_positions if model.learned_positions else None
-    return (*ends, rows, model.norm, model.norm_bias, model.variants, model.prediction, model.encoder, blocks)
+    return (
+        *ends,
+        model.layer_inputs,
+        rows,
+        model.norm,
+        model.norm_bias,
+        model.variants,
+        model.prediction,
+        model.encoder,
+        blocks,
+    )
 
 
 def typed_unsaid(kind: str, one: HubType, model: ModelSpec) -> tuple[str, ...]:

@@ -218,10 +218,14 @@ def ffn_of(block: Block) -> DenseFfn | Experts:
 def uses(model: ModelSpec, block: Block) -> set[str]:
     """Return what a block needs beyond a bias-free gated transformer layer with rotary positions."""
     own = {OWN} if block.extras else set()
+    own |= {LAYER_INPUTS} if model.layer_inputs is not None else set()
     own |= {LATENT_EXPERTS} if isinstance(block.ffn, Experts) and block.ffn.latent else set()
     return {*variant_texts(model.variants), *own, *_block_uses(model, block)}
 
 
+LAYER_INPUTS = "inputs of their own for layers"
+KEYS_TWICE = "keys that are also values"
+KEYS_OF_ANOTHER = "keys and values of an earlier layer"
 LATENT_EXPERTS = "experts in a latent space"
 
 OWN = "operators of a model of one's own (extras)"
@@ -251,6 +255,7 @@ def _block_uses(model: ModelSpec, block: Block) -> set[str]:
             "norms with a bias on heads": mixer.qk_norm == "head-bias",
         }
         parts |= {"an output gate on attention": mixer.output_gate}
+        parts |= {KEYS_TWICE: mixer.projected == "queries-keys", KEYS_OF_ANOTHER: not mixer.makes_keys}
         parts |= {"attention sinks": mixer.sinks, "attention without rotary positions": not mixer.rotary}
         parts |= {"values of their own width": mixer.value_head_dim != mixer.qk_head_dim}
         parts |= {"heads that do not add up to the hidden size": mixer.heads * mixer.head_dim != model.hidden}

@@ -215,7 +215,7 @@ def test_the_wrapper_says_whether_embeddings_are_tied_where_its_text_does_not() 
             {"model_type": "qwen3", "layer_types": ["linear_attention", "full_attention"]},
             "linear attention layers",
         ),
-        ({"model_type": "gemma4_text", "attention_k_eq_v": True}, "keys that are also values"),
+        ({"model_type": "gemma3_text", "attention_k_eq_v": True}, "keys that are also values"),
         ({"model_type": "minimax_m3", "sparse_attention_config": {"sparse_block_size": 128}}, "an indexer"),
         ({"model_type": "kimi_k3", "linear_attn_config": {"num_heads": 96}}, "linear attention"),
         ({"model_type": "llama", "attn_output_gate": True}, "output gate"),

@@ -88,9 +88,12 @@ def attention_operators(pricer: Pricer, mixer: Attention) -> list[Operator]:
     heads = local_kv_heads(pricer, mixer.kv_heads)
     keys = heads * mixer.head_dim
     outputs = local_heads * mixer.value_head_dim
-    width = queries + keys + heads * mixer.value_head_dim + mixer.output_gate * outputs
-    rows = pricer.tokens
-    kept = 2 * rows * (width + pricer.case.traits.attention.copies * (3 * queries - 2 * keys))
+    made, gate = heads * mixer.made_width, mixer.output_gate * outputs
+    width = queries + made + gate
+    rows, keys = pricer.tokens, keys * mixer.makes_keys
+    # Keys that are values too are kept twice: turned, and as they were.
+    held = queries + gate + mixer.makes_keys * heads * (mixer.head_dim + mixer.value_head_dim)
+    kept = 2 * rows * (held + pricer.case.traits.attention.copies * (3 * queries - 2 * keys))
     projection = pricer.linear(
         "qkv", "qkv", rows, hidden, width, saved=kept, bias=mixer.qkv_biases / mixer.qkv_width
     )

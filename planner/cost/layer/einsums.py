@@ -125,9 +125,10 @@ def _attention(mixer: Attention, common: Sizes) -> list[Einsum]:
     shared = mixer.heads // mixer.kv_heads
     gate = getattr(mixer, "gate_width", 0) / mixer.kv_heads
     queries, keys = shared * mixer.qk_head_dim + gate, mixer.qk_head_dim + mixer.value_head_dim
+    made = mixer.made_width if isinstance(mixer, Attention) else keys
     sizes = common | {
         "h": float(mixer.kv_heads),
-        "c": float(queries + keys),
+        "c": float(queries + made),
         "q": float(queries),
         "w": float(keys),
         "v": float(shared * mixer.value_head_dim),

@@ -8,6 +8,7 @@ from planner.cost.layer.operators import Operator, Pricer, slowed
 from planner.cost.layer.tiles import in_tiles
 from planner.formulas import elementwise as traffic
 from planner.formulas.gemm import misaligned_slowdown
+from planner.inputs.layer_inputs import LayerInputs
 from planner.numeric import Num, floor
 
 
@@ -17,7 +18,31 @@ def embedding_operators(pricer: Pricer) -> list[Operator]:
     weights = (model.embedding_params - model.embedding_norm * model.norm_params) / pricer.plan.tp
     elements = pricer.tokens * model.hidden
     lookup = pricer.elementwise("embedding", "embedding", elements, traffic.EMBEDDING, params=weights)
-    return [lookup, norm_operator(pricer, "embedding_norm")] if model.embedding_norm else [lookup]
+    found = [lookup, norm_operator(pricer, "embedding_norm")] if model.embedding_norm else [lookup]
+    return found if model.layer_inputs is None else found + _layer_inputs(pricer, model.layer_inputs)
+
+
+def _layer_inputs(pricer: Pricer, inputs: LayerInputs) -> list[Operator]:
+    """Price what makes an input of each layer: rows of a second table, a product, a norm of each, the sum.
+
+    The table's parameters count with the embedding's.
+
+    References
+    ----------
+    .. [1] Hugging Face, Transformers v5.24.0, ``models/gemma4/modeling_gemma4.py``,
+       ``project_per_layer_inputs``.
+    """
+    model, rows = pricer.case.model, pricer.tokens
+    width = inputs.width * model.num_layers / pricer.plan.tp
+    made = pricer.linear(
+        "layer_inputs", "embedding", rows, float(model.hidden), width, saved=2 * rows * width
+    )
+    norm = pricer.elementwise("layer_inputs_norm", "embedding", rows * width, traffic.NORM[False])
+    return [
+        pricer.elementwise("layer_inputs_lookup", "embedding", rows * width, traffic.EMBEDDING),
+        made.with_values(params=0.0, stored=0.0, trained=0.0),
+        norm.with_values(saved=2 * rows * width),
+    ]
 
 
 def head_operators(pricer: Pricer, tied: bool = False) -> list[Operator]:

@@ -99,8 +99,9 @@ def _mixer_matrices(mixer: Mixer, hidden: int) -> Iterator[tuple[float, float, f
     if isinstance(mixer, RecurrentMixer):
         yield from ((float(one.outputs), float(one.inputs), 1.0, False) for one in mixer.products(hidden))
     if isinstance(mixer, Attention):
-        keys, values = mixer.kv_heads * mixer.head_dim, mixer.kv_heads * mixer.value_head_dim
-        for rows in (mixer.heads * mixer.head_dim + mixer.gate_width, keys, values):
+        keys = mixer.makes_keys * mixer.kv_heads * mixer.head_dim
+        values = mixer.makes_values * mixer.kv_heads * mixer.value_head_dim
+        for rows in filter(None, (mixer.heads * mixer.head_dim + mixer.gate_width, keys, values)):
             yield float(rows), width, 1.0, False
     if isinstance(mixer, LatentAttention):
         rank, queries = float(mixer.q_lora_rank), float(mixer.heads * mixer.qk_head_dim)

@@ -199,10 +199,13 @@ def _attention(mixer: Attention, hidden: int, tp: Num) -> list[Parameters]:
     columns = float(hidden + mixer.qkv_bias)
     normed = columns + (mixer.qk_norm in ("full", "each"))
     unbiased = normed - (mixer.qkv_bias and not mixer.key_bias)
-    found = [Parameters(queries, normed), Parameters(keys, unbiased), Parameters(values, columns)]
+    found = [Parameters(queries, normed)]
+    found += [Parameters(keys, unbiased)] * mixer.makes_keys
+    found += [Parameters(values, columns)] * mixer.makes_values
     found.append(Parameters(float(hidden), heads * mixer.value_head_dim + mixer.output_bias))
     if mixer.qk_norm in ("head", "head-bias"):
-        found.append(Parameters(float(mixer.head_dim), 2.0 if mixer.qk_norm == "head" else 4.0))
+        count = (1.0 + mixer.makes_keys) * (1.0 if mixer.qk_norm == "head" else 2.0)
+        found.append(Parameters(float(mixer.head_dim), count))
     return [*found, Parameters(heads, 1.0)] if mixer.sinks else found
 
 

@@ -22,7 +22,7 @@ from planner.inputs.model import (
 from planner.inputs.variants import variant_texts
 from planner.remembered import remembered
 from planner.runtimes.megatron_lm.hybrid import hybrid_obstacles, is_hybrid
-from planner.runtimes.offered import OWN
+from planner.runtimes.offered import LAYER_INPUTS, OWN
 
 Biases = Literal["none", "qkv", "all", "mixed"]
 
@@ -123,6 +123,9 @@ def _mixer_obstacles(model: ModelSpec, arch: Architecture) -> list[str]:
     found = {
         "layers whose attention differs in shape": len(shapes) > 1,
         "windows of several sizes": len(windows) > 1,
+        "keys that are also values, or those of an earlier layer": any(
+            isinstance(mixer, Attention) and not mixer.makes_values for mixer in mixers
+        ),
         "a window on latent attention": bool(windows) and latent,
         "query/key norms over all heads at once": kind == "full",
         "biases of queries and values alone": any(
@@ -171,7 +174,11 @@ def _ffn_obstacles(model: ModelSpec, arch: Architecture) -> list[str]:
 def obstacles(model: ModelSpec, arch: Architecture) -> tuple[str, ...]:
     """Return what Megatron-core cannot build of the model; empty where it can build all."""
     extras = any(block.extras for block in model.blocks.values())
-    own = (*variant_texts(model.variants), *[OWN] * extras)
+    own = (
+        *variant_texts(model.variants),
+        *[OWN] * extras,
+        *[LAYER_INPUTS] * (model.layer_inputs is not None),
+    )
     if is_hybrid(model):
         bare = ["no norm before the head"] * (not model.final_norm)
         return (*own, *bare, *hybrid_obstacles(model), *_ffn_obstacles(model, arch))

@@ -71,7 +71,11 @@ def hybrid_obstacles(model: ModelSpec) -> tuple[str, ...]:
 
 
 def _is_plain(mixer: Attention) -> bool:
-    return mixer.qk_norm == "none" and not (mixer.sinks or mixer.output_gate or mixer.window)
+    return (
+        mixer.qk_norm == "none"
+        and not (mixer.sinks or mixer.output_gate or mixer.window)
+        and mixer.makes_values
+    )
 
 
 def _turns(mixer: object) -> bool:

@@ -17,6 +17,7 @@ from planner.errors import InputError, Problem
 from planner.files import write_whole
 from planner.inputs.hf_config import ImportedModel, read_hf_config, without_encoder
 from planner.inputs.load import load_model, model_names
+from planner.inputs.model import ModelSpec
 from planner.inputs.model_yaml import model_yaml
 from planner.inputs.own_block import own_block
 from planner.inputs.own_model.read import own_model, read_own_model
@@ -90,6 +91,15 @@ def _show(tables: Sequence[list[Row]], output: Format) -> None:
         _emit(rows, output)
 
 
+def _encoder_notes(model: ModelSpec) -> tuple[str, ...]:
+    """Say that an encoder is a part of the model, and what leaves it out."""
+    if model.encoder is None:
+        return ()
+    kind = "sound" if model.encoder.name == "audio" else "images"
+    what = f"its encoder of {kind}, {model.encoder_params:,} parameters, is a part of the model"
+    return (f"{what}: --text-only takes the language model alone",)
+
+
 @app.command("import")
 def import_command(
     path: Annotated[
@@ -117,7 +127,7 @@ def import_command(
     if text_only:
         imported = without_encoder(imported)
     text = model_yaml(imported.model)
-    for note in imported.notes:
+    for note in (*imported.notes, *_encoder_notes(imported.model)):
         to_stderr(f"note: {note}")
     if out is None:
         typer.echo(text, nl=False)

@@ -94,62 +94,9 @@ _APERTUS = Family(
 )
 _MISTRAL = Family(defaults=_UNTIED, reach="all")
 
-_LFM2 = Family(
-    defaults=_TIED | {"conv_L_cache": 3, "conv_bias": False}, qk_norm="head", linear="short-conv",
-    names={"tie_word_embeddings": "tie_embedding", "attn_layer_indices": "full_attn_idxs",
-           "intermediate_size": "block_ff_dim"},
-)  # fmt: skip
-_MAMBA = Family(
-    defaults=_TIED | {"state_size": 16, "conv_kernel": 4, "use_bias": False, "step_norms": "none"},
-    linear="mamba1", single=True, recurrent_alone=True, norms=1,
-)  # fmt: skip
-
-_SHARED_WIDTH = ("shared_expert_intermediate_size",)
-_QWEN3_LINEAR = Family(
-    defaults=_UNTIED
-    | {
-        "full_attention_interval": 4, "head_dim": 256, "linear_conv_kernel_dim": 4,
-        "linear_key_head_dim": 128, "linear_value_head_dim": 128, "linear_num_key_heads": 16,
-        "linear_num_value_heads": 32,
-    },
-    qk_norm="head", linear="gated-delta", output_gate=True,
-    fixed={"attention_bias": False, "attn_output_gate": True},
-)  # fmt: skip
 
 FAMILIES: Final[Mapping[str, Family]] = {
     "arcee": replace(_LLAMA, gated=False),
-    "bamba": Family(
-        defaults=_UNTIED | _NO_BIAS | {"mlp_bias": False, "mamba_proj_bias": False},
-        qkv_bias="attention_bias", output_bias="attention_bias", ffn_bias="mlp_bias", linear="mamba2",
-    ),
-    "falcon_h1": Family(
-        defaults=_UNTIED
-        | _NO_BIAS
-        | {"mlp_bias": False, "mamba_proj_bias": False, "mamba_n_groups": 1, "mamba_d_conv": 4,
-           "mamba_rms_norm": False, "mamba_norm_before_gate": True},
-        qkv_bias="attention_bias", output_bias="attention_bias", ffn_bias="mlp_bias", linear="mamba2",
-        beside=True, fixed={"projectors_bias": "mamba_proj_bias"},
-        names={"logit_scale": "lm_head_multiplier"},
-    ),
-    "granitemoehybrid": Family(
-        defaults=_UNTIED | _NO_BIAS | {"mamba_proj_bias": False, "mamba_n_groups": 1, "mamba_d_conv": 4},
-        qkv_bias="attention_bias", output_bias="attention_bias", moe=True,
-        shared=("shared_intermediate_size",), dense_inner="shared_intermediate_size", linear="mamba2",
-    ),
-    "kimi_linear": Family(
-        defaults=_UNTIED | _NO_BIAS | {"first_k_dense_replace": 1}, moe=True, latent=True,
-        shared=("num_shared_experts", "n_shared_experts"), linear="kimi-delta",
-    ),
-    "minimax": Family(defaults=_UNTIED, moe=True, linear="lightning", fixed={"sliding_window": None}),
-    "nemotron_h": Family(
-        defaults=_UNTIED
-        | {
-            "mlp_bias": False, "use_bias": False, "num_key_value_heads": 8, "head_dim": 128, "n_groups": 8,
-            "conv_kernel": 4, "chunk_size": 128, "ssm_state_size": 128,
-        },
-        ffn_bias="mlp_bias", gated=False, moe=True, shared=("moe_shared_expert_intermediate_size",),
-        linear="mamba2", single=True, norms=1, narrow=True,
-    ),
     "deepseek": replace(_DEEPSEEK, latent=False, qkv_bias="attention_bias", output_bias="attention_bias"),
     "deepseek_v2": _DEEPSEEK,
     "deepseek_v3": _DEEPSEEK,
@@ -281,12 +228,6 @@ FAMILIES: Final[Mapping[str, Family]] = {
     "qwen3_vl_text": _QWEN3,
     "qwen3_vl_moe_text": replace(_QWEN3_MOE, defaults=dict(_QWEN3_MOE.defaults) | _SPARSE_QWEN, moe=True),
     "qwen3_omni_moe_text": replace(_QWEN3_MOE, defaults=dict(_QWEN3_MOE.defaults) | _SPARSE_QWEN, moe=True),
-    "qwen3_5_text": _QWEN3_LINEAR,
-    "qwen3_5_moe_text": replace(_QWEN3_LINEAR, moe=True, shared=_SHARED_WIDTH, shared_gate=True),
-    "qwen3_next": replace(
-        _QWEN3_LINEAR, defaults=dict(_QWEN3_LINEAR.defaults) | _SPARSE_QWEN, moe=True, shared=_SHARED_WIDTH,
-        shared_gate=True,
-    ),
     "qwen3_moe": replace(_QWEN3_MOE, defaults=dict(_QWEN3_MOE.defaults) | _SPARSE_QWEN, moe=True),
     "seed_oss": Family(
         defaults=_UNTIED | {"attention_bias": True, "attention_out_bias": False, "mlp_bias": False} | _WIDE,
@@ -363,28 +304,6 @@ FAMILIES: Final[Mapping[str, Family]] = {
         names={"routed_scaling_factor": "router_scaling_factor"},
     ),
     "hyperclovax": _LLAMA,
-    "lfm2": _LFM2,
-    "lfm2_moe": replace(
-        _LFM2, moe=True, dense_inner="intermediate_size",
-        names={"tie_word_embeddings": "tie_embedding", "attn_layer_indices": "full_attn_idxs",
-               "first_k_dense_replace": "num_dense_layers"},
-    ),
-    "mamba": _MAMBA,
-    "falcon_mamba": replace(_MAMBA, defaults=dict(_MAMBA.defaults) | {"step_norms": "bare"}),
-    "jamba": Family(
-        defaults=_UNTIED
-        | {"mamba_d_state": 16, "mamba_d_conv": 4, "mamba_expand": 2, "mamba_proj_bias": False,
-           "attn_layer_period": 8, "attn_layer_offset": 4, "expert_layer_period": 2,
-           "expert_layer_offset": 1, "step_norms": "weights"},
-        moe=True, linear="mamba1", bare=True, fixed={"sliding_window": None},
-        names={"decoder_sparse_step": "expert_layer_period"},
-    ),
-    "mamba2": Family(
-        defaults=_UNTIED | {"n_groups": 8, "state_size": 128, "conv_kernel": 4, "chunk_size": 256,
-                            "num_heads": 128, "head_dim": 64, "use_bias": False},
-        linear="mamba2", single=True, recurrent_alone=True, norms=1,
-        names={"mamba_num_heads": "num_heads", "mamba_head_dim": "head_dim", "ssm_state_size": "state_size"},
-    ),
     "mellum": Family(
         defaults=_UNTIED | _NO_BIAS | _WIDE, qkv_bias="attention_bias", output_bias="attention_bias",
         qk_norm="head",

@@ -6,11 +6,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from planner.inputs import hf_families, hf_other_families
+from planner.inputs import hf_families, hf_other_families, hf_state_families
 from planner.inputs.hf_family import ADJUSTED, Family
 from planner.inputs.variants import Variant
 
-FAMILIES: Final[Mapping[str, Family]] = {**hf_families.FAMILIES, **hf_other_families.FAMILIES}
+FAMILIES: Final[Mapping[str, Family]] = {
+    **hf_families.FAMILIES,
+    **hf_other_families.FAMILIES,
+    **hf_state_families.FAMILIES,
+}
 """Model type to what its code does."""
 
 Text = Mapping[str, Any]

@@ -102,6 +102,19 @@ def test_an_import_is_printed_or_written_and_read_back(config: Path, tmp_path: P
     assert f"{load_model(str(out)).params:,} parameters" in written.stderr
 
 
+def test_an_encoder_is_told_with_the_way_to_leave_it_out(config: Path, tmp_path: Path) -> None:
+    whole = {"model_type": "mistral3", "text_config": json.loads(config.read_text()), "vision_config": {}}
+    path = tmp_path / "whole.json"
+    path.write_text(json.dumps(whole))
+    told = "is a part of the model: --text-only takes the language model alone"
+    found, alone = run("import", str(path)), run("import", str(path), "--text-only")
+    assert found.exit_code == alone.exit_code == 0
+    assert told in found.stderr
+    assert told not in alone.stderr
+    assert "encoder:" in found.stdout
+    assert "encoder:" not in alone.stdout
+
+
 def test_a_file_is_not_overwritten_unless_asked(config: Path, tmp_path: Path) -> None:
     out = tmp_path / "mine.yaml"
     out.write_text("mine\n")

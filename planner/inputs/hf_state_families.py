@@ -1,7 +1,7 @@
 """Model types with mixers that pass a state along: delta nets, state spaces, short convolutions.
 
-Read in huggingface/transformers v5.23.0 and v5.24.0, ``src/transformers/models/<type>/``; ``kimi_linear`` in the
-code beside its weights.
+Read in huggingface/transformers v5.23.0 and v5.24.0, ``src/transformers/models/<type>/``; ``kimi_linear`` in
+the code beside its weights.
 """
 
 from __future__ import annotations

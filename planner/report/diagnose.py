@@ -121,8 +121,7 @@ def diagnose(answer: Estimate, observed: Observed) -> Diagnosis:
     known = [one for one in suspects(answer) if not one.answer.violations]
     if observed.out_of_memory:
         dying = [one for one in known if one.answer.oom_probability > RISK and one.answer.peak > answer.peak]
-        dying = [] if answer.peak > answer.capacity else dying
-        causes = sorted(dying, key=lambda one: one.answer.peak)
+        causes = [] if answer.peak > answer.capacity else sorted(dying, key=lambda one: one.answer.peak)
     else:
         seconds = observed.seconds or answer.step
         slower = [one for one in known if one.answer.step > answer.step * (1 + WORTH)]

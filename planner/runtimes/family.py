@@ -364,8 +364,7 @@ class Runtime:
     def for_model(self, model: ModelSpec) -> Runtime:
         """Return it as it trains a model: a diffusion transformer by rules and methods of their own."""
         if model.diffusion is None:
-            own = self.model_traits(model)
-            return self.with_traits(**own) if own else self
+            return self.with_traits(**own) if (own := self.model_traits(model)) else self
         methods = self.diffusion_methods or self.cp_methods
         bare = replace(self, pass_rules=_no_rules, setting_rules=_no_rules, searched=())
         return replace(

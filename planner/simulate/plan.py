@@ -175,7 +175,7 @@ def rank_bytes(
     shares, resting = [], []
     for stage, pieces, layers in zip(known.stages, ranks, flying, strict=True):
         ends = piece_sum(pieces, costs, "held") - piece_sum(pieces, costs, "held", ends=False)
-        shares.append(stage.activations / (layers + ends))
+        shares.append(stage.activations / (layers + ends) if layers + ends else 0.0)  # an embedding alone
         resting.append(stage.total - slack * shares[-1] * layers)
     left = route_twice(case, [slack * piece_sum(chunk, costs, "held", ends=False) for chunk in chunks])
     homes = case.schedule.chunk_ranks(int(plan.pp), int(plan.vpp))

@@ -48,6 +48,16 @@ def test_one_stage_more_than_layers_leaves_the_loss_alone() -> None:
     assert {one.rule for one in known.violations} == {"nodes-are-whole"}
 
 
+def test_an_embedding_that_keeps_nothing_is_played() -> None:
+    known = estimate_plan(job("qwen2.5-1.5b", 30), "megatron-lm", pp=30, micro_batch=1)
+    assert known.plan.stage_layers == (0, *[1] * 28, 0)
+    played = simulate_plan(known)
+    assert played.makespan == pytest.approx(known.step, rel=0.02)
+    assert [stage.peak_bytes for stage in played.stages] == pytest.approx(
+        [stage.total for stage in known.stages], rel=1e-9
+    )
+
+
 @pytest.mark.parametrize("runtime", ["torchtitan", "deepspeed"])
 def test_other_runtimes_need_a_layer_on_each_stage(runtime: str) -> None:
     with pytest.raises(Exception, match="stages-have-layers"):

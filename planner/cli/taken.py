@@ -12,8 +12,8 @@ from planner.fields import FIELDS
 from planner.question.reading import BINARY, Reading
 
 with deferred():
+    from planner.inputs import lent_numbers as models
     from planner.inputs import load_hardware as clusters
-    from planner.inputs import spoken_model as models
 
 LENGTHS: Final = ("seq_len", "document_tokens", "max_tokens_per_rank", "global_batch", "global_batch_tokens")
 """Options whose K is 1,024 and M 1,048,576."""
@@ -23,7 +23,7 @@ _SCALED = re.compile(r"[\d.,_]+\s*[kKmM]")
 
 def taken_notes(values: Mapping[str, Any]) -> Iterator[str]:
     """Yield what a command's options were taken for, where they are not written in their own words."""
-    for kind, note_of in (("model", models.note_of), ("hardware", clusters.note_of)):
+    for kind, note_of in (("model", models.model_note), ("hardware", clusters.note_of)):
         texts = values.get(kind)
         found = [texts] if isinstance(texts, str) else texts if isinstance(texts, list | tuple) else []
         yield from filter(None, (note_of(text) for text in dict.fromkeys(found) if isinstance(text, str)))

@@ -94,3 +94,10 @@ TWINS: Final = {
     "zephyr-7b-sft-full": "mistral-7b-v0.1",
 }
 """Models that have another's shape: their ``config.json`` on https://huggingface.co says the same sizes."""
+
+
+def is_twin(text: str) -> bool:
+    """Return whether a name is that of a model with another's shape, and not of a tuned one of that name."""
+    name = text.strip().rstrip("/").rpartition("/")[2].lower().replace("___", ".")
+    spellings = {spelt for word in (name, name.replace("_", "-")) for spelt in (word, TUNED.sub("", word))}
+    return not spellings.isdisjoint(TWINS)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from planner.errors import InputError
+from planner.inputs.lent_numbers import model_note
 from planner.inputs.load import load_model, model_names
 from planner.inputs.load_hardware import accelerator_names, load_accelerator, load_hardware
 from planner.inputs.shipped import data_folder, names_and_aliases
@@ -267,3 +268,14 @@ def test_every_twin_is_in_the_zoo() -> None:
 def test_no_shape_is_guessed(name: str) -> None:
     with pytest.raises(InputError):
         load_model(name)
+
+
+def test_the_numbers_of_a_shape_that_was_used_again_are_told() -> None:
+    """Its files would otherwise have another base, or positions that are not stretched, in silence."""
+    assert model_note("togethercomputer/LLaMA-2-7B-32K") == (
+        "togethercomputer/LLaMA-2-7B-32K is taken as llama2-7b, which has its shape; files have rope_theta "
+        "10000, no rope_scaling, norm_epsilon 1e-05 from it: compare its own config.json"
+    )
+    assert "rope_theta" in model_note("microsoft/Phi-3-mini-128k-instruct")
+    assert "rope_theta" not in model_note("meta-llama/Llama-3.1-8B-Instruct-2407")
+    assert model_note("llama2-7b") == ""

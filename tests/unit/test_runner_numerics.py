@@ -21,7 +21,7 @@ from planner.runtimes._numerics import unknown_numerics
 from planner.runtimes.family import Job
 from planner.runtimes.imports._sheet import Sheet
 from planner.runtimes.imports.megatron_numerics import numerics_record
-from planner.runtimes.imports.zoo import other_numerics
+from planner.runtimes.imports.zoo import other_numerics, same_name
 from planner.runtimes.nanotron.files import nanotron_config
 from tests.validate.megatron import cases
 
@@ -255,3 +255,24 @@ def test_the_bridge_leaves_scale_and_rounding_to_latent_attention() -> None:
     assert "numerics.rope_scaling.truncate" in faults(
         "megatron-bridge", job("deepseek-v3", rope_scaling=yarn)
     )
+
+
+def test_positions_that_one_of_two_stretches_are_told() -> None:
+    scaled = {"rope_theta": 10000.0, "rope_scaling": {"kind": "linear", "factor": 8.0}}
+    (note,) = other_numerics({"numerics": scaled}, "llama2-7b")
+    assert "rope_scaling linear, not none" in note
+    (note,) = other_numerics({"numerics": {"rope_theta": 500000.0}}, "llama3.1-8b")
+    assert "rope_scaling none, not llama3" in note
+    router = {"router": {"score": "softmax", "aux_loss": 0.02}}
+    (note,) = other_numerics({"numerics": router}, "qwen3-30b-a3b")
+    assert "router.aux_loss 0.02, not 0.001" in note
+
+
+def test_a_config_with_other_numbers_is_not_taken_for_the_zoos_model() -> None:
+    model = load_model("llama3.1-8b")
+    assert same_name(model) == "llama3.1-8b"
+    scaling = model.numerics.rope_scaling
+    assert scaling is not None
+    longer = scaling.model_copy(update={"factor": 16.0})
+    other = model.numerics.model_copy(update={"rope_scaling": longer})
+    assert same_name(model.model_copy(update={"numerics": other})) is None

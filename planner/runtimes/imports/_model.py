@@ -11,7 +11,7 @@ from planner.inputs.hf_config import read_hf_config
 from planner.inputs.model import ModelSpec
 from planner.runtimes.imports._sheet import Imported
 from planner.runtimes.imports.command_line import Training
-from planner.runtimes.imports.zoo import known_model, other_numerics, other_vocabularies, zoo_name
+from planner.runtimes.imports.zoo import known_model, other_numerics, other_vocabularies, same_name
 
 GPT2: Final = 50_257
 """Tokens where nothing tells them, which decides no layout: Megatron-LM's pretrain_gpt.py has
@@ -25,7 +25,7 @@ def with_config(found: Imported, path: Path) -> Imported:
     if config == path or not config.is_file():
         return found
     model = read_hf_config(config).model
-    name = zoo_name(model) or str(config)
+    name = same_name(model) or str(config)
     cut = model.expert_kinds and found.runtime == "fsdp" and "tp" in found.options
     inner = {"etp": found.options["tp"]} if cut else {}
     return replace(found, model_name=name, options={**inner, **found.options})

@@ -10,10 +10,11 @@ from typing import Final
 
 from planner.errors import InputError, nearest
 from planner.inputs.hf_config import read_hf_config
+from planner.inputs.lent_numbers import lent_numbers
 from planner.inputs.shipped import data_folder, names_and_aliases
 from planner.inputs.twins import TUNED, TWINS
 from planner.runtimes.imports._sheet import Sheet
-from planner.runtimes.imports.zoo import zoo_name
+from planner.runtimes.imports.zoo import same_name
 
 _QUANTISED: Final = re.compile(r"awq|gptq|int4|4bit|8bit|bnb|nvfp4|mxfp4|aqlm|gguf|fp8")
 
@@ -105,17 +106,20 @@ def model_named(sheet: Sheet, path: Path, *keys: str) -> str | None:
     for folder in (path.parent / name, Path(name)):
         try:
             if (folder / "config.json").is_file():
-                return zoo_name(read_hf_config(folder / "config.json").model) or str(folder)
+                return same_name(read_hf_config(folder / "config.json").model) or str(folder)
         except (OSError, ValueError, InputError):
             continue
     known = known_name(name)
     if known is not None:
         if name.lower() not in names_and_aliases(data_folder("models_zoo")):
-            sheet.notes.append(f"{name}: {known} of the zoo, which is built alike")
+            lent = lent_numbers(name, known)
+            sheet.notes.append(f"{name}: {known} of the zoo, which is built alike{lent}")
         return known
     likely = likely_name(name)
     if likely is not None:
-        sheet.notes.append(f"{name}: by its name taken as {likely}; MODEL for another")
+        sheet.notes.append(
+            f"{name}: by its name taken as {likely}, numbers of its positions included; MODEL for another"
+        )
         return likely
     expected = (
         f"a model of the zoo or a folder with a config.json; else `planner models import` its config.json, "

@@ -111,21 +111,51 @@ def _hidden(path: Path, changed: int) -> str:
 
 
 def other_numerics(record: Mapping[str, Any], name: str) -> tuple[str, ...]:
-    """Return a note for what a file says of positions, norms and scales that is not the zoo's model's.
+    """Return a note for what a file says of positions, norms, scales and router that is not the zoo's model's.
 
     A number that only one of the two says is no difference.
     """
-    own, theirs = Numerics.model_validate(record.get("numerics", {})), load_model(name).numerics
-    other = _differing(own, theirs)
-    told, known = said(own), said(theirs)
+    own = Numerics.model_validate(record.get("numerics", {}))
+    other = _differing(own, load_model(name).numerics)
     if not other:
         return ()
-    words = ", ".join(f"{key} {told[key]}, not {known[key]}" for key in other)
+    words = ", ".join(f"{key} {told}, not {known}" for key, (told, known) in other.items())
     return (f"{name} but for its numerics: {words}. Files written of this plan have those of {name}.",)
 
 
-def _differing(one: Numerics, other: Numerics) -> list[str]:
-    """Return the numbers that both say, and otherwise."""
-    told, known = said(one), said(other)
-    names = ("rope_theta", "rope_fraction", "norm_epsilon", "init_std", "activation")
-    return [key for key in names if key in told and key in known and told[key] != known[key]]
+def same_name(model: ModelSpec) -> str | None:
+    """Return the name of the zoo's model that is built alike and has no other number, if there is one."""
+    name = zoo_name(model)
+    return name if name and not _differing(model.numerics, load_model(name).numerics) else None
+
+
+_SCALES: Final = (
+    "attention_scale", "attention_softcap", "qkv_clip", "logit_softcap", "embedding_scale", "residual_scale",
+    "logit_scale",
+)  # fmt: skip
+"""Numbers that a model which does not say them does not have."""
+
+
+def _differing(one: Numerics, other: Numerics) -> dict[str, tuple[object, object]]:
+    """Return what both say otherwise, by the name of the field; and what one of them has and the other not.
+
+    Positions are not stretched where the base is known and no scaling.
+    """
+    told, known = _flat(one), _flat(other)
+    pairs = {key: (value, known[key]) for key, value in told.items() if key in known and value != known[key]}
+    pairs |= {key: (told[key], "none") for key in _SCALES if known and key in told and key not in known}
+    kinds = ("rope_scaling.kind", "rope_theta")
+    if all(kinds[1] in fields for fields in (told, known)) and (kinds[0] in told) != (kinds[0] in known):
+        pairs["rope_scaling"] = (told.get(kinds[0], "none"), known.get(kinds[0], "none"))
+    if kinds[0] in pairs:
+        pairs = {key: pair for key, pair in pairs.items() if key == kinds[0] or "rope_scaling" not in key}
+    return pairs
+
+
+def _flat(own: Numerics) -> dict[str, object]:
+    """Return the numbers that are said, those of a part under its name and theirs."""
+    fields: dict[str, object] = {}
+    for name, value in said(own).items():
+        parts = value.items() if isinstance(value, dict) else ()
+        fields |= {f"{name}.{part}": one for part, one in parts} or {name: value}
+    return fields

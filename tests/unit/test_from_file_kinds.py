@@ -54,6 +54,10 @@ def test_a_project_of_nanotron_has_a_name(value: object, fault: bool, tmp_path: 
         ("zero_optimization.allgather_bucket_size", 500_000_007, "zero_optimization.allgather_bucket_size"),
         ("zero_optimization.allgather_bucket_size", "x", "zero_optimization.allgather_bucket_size"),
         ("zero_optimization.allgather_bucket_size", 500_000_000, None),
+        ("zero_optimization.contiguous_gradients", None, "zero_optimization.contiguous_gradients"),
+        ("zero_optimization.overlap_comm", None, None),
+        ("zero_optimization.offload_param", None, None),
+        ("bf16.enabled", None, "bf16.enabled"),
     ],
 )
 def test_deepspeed(key: str, value: object, fault: str | None, tmp_path: Path) -> None:
@@ -71,6 +75,8 @@ def test_deepspeed(key: str, value: object, fault: str | None, tmp_path: Path) -
         ("dynamo_config.dynamo_backend", "no", False),
         ("fsdp_config.fsdp_backward_prefetch", "FOO", True),
         ("fsdp_config.fsdp_backward_prefetch", "BACKWARD_PRE", False),
+        ("main_process_port", "x", True),
+        ("main_process_port", 29500, False),
     ],
 )
 def test_accelerate(key: str, value: object, fault: bool, tmp_path: Path) -> None:
@@ -176,3 +182,19 @@ def test_torchtitan_names_a_function_of_its_module(tmp_path: Path) -> None:
     path.write_text(text.replace("--config train", "--config foo"), encoding="utf-8")
     assert "--config foo" in path.read_text(encoding="utf-8")
     assert [problem.found for _, problem in read_runner_file(path).faults] == ["foo"]
+
+
+@pytest.mark.parametrize(
+    ("flags", "key"),
+    [
+        ("--clip-grad x", "--clip-grad"),
+        ("--clip-grad 1e-1", None),
+        ("--seed 1.5", "--seed"),
+        ("--seed 1.5 --seed 3", "--seed"),
+        ("--seed ${SEED}", None),
+    ],
+)
+def test_what_megatrons_parser_cannot_turn_into_a_number_is_a_fault(
+    flags: str, key: str | None, tmp_path: Path
+) -> None:
+    assert faults(tmp_path / "train.sh", f"{MEGATRON}{flags} --bf16\n") == ({key} if key else set())

@@ -128,7 +128,8 @@ def hub_says(model: ModelSpec) -> dict[str, Any]:
             "truncate",
         )
         wanted["rope"] |= {name: value for name in names if (value := getattr(scaling, name)) is not None}
-        wanted["rope"]["original"] = scaling.original_positions
+        if scaling.original_positions is not None:
+            wanted["rope"]["original"] = scaling.original_positions
     router = own.router
     if router is None:
         return wanted

@@ -84,7 +84,7 @@ def test_legal_plans_are_taken_as_meant(tmp_path: Path, capsys: pytest.CaptureFi
     reasons = Counter(map(unbuilt, verdicts))
     with capsys.disabled():
         print(f"\nnot built without a GPU: {dict(reasons)}")  # noqa: T201
-    assert reasons[""] > 0.8 * len(verdicts)
+    assert reasons[""] >= 0.8 * len(verdicts)
     verdicts = [verdict for verdict in verdicts if not unbuilt(verdict)]
     assert refusals(verdicts) == []
     for verdict in verdicts:

@@ -15,6 +15,7 @@ from planner.runtimes.imports.core_settings import graph_setting
 from planner.runtimes.imports.megatron_batches import last_batch
 from planner.runtimes.imports.megatron_forks import fork_sums, forked, unsaved
 from planner.runtimes.imports.megatron_hybrid import hybrid_program, hybrid_stages
+from planner.runtimes.imports.megatron_kinds import number_kinds
 from planner.runtimes.imports.megatron_mindspeed import tuned
 from planner.runtimes.imports.megatron_model import model_record
 from planner.runtimes.imports.megatron_names import BY_LENGTH, TE_LOSS, UNDELAYED
@@ -120,7 +121,9 @@ def from_script(
     fork_sums(sheet)
     hybrid_program(sheet, training.words)
     adapted = tuned(sheet)
-    overridden_values(sheet, overridden(training.words))
+    replaced = list(overridden(training.words))
+    overridden_values(sheet, replaced)
+    number_kinds(sheet, [*sheet.values.items(), *replaced])
     if training.words:
         connection_sums(sheet, training.connections)
     sheet.seen.update(key for key in flags if WITHOUT_EFFECT.fullmatch(key))

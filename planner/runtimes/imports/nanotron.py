@@ -175,8 +175,6 @@ def _kinds(sheet: Sheet) -> None:
             continue
         sheet.fault(key, "nothing", "it: nanotron has no default")
     _typed(sheet)
-    if not isinstance(project := sheet.values.get("general.project", ""), str):
-        sheet.fault("general.project", repr(project), "a name")
     check_words(sheet)
     kernel = sheet.values.get(f"{SHAPE}_attn_implementation")
     if kernel is not None and kernel not in ATTENTIONS:

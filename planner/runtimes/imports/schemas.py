@@ -29,11 +29,14 @@ class Kind(NamedTuple):
         Whether a value will do.
     expected : str
         What will do, in words.
+    null : bool
+        Whether null may stand there, as if the key were not.
     """
 
     keys: re.Pattern[str]
     holds: Callable[[Any], bool]
     expected: str
+    null: bool = True
 
 
 def _switch(value: Any) -> bool:
@@ -91,7 +94,11 @@ OFFLOADS: Final = ("none", "cpu", "nvme")
 RATES: Final = ("LRRangeTest", "OneCycle", "WarmupLR", "WarmupDecayLR", "WarmupCosineLR")
 """DeepSpeed, deepspeed/runtime/lr_schedules.py, ``VALID_LR_SCHEDULES``."""
 
+NULLS: Final = rf"(?:{ZERO}(?!overlap_comm|cpu_offload|zenflow|offload_(?:param|optimizer)(?:\.nvme_path)?$)|(?:fp16|bf16)\.).+"
+"""Keys of DeepSpeed's pydantic sections whose fields are not optional."""
+
 DEEPSPEED: Final = (
+    Kind(re.compile(NULLS), lambda value: value is not None, "a value, or no such key", null=False),
     Kind(re.compile(SWITCHES), _switch, "true or false"),
     Kind(re.compile(COUNTS), _count, "a whole number, 0 or more"),
     Kind(re.compile(r"fp16\.loss_scale"), _scale, "a number, 0 or more; 0 is dynamic"),
@@ -168,7 +175,7 @@ ACCELERATE: Final = (
     Kind(
         re.compile(r"mixed_precision"), _among("no", "fp16", "bf16", "fp8", "False"), "no, fp16, bf16 or fp8"
     ),
-    Kind(re.compile(r"num_machines|machine_rank"), _count, "a whole number"),
+    Kind(re.compile(r"num_machines|machine_rank|main_process_port"), _count, "a whole number"),
 )
 
 
@@ -176,10 +183,10 @@ def check_kinds(sheet: Sheet, kinds: Iterable[Kind]) -> None:
     """Note a fault for each value that its key does not take; ``auto`` is left to the trainer."""
     for kind in kinds:
         for key, value in sheet.values.items():
-            if value is None or value == "auto" or not kind.keys.fullmatch(key):
+            if (value is None and kind.null) or value == "auto" or not kind.keys.fullmatch(key):
                 continue
             if not kind.holds(value):
-                sheet.fault(key, repr(value), kind.expected)
+                sheet.fault(key, "null" if value is None else repr(value), kind.expected)
 
 
 def check_closed(sheet: Sheet, sections: str, known: Iterable[str]) -> None:

@@ -111,7 +111,7 @@ def _hidden(path: Path, changed: int) -> str:
 
 
 def other_numerics(record: Mapping[str, Any], name: str) -> tuple[str, ...]:
-    """Return a note for what a file says of positions, norms, scales and router that is not the zoo's model's.
+    """Return a note for what a file says of positions, norms, scales and router that its zoo model has not.
 
     A number that only one of the two says is no difference.
     """

@@ -21,7 +21,7 @@ from tests.validate.megatron.capture import Start
 from tests.validate.megatron.local_layers import make_local, on_meta, prepare_local_layers
 from tests.validate.megatron.numerics import derived_numerics
 
-TE_VERSION = "2.9.0"
+TE_VERSION = "2.12.0"
 
 
 @dataclass

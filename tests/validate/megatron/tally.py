@@ -34,6 +34,8 @@ CHANGED = {
     "recompute-module": "a module that the model lacks is passed over in silence",
     "recompute-layers-in-chunks": "the plan counts layers of a stage, the flag those of a chunk",
     "zero-shards-divide": "a fraction of shards cannot be said in the flag",
+    "model-expressible": "numbers that the files cannot say are left to the runner's own",
+    "numerics-have-flags": "numbers that no argument sets are left to the runner's own",
     "positions-equal-sequence": "Megatron-Bridge makes as many positions as the sequence is long",
     "stages-have-layers": "a stage without layers is built, and idles",
     "method-offered": "the file has no word for it, and everything is trained",

@@ -198,3 +198,32 @@ def test_what_megatrons_parser_cannot_turn_into_a_number_is_a_fault(
     flags: str, key: str | None, tmp_path: Path
 ) -> None:
     assert faults(tmp_path / "train.sh", f"{MEGATRON}{flags} --bf16\n") == ({key} if key else set())
+
+
+@pytest.mark.parametrize(
+    ("words", "key"),
+    [
+        ("--module llama3 --config llama3_8b activation-checkpoint:full", None),
+        ("--module llama3 --config llama3_8b activation-checkpoint:memory-budget", None),
+        ("--module llama3 --config llama3_8b activation-checkpoint:most", "activation-checkpoint"),
+        (
+            "--module llama3 --config llama3_8b activation-checkpoint:full activation-checkpoint:none",
+            "activation-checkpoint",
+        ),
+        ("--config llama3_8b", "--module"),
+    ],
+)
+def test_torchtitan_takes_one_known_way_of_checkpointing_and_a_module(
+    words: str, key: str | None, tmp_path: Path
+) -> None:
+    text = f"torchrun --nproc_per_node 8 -m torchtitan.train {words}\n"
+    found = faults(tmp_path / "train.sh", text)
+    assert (key in found) if key else not {"activation-checkpoint", "--module"} & found
+
+
+def test_an_argument_that_torchtitan_has_no_longer_is_told(tmp_path: Path) -> None:
+    start = "torchrun --nproc_per_node 8 -m torchtitan.train --module llama3 --config llama3_8b"
+    path = tmp_path / "train.sh"
+    path.write_text(f"{start} --optimizer.lr 1e-4 --fault_tolerance.group_size 3\n")
+    (note,) = [note for note in read_runner_file(path).notes if "other releases" in note]
+    assert note.startswith("--fault_tolerance.group_size, --optimizer.lr: of other releases")

@@ -94,7 +94,8 @@ OFFLOADS: Final = ("none", "cpu", "nvme")
 RATES: Final = ("LRRangeTest", "OneCycle", "WarmupLR", "WarmupDecayLR", "WarmupCosineLR")
 """DeepSpeed, deepspeed/runtime/lr_schedules.py, ``VALID_LR_SCHEDULES``."""
 
-NULLS: Final = rf"(?:{ZERO}(?!overlap_comm|cpu_offload|zenflow|offload_(?:param|optimizer)(?:\.nvme_path)?$)|(?:fp16|bf16)\.).+"
+OPTIONAL: Final = r"overlap_comm|cpu_offload|zenflow|offload_(?:param|optimizer)(?:\.nvme_path)?$"
+NULLS: Final = rf"(?:{ZERO}(?!{OPTIONAL})|(?:fp16|bf16)\.).+"
 """Keys of DeepSpeed's pydantic sections whose fields are not optional."""
 
 DEEPSPEED: Final = (

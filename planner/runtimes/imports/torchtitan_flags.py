@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -113,13 +114,41 @@ def read_command(training: Training, path: Path, vocab: int | None) -> Imported:
     A value that torchtitan does not take is a fault where a later one replaces it, too: it checks all.
     """
     found = _command(training, path, vocab)
-    faults: list[tuple[str, Problem]] = []
+    faults = [("", problem) for problem in _words(training, path)]
+    gone = sorted({key for key in training.flags if GONE.fullmatch(key.lstrip("-").replace("-", "_"))})
+    if gone and "--module" in training.flags:
+        told = f"{', '.join(gone)}: of other releases; that of --module refuses such an argument"
+        found = replace(found, notes=(*found.notes, told))
     for key, value in overridden(training.words):
         sheet = Sheet(str(path), {key.lstrip("-").replace("-", "_"): value})
         check_kinds(sheet, KINDS)
         literal_sums(sheet)
         faults += [("", problem) for problem in sheet.problems.values()]
     return replace(found, faults=(*found.faults, *faults)) if faults else found
+
+
+GONE: Final = re.compile(
+    r"(?:job|model|fault_tolerance|quantize|float8|mx|experimental|memory_estimation|validation|profiling)\..*"
+    r"|optimizer\.(?:name|lr|beta1|beta2|eps|weight_decay)"
+)
+"""Arguments that the release with ``--module`` has no longer (torchtitan b5bcd76c, trainer.py)."""
+
+MODES: Final = ("none", "full", "selective", "memory-budget")
+"""Subcommands of ``activation-checkpoint``."""
+
+
+def _words(training: Training, path: Path) -> Iterator[Problem]:
+    """Yield a fault for a subcommand that is unknown or said twice, and for a module that is not named."""
+    kinds = [word for word in training.words if word.startswith("activation-checkpoint:")]
+    if len(kinds) > 1:
+        yield Problem(f"{path}: activation-checkpoint", " ".join(kinds)[:80], "one of them", kinds[-1])
+    for word in kinds:
+        if word.partition(":")[2] not in MODES:
+            known = ", ".join(f"activation-checkpoint:{mode}" for mode in MODES)
+            yield Problem(f"{path}: activation-checkpoint", word[:60], known, "")
+    named = "--module" in training.flags or "MODULE" in training.environment
+    if "--config" in training.flags and not named:
+        yield Problem(f"{path}: --module", "nothing", "it, beside --config", "")
 
 
 def _command(training: Training, path: Path, vocab: int | None) -> Imported:

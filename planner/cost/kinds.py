@@ -6,16 +6,20 @@ price is that of formulas alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Final
 
+import numpy as np
+from numpy.typing import NDArray
+
 from planner.cost.settings import Where, unseen_settings, where
-from planner.inputs.bands import Asked, Band, beyond_runs, chip_of, core_of, error_band
+from planner.inputs.bands import ELSEWHERE_WIDER, Asked, Band, beyond_runs, chip_of, core_of, error_band
 from planner.inputs.fitted import fitted_file
 from planner.inputs.measured_bands import regime_of
 from planner.inputs.yaml_file import read_fitted
+from planner.numeric import Truth
 from planner.plan import Plan
 from planner.runtimes.family import Job, Runtime
 from planner.techniques.offload import OFFLOADS
@@ -24,7 +28,8 @@ from planner.techniques.offload.family import Offload, read_offload
 FEW_TOKENS: Final = 4096
 """Tokens of a rank up to which splitting a sequence is unusual. [token]"""
 
-Kind = Callable[[Plan, Job], bool]
+Kind = Callable[[Plan, Job], Truth]
+"""Whether a plan is of a kind, or each of a batch."""
 
 
 def _domain(job: Job) -> int:
@@ -39,27 +44,30 @@ def _offload(plan: Plan) -> Offload:
     return read_offload(OFFLOADS, plan.offload)
 
 
+RECOMPUTED: Final = "layers of experts recomputed"
+"""The kind that another choice of what is recomputed takes away."""
+
 KINDS: Final[Mapping[str, Kind]] = {
     "a diffusion transformer": lambda plan, job: job.model.diffusion is not None,
     "an encoder of images": lambda plan, job: job.model.encoder is not None,
     "activations on the host": lambda plan, job: plan.offload.startswith(("activations", "modules")),
     "optimizer states on the host": lambda plan, job: _offload(plan).optimizer,
     "weights on the host": lambda plan, job: _offload(plan).fetches,
-    "tensor parallelism beyond the fast links": lambda plan, job: bool(plan.tp > _domain(job)),
-    "sequences split below 4,096 tokens": lambda plan, job: bool(
-        plan.cp > 1 and job.workload.seq_len / plan.cp <= FEW_TOKENS
+    "tensor parallelism beyond the fast links": lambda plan, job: plan.tp > _domain(job),
+    "sequences split below 4,096 tokens": lambda plan, job: (
+        (plan.cp > 1) & (job.workload.seq_len / plan.cp <= FEW_TOKENS)
     ),
-    "parameters sharded beyond the fast links": lambda plan, job: bool(
-        plan.zero == 3 and plan.zero_shards * plan.tp > _domain(job)
+    "parameters sharded beyond the fast links": lambda plan, job: (
+        (plan.zero == 3) & (plan.zero_shards * plan.tp > _domain(job))
     ),
-    "experts on every rank": lambda plan, job: _routed(job) and job.gpus > 1 and bool(plan.ep == 1),
+    "experts on every rank": lambda plan, job: (_routed(job) and job.gpus > 1) & (plan.ep == 1),
     "experts spread beyond the fast links": lambda plan, job: (
-        _routed(job) and bool(plan.ep * plan.etp > _domain(job))
+        _routed(job) & (plan.ep * plan.etp > _domain(job))
     ),
     "experts sharded as parameters": lambda plan, job: _routed(job) and plan.zero == 3,
-    "layers of experts recomputed": lambda plan, job: _routed(job) and plan.recompute.startswith("full"),
+    RECOMPUTED: lambda plan, job: _routed(job) and plan.recompute.startswith("full"),
     "several sequences in a pass of experts": lambda plan, job: (
-        _routed(job) and bool(plan.micro_batch > max(1.0, float(plan.tp)))
+        _routed(job) & (plan.micro_batch > 1) & (plan.micro_batch > plan.tp)
     ),
 }
 """Whether a plan is of a kind, by the kind's name."""
@@ -67,7 +75,7 @@ KINDS: Final[Mapping[str, Kind]] = {
 
 def kinds_of(plan: Plan, job: Job) -> tuple[str, ...]:
     """Return the kinds of which a scalar plan is, by name."""
-    return tuple(name for name, holds in KINDS.items() if holds(plan, job))
+    return tuple(name for name, holds in KINDS.items() if bool(holds(plan, job)))
 
 
 @dataclass(frozen=True)
@@ -94,6 +102,22 @@ def unmeasured_kinds(plan: Plan, job: Job, runtime: Runtime) -> tuple[str, ...]:
     """Return the kinds of a plan that no measured run is of, with its core, chip and sort of model."""
     known, here = measured_kinds(), where(job, runtime)
     return tuple(name for name in kinds_of(plan, job) if (here, name) not in known)
+
+
+def backed_rows(plan: Plan, job: Job, runtime: Runtime, but: Sequence[str] = ()) -> NDArray[np.bool_]:
+    """Return which plans of a batch are of measured kinds alone, some kinds not counted."""
+    known, here = measured_kinds(), where(job, runtime)
+    found = np.zeros(plan.shape, dtype=bool)
+    for name, holds in KINDS.items():
+        if (here, name) not in known and name not in but:
+            found |= np.asarray(holds(plan, job))
+    return ~found
+
+
+def most_doubt(job: Job, runtime: Runtime) -> float:
+    """Return about the widest band of a plan of kinds without a run; 0 where plans have no band. [-]"""
+    band = error_band(runtime.name, job.hardware.pool, 0.0)
+    return 0.0 if band is None else band.share * ELSEWHERE_WIDER
 
 
 UNUSUAL: Final[Mapping[str, bool]] = {

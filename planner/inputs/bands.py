@@ -299,6 +299,11 @@ def beyond_runs(band: Band | None, kinds: Sequence[str]) -> Band | None:
     return replace(band, share=band.share * ELSEWHERE_WIDER, basis=basis)
 
 
+def unseen_doubt(share: float) -> float:
+    """Return how much of the band of a plan of kinds without a run is there since no run has them. [-]"""
+    return share * (1.0 - 1.0 / ELSEWHERE_WIDER)
+
+
 def _widened(share: float, basis: str, more: float) -> Band:
     if more <= 0:
         return Band(share, basis)

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from planner.calibrate.releases import label_of
-from planner.cost.kinds import unusual_kinds
 from planner.cost.money import quote_of
 from planner.report.estimate_page import adapter_lines, job_line, trust
 from planner.report.layout import layout
@@ -26,6 +25,7 @@ from planner.report.plan_columns import (
 )
 from planner.report.view import Column, View, figure
 from planner.runtimes.offered import runtimes_with
+from planner.search.earned import doubt_of
 from planner.search.optimise import SearchResult
 from planner.search.proof import proof_clause
 from planner.search.request import SearchRequest
@@ -88,15 +88,15 @@ def best_measured(result: SearchResult) -> list[str]:
 
 
 def held_back(result: SearchResult) -> list[str]:
-    """Return which plan is faster by price than the first, by less than its band, and without runs."""
+    """Return which plan is faster on paper than the first, by less than the doubt about its kind."""
     lead = result.plans[0]
     for rank, other in enumerate(result.plans[1:], 2):
-        kinds = unusual_kinds(other.plan, other.job, other.runtime)
+        doubt, kinds = doubt_of(other)
         gain = lead.step / other.step - 1.0
-        if gain > TIE and kinds and other.error_band is not None:
+        if gain > TIE and kinds:
             return [
-                f"Plan {rank} is {percent(gain)} faster by price, which is within its band of "
-                f"{percent(other.error_band)}, and no measured run there has {' or '.join(kinds)}."
+                f"Plan {rank} is {percent(gain)} faster on paper, less than the {percent(doubt)} of doubt "
+                f"since no measured run there has {' or '.join(kinds)}."
             ]
     return []
 

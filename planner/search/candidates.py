@@ -57,6 +57,8 @@ class ScanReport:
         The legal plan that needs the least memory.
     candidates : dict
         By the name of the operator that is to refine them: candidates in the order in which it takes them.
+    backed : ScanReport, optional
+        The same of plans of measured kinds alone, where others must earn their lead.
     """
 
     enumerated: int = 0
@@ -69,6 +71,7 @@ class ScanReport:
     best: list[Candidate] = field(default_factory=list)
     smallest: Candidate | None = None
     candidates: dict[str, list[Candidate]] = field(default_factory=dict)
+    backed: ScanReport | None = None
 
     def of(self, operator: str) -> list[Candidate]:
         """Return the candidates that wait for an operator."""

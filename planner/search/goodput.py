@@ -9,6 +9,7 @@ from typing import Any, Final
 from planner.cost.estimate import Estimate
 from planner.cost.reliability import Reliable
 from planner.inputs.failures import FailureProfile
+from planner.search.earned import earned, without
 from planner.search.optimise import Progress, SearchResult, search
 from planner.search.request import SearchRequest
 from planner.search.ties import most_careful
@@ -85,14 +86,21 @@ def ranked_by_goodput(
 
 
 def _ranked(found: Sequence[Reliable]) -> list[Reliable]:
-    """Return plans by expected seconds; of those that tie with the best the most careful one leads."""
+    """Return plans by expected seconds, led by the most careful of the ties that earns it."""
     ranked = sorted(found, key=lambda one: one.step)
     if not ranked:
         return ranked
     best = _choice(ranked[0])
     steps = {id(one.answer): one.step for one in reversed(ranked)}
-    tied = [(one, one.answer) for one in ranked if _choice(one) == best]
-    lead, _ = most_careful(tied, lambda answer: steps[id(answer)])
+    tied = [one for one in ranked if _choice(one) == best]
+
+    def value(answer: Estimate) -> float:
+        return steps[id(answer)]
+
+    careful, _ = most_careful([(one, one.answer) for one in tied], value)
+    answers = [one.answer for one in tied]
+    answer = earned(careful.answer, lambda kinds: without(kinds, answers), value)
+    lead = careful if answer is careful.answer else next(one for one in tied if one.answer is answer)
     return [lead, *(one for one in ranked if one is not lead)]
 
 

@@ -10,12 +10,13 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from planner.cost.estimate import Estimate
-from planner.cost.kinds import unmeasured_kinds, unusual_kinds
+from planner.cost.kinds import unmeasured_kinds
 from planner.runtimes.family import Job, Runtime
 from planner.search.assign.improve import solver_record
 from planner.search.baselines import baselines
 from planner.search.beyond import requests_beyond
 from planner.search.candidates import ScanReport
+from planner.search.earned import best_without, is_backed, with_earned_lead
 from planner.search.guard import Guard
 from planner.search.idle import Fewer, does_as_well, on_fewer
 from planner.search.meshes import of_further_meshes
@@ -35,7 +36,7 @@ from planner.search.request import (
 )
 from planner.search.scan import Scan
 from planner.search.settings import scanned_runtimes, with_best_settings
-from planner.search.ties import best_of_other_kinds, with_careful_lead, with_earned_lead
+from planner.search.ties import with_careful_lead
 from planner.shown import Shown
 
 Progress = Callable[[float, str], None]
@@ -181,10 +182,9 @@ def _searched(
     safe = [plan for plan in plans if why_left_out(plan, request) is None]
     key = partial(objective_key, request.objective)
     if request.objective != "memory":
-        usual = best_of_other_kinds(shown.plans, safe, unusual_kinds, guard, key)
-        shown = with_earned_lead(shown, usual, partial(_value, request, guard))
-    measured = best_of_other_kinds(shown.plans, safe, unmeasured_kinds, guard, key)
+        shown = with_earned_lead(shown, safe, partial(_value, request, guard), guard, key)
     ranked = list(shown.plans)
+    measured = best_without(unmeasured_kinds, ranked[0], safe, guard, key) if ranked else None
     known = tuple(baselines(request, *_lead_job(ranked, asked))) if beside else ()
     result = SearchResult(
         plans=shown.plans,
@@ -326,12 +326,16 @@ def with_settings(
     found = list(plans)
     for job, runtime in jobs:
         settings = request.open_settings(job, runtime)
-        own = (
+        own = [
             place
             for place, plan in enumerate(plans)
             if settings and plan.job is job and plan.runtime.name == runtime.name
-        )
-        for place in heapq.nsmallest(FIRST, own, key=lambda place: promise(plans[place])):
+        ]
+        first = heapq.nsmallest(FIRST, own, key=lambda place: promise(plans[place]))
+        if first and not is_backed(plans[first[0]]):
+            backed = [place for place in own if is_backed(plans[place])]
+            first += heapq.nsmallest(FIRST, backed, key=lambda place: promise(plans[place]))
+        for place in dict.fromkeys(first):
             found[place] = with_best_settings(plans[place], runtime, settings, worth)
     return found
 

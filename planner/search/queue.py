@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
 from planner.cost.estimate import Estimate
@@ -49,6 +49,10 @@ class Queue:
         What the scan found.
     objective : str
         What is minimised.
+    accepts : callable, optional
+        Whether a plan counts, where not all do.
+    before : Queue, optional
+        Whose plans count where they are accepted, and need not be made again.
     known : dict
         The plans made, each by the candidate in whose place it stands.
     spent : Counter
@@ -58,14 +62,22 @@ class Queue:
     bench: Improver
     report: ScanReport
     objective: str
+    accepts: Callable[[Estimate], bool] | None = None
+    before: Queue | None = None
     known: dict[Plan, Estimate] = field(default_factory=dict)
     spent: Counter[str] = field(default_factory=Counter)
     _values: dict[Plan, float] = field(default_factory=dict, repr=False)
     _waiting: list[Waiting] = field(default_factory=list, repr=False)
     _seen: set[tuple[str, Plan]] = field(default_factory=set, repr=False)
     _done: set[tuple[str, Plan]] = field(default_factory=set, repr=False)
+    _made: set[tuple[str, Plan]] = field(default_factory=set, repr=False)
 
     def __post_init__(self) -> None:
+        if self.before is not None:
+            self._seen |= self.before._made
+            for place, known in self.before.known.items():
+                if self.accepts is None or self.accepts(known):
+                    self.take(place, known)
         operators = [operator for operator in OPERATORS if operator.takes(self.bench.scan)]
         self.followers = {one.follows: one for one in operators if one.follows}
         for operator in operators:
@@ -160,7 +172,10 @@ class Queue:
     def refine(self, operator: SearchOperator, candidate: Candidate) -> float:
         """Refine a candidate; return the least objective of its plans, infinite where there are none."""
         least = float("inf")
+        self._made.add((operator.name, candidate.plan))
         for found in operator.refine(self.bench, candidate):
+            if self.accepts is not None and not self.accepts(found):
+                continue
             value = self.value(found)
             least = min(least, value)
             self._drop(place for place, one in self.known.items() if operator.replaces(one, found))

@@ -6,17 +6,22 @@ import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Final
 
 from planner.cost.estimate import Estimate
 from planner.plan import Plan
 from planner.search.assign.improve import Improvement, Improver
 from planner.search.candidates import ScanReport
+from planner.search.earned import is_backed
 from planner.search.guard import Guard, Key
 from planner.search.meshes import of_further_meshes
 from planner.search.operators import OPERATORS
 from planner.search.queue import FIRST, Queue
 from planner.search.request import objective_bound, objective_key
 from planner.search.scan import Scan
+
+BACKED: Final = 0.5
+"""Effort for plans that runs stand behind where another one is the best, over that for all. [-]"""
 
 
 @dataclass(frozen=True)
@@ -65,6 +70,7 @@ def refine(
     top: int,
     memory_limit: float | None = None,
     guard: Guard | None = None,
+    before: Queue | None = None,
 ) -> Refinement:
     """Refine candidates until the next bound is no better than the best plan.
 
@@ -83,6 +89,8 @@ def refine(
         Device memory that may be used. [byte]
     guard : Guard, optional
         Plays the best plan: where its price is far from its played step, the search goes on.
+    before : Queue, optional
+        One that made plans of all kinds, where those count that measured runs stand behind.
 
     Returns
     -------
@@ -92,7 +100,8 @@ def refine(
     guard = guard or Guard()
     if objective_bound(objective, scan.job, 1.0) == float("inf"):
         objective = "time"
-    queue = Queue(Improver(scan, memory_limit), report, objective)
+    counts = None if before is None else is_backed
+    queue = Queue(Improver(scan, memory_limit), report, objective, counts, before)
     queue.run(until=OPERATORS[0].turn)
     uniform, started = queue.fastest(), time.perf_counter()
     queue.run(until=OPERATORS[-1].turn - 0.5)
@@ -105,8 +114,14 @@ def refine(
     refined, floor, open_bound = queue.refined, floor_of(queue.known), queue.open_bound()
     queue.run(rank=top)
     queue.refine_further(report.best[FIRST:top])
+    plans = list(queue.known.values())
+    if report.backed is not None and not is_backed(leader):
+        known = {plan.plan for plan in plans}
+        less = replace(scan, keep=max(FIRST, int(scan.keep * BACKED)))
+        own = refine(less, report.backed, objective, 1, memory_limit, guard, queue)
+        plans += [plan for plan in own.plans if plan.plan not in known]
     return Refinement(
-        tuple(sorted(queue.known.values(), key=lambda plan: key(plan, guard.known_seconds(plan)))),
+        tuple(sorted(plans, key=lambda plan: key(plan, guard.known_seconds(plan)))),
         refined,
         open_bound,
         guard.seconds(leader),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import groupby
 
@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from planner.cost.case import Case, case_of
+from planner.cost.kinds import backed_rows, most_doubt
 from planner.cost.memory.host_rules import host_activation_rules
 from planner.cost.memory.weights import stage_weights
 from planner.cost.step.step import PassPrice, StepPrice, mean_weights, price_passes, price_step
@@ -51,11 +52,17 @@ class Scan(Scope):
     """Prices the space of a scope."""
 
     _squeezed: Squeezed = field(default_factory=Squeezed, repr=False)
+    _backed: Squeezed = field(default_factory=Squeezed, repr=False)
 
     @cached_property
     def operators(self) -> list[SearchOperator]:
         """What the candidates are kept for."""
         return [operator for operator in OPERATORS if operator.takes(self)]
+
+    @cached_property
+    def doubt(self) -> float:
+        """Share of a step up to which a plan of kinds without a run must be faster to lead. [-]"""
+        return most_doubt(self.job, self.runtime)
 
     def run(self, objective: Objective, progress: Callable[[int], None] | None = None) -> ScanReport:
         """Price every legal plan and keep the best that fit."""
@@ -71,11 +78,14 @@ class Scan(Scope):
         self, objective: Objective, report: ScanReport, progress: Callable[[int], None] | None = None
     ) -> Iterator[None]:
         """Add one chunk of priced rows after another to ``report``."""
+        if not self.by_memory and self.doubt:
+            report.backed = ScanReport()
         tables = StageTables(self.space.rows, self.split)
         legality = Legality(self.space.rows, self.job, self.runtime, self.choices, self.shards, self.known)
         for _, members in groupby(self.choices.passes(), lambda one: (one.sequence_parallel, one.cp_method)):
             cases = [legality.rows_of(names, report.removed) for names in members]
             grid, self._squeezed = LayerGrid(self.space.rows, self._either(cases)), Squeezed()
+            self._backed = Squeezed()
             for legal in cases:
                 ends = self._ends(legal, legality.layout, grid, tables, report)
                 for start in range(0, legal.rows.size, CHUNK_ROWS):
@@ -168,13 +178,40 @@ class Scan(Scope):
         """Keep the best of some priced rows, and what each operator could make good plans of."""
         rows = PricedRows(self, names, places, *priced, objective(priced[-1]), pieces, self._squeezed, report)
         rows.collect()
-        for operator in self.operators:
+        self._keep(rows, self.operators)
+        if report.backed is None:
+            return
+        own = replace(rows, squeezed=self._backed, report=report.backed)
+        for sheds, operators in self._by_sheds:
+            legal = rows.legal & backed_rows(rows.plan, self.job, self.runtime, sheds)
+            if legal.any():
+                backed = replace(own, legal=legal)
+                if not sheds:
+                    backed.collect()
+                self._keep(backed, operators)
+
+    @cached_property
+    def _by_sheds(self) -> list[tuple[tuple[str, ...], list[SearchOperator]]]:
+        """The operators by the kinds that they take from a candidate, those that take none first."""
+        own = sorted(self.operators, key=lambda one: one.sheds)
+        return [(sheds, list(group)) for sheds, group in groupby(own, lambda one: one.sheds)]
+
+    def _keep(self, rows: PricedRows, operators: Sequence[SearchOperator]) -> None:
+        """Keep what each operator could make good plans of."""
+        report = rows.report
+        for operator in operators:
             if (screened := operator.screen(rows)) is not None:
                 known, keep = report.of(operator.name), operator.keeps(self)
                 report.candidates[operator.name] = rows.merged(known, screened, keep, operator.order)
 
     def _worst_kept(self, report: ScanReport) -> float:
         """Seconds that a row must beat to be kept; infinite where memory is what counts."""
+        worst = self._worst_of(report)
+        if report.backed is None or worst == np.inf:
+            return worst
+        return max(worst, min(self._worst_of(report.backed), report.best[0].value * (1.0 + self.doubt)))
+
+    def _worst_of(self, report: ScanReport) -> float:
         promising = report.of("split")
         if self.by_memory or len(report.best) < max(self.keep, self.shown) or len(promising) < self.keep:
             return float(np.inf)
@@ -191,7 +228,8 @@ class Scan(Scope):
             return None
         hopeful = np.broadcast_to(np.asarray(passes.bound), (size,)) < worst
         if legal.names.recompute != KEPT_WHOLE:
-            hopeful = hopeful | self._squeezed.places(legal.names, self.space.size)[legal.rows]
+            for known in (self._squeezed, self._backed):
+                hopeful = hopeful | known.places(legal.names, self.space.size)[legal.rows]
         kept = np.flatnonzero(hopeful)
         if kept.size > MOST_HOPEFUL * size:
             return None

@@ -7,10 +7,8 @@ from typing import Final, TypeVar
 
 from planner.cost.estimate import Estimate
 from planner.cost.kinds import unmeasured_kinds
-from planner.plan import Plan
-from planner.runtimes.family import Job, Runtime
-from planner.search.guard import Guard, Key, Ranking
-from planner.search.meshes import choice_of, mesh_of
+from planner.search.guard import Ranking
+from planner.search.meshes import choice_of
 
 TIE: Final = 0.01
 """Share of the objective within which plans are equally good. [-]"""
@@ -71,47 +69,3 @@ def most_careful(known: Sequence[tuple[T, Estimate]], *values: Value) -> tuple[T
         least = min(value(answer) for _, answer in known) * (1.0 + TIE)
         known = [(own, answer) for own, answer in known if value(answer) <= least]
     return min(known, key=lambda one: (caution(one[1]), *(value(one[1]) for value in values)))
-
-
-def with_earned_lead(ranking: Ranking, usual: Estimate | None, value: Value) -> Ranking:
-    """Return a ranking that ``usual`` leads, unless the first plan gains more than its band over it.
-
-    Parameters
-    ----------
-    ranking : Ranking
-        Plans, best first, with the variants of their meshes.
-    usual : Estimate, optional
-        The best plan of none of the kinds that must earn their place; None where the first plan is such.
-    value : callable
-        What was minimised.
-    """
-    lead = ranking.plans[0] if ranking.plans else None
-    if lead is None or usual is None or lead.error_band is None or choice_of(usual) != choice_of(lead):
-        return ranking
-    if value(lead) * (1.0 + lead.error_band) < value(usual):
-        return ranking
-    plans, variants = list(ranking.plans), list(ranking.variants)
-    meshes, own = [mesh_of(plan) for plan in plans], tuple[Estimate, ...]()
-    if mesh_of(usual) in meshes:
-        row = meshes.index(mesh_of(usual))
-        own = (plans.pop(row), *variants.pop(row))
-    elif len(plans) > 1:
-        del plans[-1], variants[-1]
-    return Ranking((usual, *plans), (tuple(one for one in own if one is not usual), *variants))
-
-
-Kinds = Callable[[Plan, Job, Runtime], tuple[str, ...]]
-"""Kinds of a plan that speak against it."""
-
-
-def best_of_other_kinds(
-    ranked: Sequence[Estimate], plans: Sequence[Estimate], kinds: Kinds, guard: Guard, key: Key
-) -> Estimate | None:
-    """Return the best of ``plans`` of none of the ``kinds``; None where the first ranked is one."""
-
-    def of_any(answer: Estimate) -> bool:
-        return bool(kinds(answer.plan, answer.job, answer.runtime))
-
-    if not ranked or not of_any(ranked[0]):
-        return None
-    return next(iter(guard.ranked([plan for plan in plans if not of_any(plan)], 1, key)), None)

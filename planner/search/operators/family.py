@@ -39,6 +39,8 @@ class SearchOperator:
         Whether it does so whatever their bounds, which do not hold for what it makes of them.
     leads : bool
         Whether it takes the best rows of the scan first, whatever their bounds.
+    sheds : tuple of str
+        Kinds of plan that a candidate may be of, and what it makes of it is not.
     """
 
     name: str
@@ -51,6 +53,7 @@ class SearchOperator:
     follows: str = ""
     sure: bool = False
     leads: bool = False
+    sheds: tuple[str, ...] = ()
 
     aliases: ClassVar[tuple[str, ...]] = ()
 

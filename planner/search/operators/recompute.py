@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from planner.cost.kinds import RECOMPUTED
 from planner.search.assign.improve import Improver
 from planner.search.candidates import Candidate, Screened, by_value
 from planner.search.chunk import PricedRows
@@ -41,4 +42,4 @@ class LessRecompute(Assign):
         return plain not in bench.assigned and bool(bench.counted(candidate.plan))
 
 
-ENTRY = LessRecompute("recompute", turn=3, cost=21, kept=0.25, order=by_value)
+ENTRY = LessRecompute("recompute", turn=3, cost=21, kept=0.25, order=by_value, sheds=(RECOMPUTED,))

@@ -1,0 +1,129 @@
+"""The lead of an answer: a plan of a kind that no measured run has must gain more than its kind's doubt."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final
+
+from planner.cost.estimate import Estimate
+from planner.cost.kinds import unmeasured_kinds, unusual_kinds
+from planner.inputs.bands import unseen_doubt
+from planner.plan import Plan
+from planner.runtimes.family import Job, Runtime
+from planner.search.guard import NEARLY, Guard, Key, Ranking
+from planner.search.meshes import choice_of, mesh_of
+from planner.search.ties import Value, most_careful
+
+Kinds = Callable[[Plan, Job, Runtime], tuple[str, ...]]
+"""Kinds of a plan that speak against it."""
+
+DOUBTS: Final[tuple[tuple[Kinds, Callable[[float], float]], ...]] = (
+    (unusual_kinds, float),
+    (unmeasured_kinds, unseen_doubt),
+)
+"""Kinds that must earn their lead, each with what of its band a plan of them must gain, in this order."""
+
+NEAR: Final = 4
+"""Best plans of other kinds that are played, of which the most careful tie counts. [-]"""
+
+
+def doubt_of(answer: Estimate) -> tuple[float, tuple[str, ...]]:
+    """Return what a plan must gain over those without its kinds, and these; 0 where it has no such. [-]
+
+    Without a band nothing says how much.
+    """
+    for kinds, doubt in DOUBTS if answer.error_band is not None else ():
+        if found := kinds(answer.plan, answer.job, answer.runtime):
+            return doubt(float(answer.error_band or 0.0)), found
+    return 0.0, ()
+
+
+def is_backed(answer: Estimate) -> bool:
+    """Whether measured runs have all kinds of a plan."""
+    return not unmeasured_kinds(answer.plan, answer.job, answer.runtime)
+
+
+def without(kinds: Kinds, plans: Sequence[Estimate]) -> list[Estimate]:
+    """Return the plans of none of the kinds."""
+    return [one for one in plans if not kinds(one.plan, one.job, one.runtime)]
+
+
+Near = Callable[[Kinds], Sequence[Estimate]]
+"""The best plans, the best first, that are of none of some kinds and may lead in the place of another."""
+
+
+def earned(lead: Estimate, near: Near, value: Value) -> Estimate:
+    """Return a plan, or where it gains too little the most careful of the best plans without its kinds.
+
+    Parameters
+    ----------
+    lead : Estimate
+        The best by its price.
+    near : callable
+        Returns plans of the same choice without some kinds.
+    value : callable
+        What is minimised.
+    """
+    for kinds, doubt in DOUBTS if lead.error_band is not None else ():
+        others = near(kinds) if kinds(lead.plan, lead.job, lead.runtime) else ()
+        if others and value(lead) * (1.0 + doubt(float(lead.error_band or 0.0))) >= value(others[0]):
+            lead, _ = most_careful([(one, one) for one in others], value)
+    return lead
+
+
+def with_earned_lead(
+    ranking: Ranking, others: Sequence[Estimate], value: Value, guard: Guard, key: Key
+) -> Ranking:
+    """Return a ranking that is led by the best plan that earns it, of each choice one.
+
+    Parameters
+    ----------
+    ranking : Ranking
+        Plans, best first, with the variants of their meshes.
+    others : sequence of Estimate
+        All plans that may be shown.
+    value : callable
+        What was minimised.
+    guard, key : Guard, Key
+        Play plans that could lead, and rank them.
+    """
+
+    def first(best: Estimate) -> Estimate:
+        own = [one for one in others if choice_of(one) == choice_of(best)]
+        return earned(best, lambda kinds: guard.ranked(without(kinds, own), NEAR, key), value)
+
+    if not ranking.plans or first(ranking.plans[0]) is ranking.plans[0]:
+        return ranking
+    lead = min(map(first, _first_of_choices(ranking)), key=value)
+    rows = list(zip(*ranking, strict=True))
+    least, own = value(lead) / (1.0 + NEARLY), tuple[Estimate, ...]()
+    for row, (plan, variants) in enumerate(rows):
+        if plan is lead or (mesh_of(plan) == mesh_of(lead) and value(plan) >= least):
+            own = tuple(one for one in (plan, *variants) if one is not lead)
+            del rows[row]
+            break
+    else:
+        rows = [(plan, tuple(one for one in variants if one is not lead)) for plan, variants in rows]
+        of_choice = Counter(choice_of(plan) for plan, _ in rows)
+        last = (row for row in reversed(range(len(rows))) if of_choice[choice_of(rows[row][0])] > 1)
+        del rows[next(last, -1)]
+    plans, variants_of = zip((lead, own), *rows, strict=True)
+    return Ranking(plans, variants_of)
+
+
+def _first_of_choices(ranking: Ranking) -> Iterator[Estimate]:
+    seen = set[int]()
+    for plan in ranking.plans:
+        if choice_of(plan) not in seen:
+            seen.add(choice_of(plan))
+            yield plan
+
+
+def best_without(
+    kinds: Kinds, lead: Estimate, plans: Sequence[Estimate], guard: Guard, key: Key
+) -> Estimate | None:
+    """Return the best of ``plans`` of none of the ``kinds``; None where the lead is of none."""
+    if not kinds(lead.plan, lead.job, lead.runtime):
+        return None
+    return next(iter(guard.ranked(without(kinds, plans), 1, key)), None)

@@ -118,7 +118,11 @@ class Origin:
         if name is None:
             return problem
         hint = f"{problem.expected}; {problem.where} on the command line goes before the file"
-        return replace(problem, where=f"{self.path}: {self.found.places.get(name, name)}", expected=hint)
+        return replace(problem, where=self.place_of(name), expected=hint)
+
+    def place_of(self, name: str) -> str:
+        """Return where the file says an option."""
+        return f"{self.path}: {self.found.places.get(name, name)}"
 
 
 @dataclass(frozen=True)

@@ -70,16 +70,20 @@ class NearRecipe:
         Its layout.
     notes : tuple of str
         What was read, and how its batch was scaled.
+    precision : str
+        The number format of the recipe, where the accelerator has none such; else empty.
     """
 
     path: Path
     job: FileRequest
     axes: Mapping[str, object]
     notes: tuple[str, ...]
+    precision: str = ""
 
     def search(self, request: SearchRequest, progress: Progress) -> NearAnswer:
         """Search the plans that keep the most of it."""
-        return NearAnswer(self, near.near(request, self.axes, progress))
+        found = near.near(request, self.axes, progress)
+        return NearAnswer(self, found.in_format(self.precision) if self.precision else found)
 
 
 @dataclass(frozen=True)
@@ -134,7 +138,12 @@ def recipe_of(
     if saves and origin.model is not None:
         expected = "a name of the model before --near, since a plan file names it"
         raise InputError(Problem("MODEL", f"{path}, which describes a model without a name", expected))
-    whole, own_plan, _, _, _ = origin.read(estimate.read)
+    was = ""
+    try:
+        whole, own_plan, _, _, _ = origin.read(estimate.read)
+    except InputError as error:
+        was, origin = _in_another_format(origin, job, error)
+        whole, own_plan, _, _, _ = origin.read(estimate.read)
     filled = origin.job.but(hardware=job.hardware, gpus=job.gpus or origin.job.gpus)
     notes = list(origin.notes())
     count = _count(job.gpus)
@@ -146,7 +155,22 @@ def recipe_of(
             f"Batch scaled with the accelerators: {whole.workload.global_batch:,} sequences on {whole.gpus:,}"
             f" -> {batch:,} on {count:,} (--global-batch says another)."
         )
-    return NearRecipe(path, replace(origin, job=filled, plan=plan), near.axes_of(own_plan), tuple(notes))
+    return NearRecipe(path, replace(origin, job=filled, plan=plan), near.axes_of(own_plan), tuple(notes), was)
+
+
+def _in_another_format(origin: FileRequest, job: JobOptions, error: InputError) -> tuple[str, FileRequest]:
+    """Return the number format of a recipe, and the request in the nearest one that the accelerator has.
+
+    Raises
+    ------
+    InputError
+        The error given, where it is about anything else.
+    """
+    source, (problem, *others) = origin.origin, error.problems
+    own = source is not None and problem.where == source.place_of("precision")
+    if others or not own or job.precision is not None or not problem.nearest:
+        raise error
+    return origin.job.precision or "", replace(origin, job=origin.job.but(precision=problem.nearest))
 
 
 def _count(text: str | None) -> int | None:

@@ -23,7 +23,7 @@ from planner.question.values import read_value, read_values
 from planner.runtimes import runtimes
 from planner.runtimes.family import Runtime
 from planner.techniques.methods import METHODS
-from planner.techniques.precision import PRECISIONS
+from planner.techniques.precision import PRECISIONS, nearest_format
 
 WORKLOAD: Final = (
     "seq_len", "precision", "optimizer", "method", "lora_rank", "lora_targets", "document_tokens",
@@ -377,5 +377,5 @@ def check_precision(profile: HardwareProfile, workload: Workload | None, reading
     if workload.precision in able:
         return
     found = f"{workload.precision!r} on {profile.pool.accelerator.name}"
-    near = nearest(workload.precision, able) or able[0] if able else ""
+    near = nearest_format(workload.precision, able)
     reading.fault("precision", found, f"one of {', '.join(able)}" if able else "nothing that it has", near)

@@ -8,6 +8,7 @@ from planner.cost.estimate import Estimate
 from planner.report.layout import layout
 from planner.report.page import significant
 from planner.search.near import Near
+from planner.search.ties import TIE
 from planner.units import GIB, percent
 
 
@@ -18,6 +19,7 @@ def near_lines(found: Near, notes: tuple[str, ...] = ()) -> list[str]:
         lines.append("The recipe runs as it is: layout and settings are kept.")
     else:
         lines.append(f"The recipe as it is does not run here: {_reason(found)}.")
+    lines += _format(found)
     changed = [f"{name.replace('_', ' ')} {was} -> {now}" for name, (was, now) in found.changed.items()]
     if found.reason is not None and found.result.plans:
         settings = "; settings are searched anew" if "settings" in found.freed else "; settings are kept"
@@ -32,6 +34,20 @@ def near_lines(found: Near, notes: tuple[str, ...] = ()) -> list[str]:
         else:
             lines.append("No other layout with these settings is faster.")
     return [" ".join(lines)]
+
+
+def _format(found: Near) -> list[str]:
+    """Say which number format stands in the place of the recipe's, and what it is worth."""
+    if (known := found.format) is None:
+        return []
+    best = found.result.plans[0]
+    chip = best.job.hardware.pool.accelerator.name
+    lines = [f"Precision {known.was} -> {known.now}, since {chip} has no {known.was}: this changes numerics."]
+    if known.now != "bf16" and known.plain_step is not None:
+        gain = known.plain_step / best.step - 1.0
+        more = f"{percent(abs(gain))} {'more' if gain > 0 else 'less'}" if abs(gain) > TIE else "as long"
+        lines.append(f"Plan 1 takes {significant(known.plain_step, 4)} s in bf16, {more}.")
+    return lines
 
 
 def _reason(found: Near) -> str:
@@ -51,6 +67,13 @@ def near_record(found: Near, file: str, notes: tuple[str, ...] = ()) -> dict[str
         "reason": found.reason,
         "freed": list(found.freed),
         "changed": {name: {"was": was, "now": now} for name, (was, now) in found.changed.items()},
+        "precision": None
+        if found.format is None
+        else {
+            "was": found.format.was,
+            "now": found.format.now,
+            "bf16_step_time_s": found.format.plain_step,
+        },
         "settings_kept": "settings" not in found.freed,
         "recipe_step_time_s": found.recipe.step if isinstance(found.recipe, Estimate) else None,
         "free_step_time_s": found.free.plans[0].step if found.free.plans else None,

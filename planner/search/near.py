@@ -40,6 +40,23 @@ TOLD: Final = tuple(dict.fromkeys(axis for axes in GROUPS.values() for axis in a
 
 
 @dataclass(frozen=True)
+class Format:
+    """The number format of a recipe, and the one that stands in its place.
+
+    Parameters
+    ----------
+    was, now : str
+        Their names.
+    plain_step : float or None
+        What the best plan takes in 16 bits, whether it fits so or not; None where it may not run so. [s]
+    """
+
+    was: str
+    now: str
+    plain_step: float | None = None
+
+
+@dataclass(frozen=True)
 class Near:
     """A search beside a recipe.
 
@@ -57,6 +74,8 @@ class Near:
         Why it is no answer; None where it is.
     free : SearchResult
         The search that keeps its settings alone.
+    format : Format, optional
+        Its number format, where the accelerator has none such.
     """
 
     result: SearchResult
@@ -65,6 +84,17 @@ class Near:
     recipe: Estimate | Unpriced
     reason: str | None
     free: SearchResult
+    format: Format | None = None
+
+    def in_format(self, was: str) -> Near:
+        """Return the same for a recipe that ran in another number format."""
+        if not self.result.plans:
+            return self
+        best = self.result.plans[0]
+        now, plain = best.job.workload.precision, best.job.workload.model_copy(update={"precision": "bf16"})
+        other = price(best.plan, replace(best.job, workload=plain), best.runtime)
+        step = other.step if isinstance(other, Estimate) and not other.violations else None
+        return replace(self, format=Format(was, now, step))
 
     @property
     def changed(self) -> dict[str, tuple[object, object]]:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from planner.search.near import GROUPS
+from planner.techniques.precision import PRECISIONS, nearest_format
 from tests.cli.command import planner
 
 DENSE = (
@@ -77,6 +78,37 @@ def test_one_group_of_axes_changes_where_that_will_do(
     for name in {"tp", "pp", "cp", "ep", "micro_batch", "zero"} - set(told["changed"]):
         assert best["plan"][name] == {"ep": 8, "micro_batch": 4, "zero": 1}.get(name, 1)
     assert told["times_free"] >= 1.0 - 1e-9
+
+
+def test_a_number_format_that_the_accelerator_lacks_is_replaced_and_its_price_told(tmp_path: Path) -> None:
+    """Block-scaled 8 bit is Blackwell's; H100 has 8 bit with a scale for each tensor."""
+    file = recipe(tmp_path, *EXPERTS)
+    asked = ("--hardware", "dgx-h100", "--gpus", "32")
+    found = near(file, *asked)
+    told, best = found["near"]["precision"], found["plans"][0]
+    assert (told["was"], told["now"], best["workload"]["precision"]) == ("mxfp8", "fp8", "fp8")
+    said = near(file, *asked, "--precision", "fp8")
+    assert said["near"]["precision"] is None, "who says a format knows what it is"
+    assert said["plans"][0]["step_time_s"] == best["step_time_s"]
+    more = ("--recompute", best["plan"]["recompute"], "--format", "json")
+    steps = {}
+    for name in ("bf16", "fp8"):
+        other = {"gb300-nvl72": "dgx-h100", "512": "256", "64": "256", "mxfp8": name}
+        words = [other.get(word, word) for word in EXPERTS]
+        words[words.index("--gpus") + 1] = "32"
+        steps[name] = planner("estimate", *words, *more).json["step_time_s"]
+    ratio = told["bf16_step_time_s"] / best["step_time_s"]
+    assert ratio == pytest.approx(steps["bf16"] / steps["fp8"], rel=1e-3)
+    line = " ".join(planner("search", "--near", file, *asked).out.split())
+    assert "Precision mxfp8 -> fp8, since h100-80gb-sxm has no mxfp8: this changes numerics." in line
+    assert near(file, "--hardware", "gb200-nvl72", "--gpus", "8")["near"]["precision"] is None
+
+
+@pytest.mark.parametrize("name", PRECISIONS)
+def test_every_format_has_one_in_its_place_that_all_have(name: str) -> None:
+    assert nearest_format(name, ("tf32", "fp16", "bf16")) == (name if name == "fp16" else "bf16")
+    assert nearest_format(name, ()) == ""
+    assert nearest_format(name, (name, "bf16")) == name
 
 
 def test_settings_are_searched_anew_where_no_layout_runs_with_them(tmp_path: Path) -> None:

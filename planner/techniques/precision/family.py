@@ -35,6 +35,8 @@ class Precision:
     delayed : bool
         Whether a tensor's scale is known before it is made, so that a cast reads it once, where it reads it
         twice for the scale of now, and may be part of the norm that makes it.
+    instead : str
+        The format that comes nearest where an accelerator lacks this one; none for formats that all have.
     training_casts : float
         Bytes that a cast moves where the weight gradient needs the tensor in a second layout, over those of
         a cast for one product alone. [-]
@@ -52,6 +54,7 @@ class Precision:
     saved_input_bytes: float = 2.0
     training_casts: float = 1.0
     delayed: bool = False
+    instead: str = ""
     aliases: tuple[str, ...] = ()
 
     @property

@@ -10,5 +10,6 @@ ENTRY = Precision(
     activation="fp16",
     weight_copies_bytes=0.0,
     saved_input_bytes=2.0,
+    instead="bf16",
     aliases=("float16", "half"),
 )

@@ -13,5 +13,6 @@ ENTRY = Precision(
     step_cast_bytes=2.0,
     either_layout=True,
     saved_input_bytes=1.0,
+    instead="bf16",
     aliases=("fp8-tensorwise", "fp8-current"),
 )

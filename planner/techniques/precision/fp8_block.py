@@ -11,5 +11,6 @@ ENTRY = Precision(
     weight_copies_bytes=2.0,
     saved_input_bytes=1.0,
     training_casts=(2 + 2 * 1.0) / (2 + 1.0),
+    instead="fp8",
     aliases=("fp8_block", "fp8-blockwise", "fp8-subchannel"),
 )

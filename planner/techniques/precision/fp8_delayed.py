@@ -5,4 +5,4 @@ from dataclasses import replace
 from planner.techniques.precision import fp8
 
 # The maxima kept are 1024 numbers a tensor, which memory leaves out.
-ENTRY = replace(fp8.ENTRY, name="fp8-delayed", aliases=("fp8-delayed-scaling",), delayed=True)
+ENTRY = replace(fp8.ENTRY, name="fp8-delayed", instead="fp8", aliases=("fp8-delayed-scaling",), delayed=True)

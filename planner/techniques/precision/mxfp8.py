@@ -12,5 +12,6 @@ ENTRY = Precision(
     rests_alone=True,
     saved_input_bytes=1.03125,
     training_casts=(2 + 2 * 1.03125) / (2 + 1.03125),
+    instead="fp8",
     aliases=(),
 )

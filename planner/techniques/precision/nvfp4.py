@@ -13,5 +13,6 @@ ENTRY = Precision(
     step_cast_bytes=2.0,
     saved_input_bytes=0.5625,
     training_casts=(2 + 2 + 2 * 0.5625) / (2 + 0.5625),
+    instead="mxfp8",
     aliases=("fp4",),
 )

@@ -1,7 +1,8 @@
 """What transformers' code keeps for backward of a layer, and how many parameters a model has there.
 
-Each line on stdin is a folder with a ``config.json``. Answers are lines of JSON: parameters, the classes of
-all modules, the names of linear layers, and the bytes of tensors beside weights that one layer saves.
+Each line on stdin is a folder with a ``config.json``, and in ``small`` one of layers that fit a processor.
+Answers are lines of JSON: parameters, the classes of all modules, the names of linear layers, and the bytes
+of tensors beside weights that one small layer saves.
 """
 
 import json
@@ -26,7 +27,7 @@ def main() -> None:
             "params": sum(parameter.numel() for parameter in model.parameters()),
             "classes": sorted({type(module).__name__ for module in model.modules()}),
             "linear": sorted(linear),
-            "kept": layer_bytes(config),
+            "kept": layer_bytes(AutoConfig.from_pretrained(line.strip() + "/small")),
         }
         sys.stdout.write(json.dumps(answer) + "\n")
         sys.stdout.flush()

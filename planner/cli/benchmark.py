@@ -21,6 +21,7 @@ from planner.cli.printable import to_stderr
 from planner.deferred import deferred
 from planner.files import check_place, write_whole
 from planner.inputs.bounded import table_lines
+from planner.printable import as_cell
 from planner.question.reading import Reading
 
 with deferred():
@@ -154,7 +155,7 @@ def _write(
     stream = io.StringIO()
     writer = csv.DictWriter(stream, columns, lineterminator="\n")
     writer.writeheader()
-    writer.writerows(lines)
+    writer.writerows({name: as_cell(value) for name, value in line.items()} for line in lines)
     if out is None:
         sys.stdout.write(stream.getvalue())
     else:

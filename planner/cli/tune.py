@@ -23,6 +23,7 @@ from planner.cli.printable import to_stderr
 from planner.deferred import deferred
 from planner.errors import InputError, PlannerError, Problem
 from planner.files import write_whole
+from planner.printable import as_cell
 from planner.question.launched import Launch
 from planner.question.reading import Reading
 from planner.report.page import Table, significant
@@ -234,7 +235,7 @@ def keep(out: Path, saved: PlanFile, trials: Sequence[Trial]) -> None:
         text = io.StringIO()
         table = csv.DictWriter(text, fieldnames=list(rows[0]), lineterminator="\n")
         table.writeheader()
-        table.writerows(rows)
+        table.writerows({name: as_cell(value) for name, value in row.items()} for row in rows)
         write_whole(out / ROWS, text.getvalue(), True, "--out")
 
 

@@ -12,6 +12,7 @@ from planner.inputs.model import Attention, DenseFfn, ModelSpec
 from planner.inputs.workload import Workload
 from planner.launchers.family import VARIABLES, Launcher
 from planner.plan import Plan
+from planner.printable import as_cell
 from planner.runtimes.family import Command, Job, Runtime
 
 MEASURED = "measured.csv"
@@ -159,5 +160,5 @@ def measured_row(plan: Plan, job: Job, runtime: Runtime) -> str:
     text = io.StringIO()
     writer = csv.DictWriter(text, list(COLUMNS), lineterminator="\n")
     writer.writeheader()
-    writer.writerow(row)
+    writer.writerow({name: as_cell(value) for name, value in row.items()})
     return text.getvalue()

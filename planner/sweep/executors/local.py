@@ -22,6 +22,8 @@ from planner.sweep.solve import failed
 
 THREADS: Final = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 """Variables that keep numerical libraries to one thread in each process."""
+ISOLATED: Final = "PYTHONSAFEPATH"
+"""Variable that keeps modules of the folder that a process starts in from taking the place of Python's."""
 ENDED: Final = "the process of this search was ended, by a signal or for want of memory"
 
 Item = tuple[str, SearchRequest]
@@ -97,9 +99,9 @@ def _uninterrupted() -> Iterator[None]:
 
 @contextlib.contextmanager
 def one_thread_each() -> Iterator[None]:
-    """Let processes that are started meanwhile use one thread each."""
-    before = {name: os.environ.get(name) for name in THREADS}
-    os.environ.update(dict.fromkeys(THREADS, "1"))
+    """Let processes that are started meanwhile use one thread each, and no module that lies around."""
+    before = {name: os.environ.get(name) for name in (*THREADS, ISOLATED)}
+    os.environ.update(dict.fromkeys(before, "1"))
     try:
         yield
     finally:

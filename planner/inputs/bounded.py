@@ -88,6 +88,22 @@ def table_lines(path: Path) -> Iterator[Iterable[str]]:
         yield stream
 
 
+def is_file(path: Path) -> bool:
+    """Whether a file is there; a name that no file system takes is none."""
+    try:
+        return path.is_file()
+    except (OSError, ValueError):
+        return False
+
+
+def is_folder(path: Path) -> bool:
+    """Whether a folder is there; a name that no file system takes is none."""
+    try:
+        return path.is_dir()
+    except (OSError, ValueError):
+        return False
+
+
 def _standard_input(most: int) -> bytes:
     if sys.stdin is None:
         raise OSError("it is closed")

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from planner.errors import InputError, Problem, nearest
+from planner.inputs.bounded import is_file, is_folder
 from planner.inputs.build import build
 from planner.inputs.diffusers import FAMILIES
 from planner.inputs.hf_fields import Config
@@ -19,7 +20,7 @@ CLASS = "_class_name"
 def config_file(path: Path) -> tuple[Path, str]:
     """Return the config that is meant, and a name: its own, its folder's, or its pipeline's."""
     inner = path / "transformer" / "config.json"
-    file = inner if inner.is_file() else path / "config.json" if path.is_dir() else path
+    file = inner if is_file(inner) else path / "config.json" if is_folder(path) else path
     if file.name != "config.json":
         return file, file.stem
     folder = file.resolve().parent

@@ -14,6 +14,7 @@ from planner.formulas.attention import AttentionCurve
 from planner.formulas.experts import ExpertCurve
 from planner.formulas.gemm import GemmCurve
 from planner.formulas.kernels import Kernels, Stream
+from planner.inputs.bounded import is_file
 from planner.inputs.curves import attention_curve, expert_curve, gemm_curve, unfused_attention
 from planner.inputs.shipped import data_folder
 from planner.inputs.yaml_file import read_fitted, read_yaml
@@ -153,11 +154,11 @@ def _curve_file(accelerator: Chip) -> tuple[Path, bool]:
     """Return the file, and whether it was fitted to this very accelerator."""
     folder = _curves()
     own = folder / f"{accelerator.name}.yaml"
-    if not accelerator.curves and own.is_file():
+    if not accelerator.curves and is_file(own):
         return own, True
     name = accelerator.curves or RELATIVES.get(accelerator.arch, GENERIC)
     shipped = folder / f"{name}.yaml"
-    return (shipped, False) if shipped.is_file() else (Path(name).expanduser(), True)
+    return (shipped, False) if is_file(shipped) else (Path(name).expanduser(), True)
 
 
 def _ceiling_of(lender: str) -> float:
@@ -178,7 +179,7 @@ def _stated(accelerator: str, field: str, unit: str) -> float:
 def _shipped(accelerator: str) -> dict[str, Any]:
     """What the file of a shipped accelerator says, nothing where there is none."""
     path = data_folder("hardware_profiles") / "accelerators" / f"{accelerator}.yaml"
-    return read_yaml(path) if path.is_file() else {}
+    return read_yaml(path) if is_file(path) else {}
 
 
 SAME: Final = 0.001

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from planner.errors import InputError, Problem, nearest
-from planner.inputs.bounded import table_lines
+from planner.inputs.bounded import is_file, table_lines
 
 Lengths = NDArray[np.int64]
 """Lengths of documents. [token]"""
@@ -51,7 +51,7 @@ def read_lengths(text: str, where: str = "--seq-lens") -> str:
         law = _law(said, where)
         return "lognormal:" + ",".join(f"{name}={value:.10g}" for name, value in law.items())
     path = Path(said).expanduser()
-    if not path.is_file():
+    if not is_file(path):
         raise InputError(Problem(where, repr(text), "a CSV file with the column `length`, or a law", LAW))
     _table(str(path.resolve()), _stamp(path), where)
     return str(path.resolve())

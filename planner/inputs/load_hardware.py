@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from planner.errors import InputError, Problem
+from planner.inputs.bounded import is_file
 from planner.inputs.build import build
 from planner.inputs.changed_cluster import changed_cluster
 from planner.inputs.fitted import REFERENCE, SHARE, all_constants, fitted, share_of_kin
@@ -154,7 +155,7 @@ def _without_base(raw: dict[str, Any], path: Path, after: tuple[Path, ...] = ())
         try:
             base = (
                 beside
-                if beside.suffix in {".yaml", ".yml"} and beside.is_file()
+                if beside.suffix in {".yaml", ".yml"} and is_file(beside)
                 else _cluster_file(text, "cluster")
             )
         except InputError as error:
@@ -259,7 +260,7 @@ class _Parts:
         """Return what the file of a part holds, its sources written out; tell a fault and return the text."""
         beside = self.path.parent / text
         try:
-            if text.endswith((".yaml", ".yml")) and beside.is_file():
+            if text.endswith((".yaml", ".yml")) and is_file(beside):
                 path = beside
             else:
                 path = _shipped_or_path(text, hardware_folder(folder), key.split(".")[-1])
@@ -281,13 +282,13 @@ def _with_curves(value: Any, folder: Path) -> Any:
     if not isinstance(name, str) or not name.endswith((".yaml", ".yml")):
         return value
     beside = folder / name
-    return value | {"curves": str(beside.resolve())} if beside.is_file() else value
+    return value | {"curves": str(beside.resolve())} if is_file(beside) else value
 
 
 def _curves_of_base(folder: str, base: Mapping[str, Any]) -> dict[str, str]:
     """Kernel curves that a changed accelerator borrows: those of the one that it is based on, if any."""
     measured = hardware_folder("curves") / f"{base.get('name')}.yaml"
-    return {"curves": measured.stem} if folder == PARTS["accelerator"] and measured.is_file() else {}
+    return {"curves": measured.stem} if folder == PARTS["accelerator"] and is_file(measured) else {}
 
 
 def _cited(value: Any, sources: Mapping[str, str]) -> Any:

@@ -8,6 +8,7 @@ from typing import Annotated, Final, Literal
 from pydantic import Field
 
 from planner.errors import InputError, Problem, nearest
+from planner.inputs.bounded import is_file
 from planner.inputs.build import build
 from planner.inputs.record import Positive, Record
 from planner.inputs.yaml_file import read_yaml
@@ -66,7 +67,7 @@ def own_block(text: str) -> OwnBlock | None:
         If it is one, and wrong: all faults at once.
     """
     path = Path(text)
-    if path.suffix.lower() not in (".yaml", ".yml") or not path.is_file():
+    if path.suffix.lower() not in (".yaml", ".yml") or not is_file(path):
         return None
     raw = read_yaml(path)
     if raw.get("format") != FORMAT:

@@ -12,6 +12,7 @@ from pydantic import AfterValidator, Field
 
 from planner.errors import InputError, Problem, nearest
 from planner.formulas.low_communication import stream_bandwidth
+from planner.inputs.bounded import is_file
 from planner.inputs.bounds import Rate, Size
 from planner.inputs.build import build
 from planner.inputs.hardware import HardwareProfile
@@ -121,7 +122,7 @@ def is_sites_file(text: str) -> bool:
     """Whether ``text`` names a file of sites: a YAML with the key ``sites`` at its top."""
     path = Path(text).expanduser()
     try:
-        if path.suffix not in (".yaml", ".yml") or not path.is_file():
+        if path.suffix not in (".yaml", ".yml") or not is_file(path):
             return False
         return "sites" in read_yaml(path)
     except (InputError, OSError, ValueError):
@@ -163,7 +164,7 @@ def _sources(raw: dict[str, Any]) -> dict[str, str]:
 
 def _cluster(site: Site, folder: Path, where: str) -> HardwareProfile:
     beside = folder / site.cluster
-    text = str(beside) if site.cluster.endswith((".yaml", ".yml")) and beside.is_file() else site.cluster
+    text = str(beside) if site.cluster.endswith((".yaml", ".yml")) and is_file(beside) else site.cluster
     profile = load_hardware(text)
     return profile if site.price is None else profile.with_price(float(site.price))
 

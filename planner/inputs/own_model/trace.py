@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from planner.errors import InputError, Problem
+from planner.inputs.bounded import is_file
 from planner.inputs.own_model.graph import Graph, Op
 
 TOKENS: Final = 61
@@ -30,7 +31,7 @@ def traced(file: Path, name: str) -> Graph:
     InputError
         If the file does not run, has no such model, or PyTorch cannot export it.
     """
-    if not file.is_file():
+    if not is_file(file):
         raise InputError(Problem(str(file), "no such file", "a Python file"))
     if importlib.util.find_spec("torch") is None:
         raise InputError(Problem(str(file), "no PyTorch to export a model with", NEEDS))

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from planner.inputs.bounded import is_file
 from planner.inputs.yaml_file import read_text
 from planner.runtimes.imports._sheet import Imported
 from planner.runtimes.imports.command_line import Training
@@ -67,4 +68,4 @@ class FileFormat:
 def beside(path: Path, name: str) -> str:
     """Return the text of a file in the same folder; nothing where there is none."""
     other = path.with_name(name) if name.strip("./\\ ") and "/" not in name and "\\" not in name else path
-    return read_text(other) if other != path and other.is_file() else ""
+    return read_text(other) if other != path and is_file(other) else ""

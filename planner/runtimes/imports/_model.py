@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
+from planner.inputs.bounded import is_file
 from planner.inputs.build import build
 from planner.inputs.hf_config import read_hf_config
 from planner.inputs.model import ModelSpec
@@ -22,7 +23,7 @@ GPT2: Final = 50_257
 def with_config(found: Imported, path: Path) -> Imported:
     """Return what was found with the model of a ``config.json`` beside the file."""
     config = path.with_name("config.json")
-    if config == path or not config.is_file():
+    if config == path or not is_file(config):
         return found
     model = read_hf_config(config).model
     name = same_name(model) or str(config)

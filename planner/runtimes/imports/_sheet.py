@@ -115,8 +115,10 @@ class Sheet:
         return int(text.replace("_", ""))
 
     def fault(self, key: str, found: str, expected: str, near: str = "") -> None:
-        """Note a fault of the file."""
-        self.problems.setdefault(key, Problem(f"{self.where}: {key}", found, expected, near))
+        """Note a fault of the file, and how to set a variable that is left in what was found."""
+        hint = unset_hint(found)
+        told = expected if hint in expected else f"{expected}{hint}"
+        self.problems.setdefault(key, Problem(f"{self.where}: {key}", found, told, near))
 
     def faulty(self, *keys: str) -> bool:
         """Return whether the value of a key is a fault."""

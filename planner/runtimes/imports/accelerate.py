@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from planner.errors import InputError, Problem
+from planner.inputs.bounded import is_file
 from planner.inputs.yaml_file import read_json
 from planner.runtimes.imports import deepspeed
 from planner.runtimes.imports._format import FileFormat, Source, beside
@@ -225,7 +226,7 @@ def read(source: Source) -> Imported:
     if named is None:
         return with_config(found, path)
     config = path.parent / named
-    if not config.is_file():
+    if not is_file(config):
         expected = "a DeepSpeed JSON, found from the folder of this file"
         raise InputError(Problem(f"{path}: {CONFIG_FILE}", named, expected))
     inner = deepspeed.from_json(read_json(config), constants, str(config))

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from planner.errors import InputError, Problem
+from planner.inputs.bounded import is_file
 from planner.inputs.yaml_file import parse_repeating, read_json, read_text
 from planner.runtimes.imports._format import Source, beside
 from planner.runtimes.imports._sheet import Imported
@@ -47,7 +48,7 @@ def _from_script(path: Path, vocab: int | None) -> Imported:
     training = training_of(read_text(path), str(path))
     if training.config is not None and training.kind != "megatron-lm":
         config = _named(Path(training.config), path)
-        if training.kind == "python" and not config.is_file():
+        if training.kind == "python" and not is_file(config):
             found = f"{training.config}, whose own settings are not known"
             raise InputError(Problem(str(path), found, f"a training command with its settings: {KINDS}"))
         return _from_config(config, training, vocab)
@@ -61,7 +62,7 @@ def _named(config: Path, script: Path) -> Path:
     """Return the file that a script names: from its own folder, one above it, or beside it."""
     folders = (script.absolute().parent, *script.absolute().parent.parents)
     places = (config, *(folder / config for folder in folders))
-    return next((place for place in places if place.is_file()), script.with_name(config.name))
+    return next((place for place in places if is_file(place)), script.with_name(config.name))
 
 
 def _from_config(path: Path, starter: Training | None, vocab: int | None) -> Imported:

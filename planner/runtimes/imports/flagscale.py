@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from planner.errors import InputError, Problem
+from planner.inputs.bounded import is_file
 from planner.inputs.yaml_file import parse_repeating, read_text
 from planner.runtimes.imports.command_line import Training
 from planner.runtimes.imports.interpolation import interpolated
@@ -40,7 +41,7 @@ def training_from(tree: Mapping[str, Any], path: Path) -> Training:
     whole, name = dict(tree), _named(tree)
     if name is not None:
         file = path.parent / "train" / f"{name}.yaml"
-        if "/" in name or not file.is_file():
+        if "/" in name or not is_file(file):
             raise InputError(
                 Problem(f"{path}: defaults.train", repr(name[:60]), f"a file {file.name} in train/")
             )

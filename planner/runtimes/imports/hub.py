@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from planner.errors import InputError, nearest
+from planner.inputs.bounded import is_file
 from planner.inputs.hf_config import read_hf_config
 from planner.inputs.lent_numbers import lent_numbers
 from planner.inputs.shipped import data_folder, names_and_aliases
@@ -105,7 +106,7 @@ def model_named(sheet: Sheet, path: Path, *keys: str) -> str | None:
         name = f"{cached[1]}/{cached[2]}"
     for folder in (path.parent / name, Path(name)):
         try:
-            if (folder / "config.json").is_file():
+            if is_file(folder / "config.json"):
                 return same_name(read_hf_config(folder / "config.json").model) or str(folder)
         except (OSError, ValueError, InputError):
             continue

@@ -13,7 +13,7 @@ from planner.runtimes.imports._sheet import Imported, Sheet
 from planner.runtimes.imports.command_line import Training, overridden
 from planner.runtimes.imports.core_settings import graph_setting
 from planner.runtimes.imports.megatron_batches import last_batch
-from planner.runtimes.imports.megatron_forks import fork_sums, forked, unsaved
+from planner.runtimes.imports.megatron_forks import ALIBI, fork_sums, forked, unsaved
 from planner.runtimes.imports.megatron_hybrid import hybrid_program, hybrid_stages
 from planner.runtimes.imports.megatron_kinds import number_kinds
 from planner.runtimes.imports.megatron_mindspeed import tuned
@@ -103,7 +103,7 @@ def from_script(
         flags = {flag: value for flag, value in flags.items() if flag != "--mock-data"}
     sheet = Sheet(where, flags)
     sheet.notes += notes
-    sheet.changes += ["attention=unfused"] * bool(notes)
+    sheet.changes += ["attention=unfused"] * (ALIBI in notes)
     sheet.changes += ["launch_blocking=true"] * (training.environment.get("CUDA_LAUNCH_BLOCKING") == "1")
     sheet.say("gpus", training.gpus)
     sheet.say("ranks", training.ranks if training.nodes != 1 else None)

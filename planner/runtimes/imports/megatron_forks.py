@@ -25,6 +25,10 @@ MPI: Final = {"--rank", "--world-size", "--local-rank"}
 
 UNDERSCORED: Final = "--num_layers"
 NORMS: Final = {"rmsnorm": "RMSNorm", "RMSNorm": "RMSNorm"}
+LOWERED: Final = {"rmsnorm": "RMSNorm", "layernorm": "LayerNorm"}
+LOWER: Final = (
+    "--normalization in lower case, as Megatron-DeepSpeed has it; Megatron-LM takes RMSNorm or LayerNorm"
+)
 ALIBI: Final = (
     "ALiBi: priced without positions, and with the scores that its biases are added to in memory "
     "(attention=unfused)"
@@ -43,6 +47,8 @@ def forked(flags: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
     {'--group-query-attention': '', '--num-query-groups': '1'}
     """
     same = mindspeed(_dashed(flags))
+    notes = [LOWER] if same.get("--normalization") in LOWERED else []
+    same |= {"--normalization": LOWERED[same["--normalization"]]} if notes else {}
     if set(same) >= MPI:
         same = {key: value for key, value in same.items() if key not in MPI}
     if not DEEPSPEED.isdisjoint(same):
@@ -53,11 +59,11 @@ def forked(flags: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
         same[KIND] = "rope"
     kind = same.get(KIND)
     if kind not in ("alibi", "rotary"):
-        return same, []
+        return same, notes
     same[KIND] = "none" if kind == "alibi" else "rope"
     if "--seq-length" in same:
         same.setdefault("--max-position-embeddings", same["--seq-length"])
-    return same, [ALIBI] if kind == "alibi" else []
+    return same, [*notes, *([ALIBI] if kind == "alibi" else [])]
 
 
 def _dashed(flags: Mapping[str, str]) -> dict[str, str]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from planner.errors import InputError, Problem
+from planner.inputs.bounded import is_file
 from planner.inputs.yaml_file import parse_yaml, read_text
 from planner.runtimes.imports.environment import filled
 from planner.runtimes.imports.literals import flat
@@ -128,7 +129,7 @@ def extended(path: Path, depth: int = 0) -> dict[str, Any]:
     whole: dict[str, Any] = {}
     for parent in parents if isinstance(parents, list) and depth < MOST_PARENTS else []:
         other = path.parent / str(parent)
-        if other.is_file():
+        if is_file(other):
             whole = merged(whole, extended(other, depth + 1))
     return merged(whole, tree)
 

@@ -187,3 +187,34 @@ def test_a_yaml_takes_the_place_of_megatrons_arguments(tmp_path: Path) -> None:
 def test_a_yaml_is_held_to_megatrons_sums(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="--recompute-granularity"):
         read(tmp_path, f"{CONFIG}recompute_granularity: full\n", "gpt.yaml").checked()
+
+
+TITAN = """\
+[model]
+name = "{}"
+flavor = "{}"
+[training]
+local_batch_size = 2
+{}
+[parallelism]
+data_parallel_shard_degree = -1
+"""
+
+
+@pytest.mark.parametrize(
+    ("family", "flavor", "training", "params", "tokens"),
+    [
+        ("llama3", "debugmodel", "seq_len = 2048", 6_163_712, "2048"),
+        ("llama3", "debugmodel_varlen_attn", "seq_len = 2048", 6_163_712, "2048"),
+        ("qwen3", "debugmodel", "seq_len = 2048", 31_987_968, "2048"),
+        ("flux", "flux-dev", "img_size = 512", 11_891_178_560, "1280"),
+        ("flux", "flux-schnell", "", 11_891_178_560, "512"),
+    ],
+)
+def test_torchtitans_own_models_are_read(
+    tmp_path: Path, family: str, flavor: str, training: str, params: int, tokens: str
+) -> None:
+    """Counted by building each of torchtitan v0.2.2 on the meta device."""
+    found = read(tmp_path, TITAN.format(family, flavor, training), "job.toml").checked()
+    assert found.model is not None
+    assert (found.model.params, found.options["seq_len"]) == (params, tokens)

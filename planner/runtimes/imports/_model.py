@@ -45,7 +45,8 @@ def with_record(found: Imported, record: dict[str, Any] | None, path: Path, key:
         return replace(found, notes=(*found.notes, note))
     title = f"{path.stem} in {path.parent.name or 'a folder'}"
     vocab = record.get("vocab") if model is not None else GPT2
-    whole = build(ModelSpec, {**record, "vocab": vocab, "name": title}, str(path))
+    tokens = {} if vocab is None else {"vocab": vocab}
+    whole = build(ModelSpec, {**record, **tokens, "name": title}, str(path))
     if model is not None:
         return replace(found, model=whole)
     share = whole.hidden * GPT2 * (1 if whole.tied_embeddings else 2) / whole.params

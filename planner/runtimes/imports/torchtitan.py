@@ -13,6 +13,7 @@ from planner.runtimes.imports._model import with_record
 from planner.runtimes.imports._sheet import Imported, Sheet
 from planner.runtimes.imports.literals import flat, literals
 from planner.runtimes.imports.sums import torchtitan_sums
+from planner.runtimes.imports.titan_flavors import flavored
 from planner.runtimes.imports.titan_schema import check_tokens, check_values
 from planner.runtimes.imports.torchtitan_module import module_record
 from planner.runtimes.torchtitan.schedules import ASYNC_EXPOSED, SCHEDULES
@@ -33,11 +34,11 @@ ZOO: Final = {
 
 WITHOUT_EFFECT: Final = re.compile(
     r"(?:job|profiling|profiler|metrics|checkpoint|lr_scheduler|comm|experimental|validation|fault_tolerance"
-    r"|debug|memory_estimation|dataloader|quantize|float8|mx|flux_dataloader)\..*"
+    r"|debug|memory_estimation|dataloader|quantize|float8|mx|flux_dataloader|encoder)\..*"
     r"|optimizer\.(?!name).*|model\.(?:hf_assets_path|tokenizer_path|print_after_conversion|norm_type)"
     r"|hf_assets_path|training\.(?:warmup_steps|data_parallel_type|fp8_linear|gc_freq)"
     r"|dump_folder|module|config|loss\..*|activation_checkpoint\.(?!mode|selective).*"
-    r"|training\.no_disable_cuda_graphs|training\.(?:dataset|dataset_path|max_norm|steps|seed|deterministic|gc_.*|mixed_precision_reduce"
+    r"|training\.no_disable_cuda_graphs|training\.(?:dataset|dataset_path|max_norm|steps|seed|deterministic|gc_.*|img_size|classifier_free_guidance_prob|test_mode|mixed_precision_reduce"
     r"|disable_cuda_graphs)"
     r"|parallelism\.(?:context_parallel_load_balancer|disable_loss_parallel)"
     r"|compile\.components"
@@ -233,16 +234,17 @@ def read(source: Source) -> Imported:
     """Return what a job config says, with the model that its own module registers."""
     custom = source.tree.get("experimental", {})
     module = custom.get("custom_import", "") if isinstance(custom, Mapping) else ""
-    record = module_record(literals(beside(source.path, f"{module}.py")).get("MODEL"))
+    tree, known = flavored(source.tree)
+    record = module_record(literals(beside(source.path, f"{module}.py")).get("MODEL")) or known
     order = record.get("layers") if record is not None else None
     layers = len(order) if isinstance(order, list) else None
-    found = from_toml(source.tree, source.starter.gpus if source.starter else None, source.where, layers)
+    found = from_toml(tree, source.starter.gpus if source.starter else None, source.where, layers)
     whole = (*found.changes, "loss_chunks=1")  # these releases have the loss in one part
     found = plain(replace(found, changes=whole))
     old = found.options.get("cp_method") == "ring" or found.options.get("recompute", "").startswith("full:")
     if old or "float8_scales=tensor" in found.changes:  # the newest release has none, and reads no TOML
         found = replace(found, runtime=f"torchtitan@{TOML_RELEASE}")
-    if found.model_name is not None:  # what torchtitan registers by itself is in torchtitan
+    if found.model_name is not None or known:  # what torchtitan registers by itself is in torchtitan
         found = replace(found, lifted=(*found.lifted, "model-in-torchtitan"))
     return with_record(found, record, source.path, "MODEL")
 

@@ -218,3 +218,42 @@ def test_torchtitans_own_models_are_read(
     found = read(tmp_path, TITAN.format(family, flavor, training), "job.toml").checked()
     assert found.model is not None
     assert (found.model.params, found.options["seq_len"]) == (params, tokens)
+
+
+TRAINER = "torchrun --nproc_per_node 4 x.py --bf16 --max_seq_length 2048 --per_device_train_batch_size 1"
+
+
+def test_quantised_checkpoints_and_layers_in_turns_are_no_plain_training(tmp_path: Path) -> None:
+    four = read(
+        tmp_path, f"{TRAINER} --model_name_or_path Qwen/Qwen2.5-7B --use_qlora 1 --lora_r 8"
+    ).checked()
+    assert four.options["method"] == "qlora"
+    with pytest.raises(InputError, match="--method qlora"):
+        read(tmp_path, f"{TRAINER} --model_name_or_path x/Meta-Llama-3-8B-Instruct-AWQ --lora_r 8").checked()
+    with pytest.raises(InputError, match="use_lisa"):
+        read(tmp_path, f"{TRAINER} --model_name_or_path Qwen/Qwen2.5-7B --use_lisa 1").checked()
+
+
+NEMO = """\
+trainer: {devices: 8, num_nodes: 1, precision: bf16}
+model:
+  tensor_model_parallel_size: 2
+  micro_batch_size: 1
+  global_batch_size: 8
+  encoder_seq_length: 128
+  num_layers: 4
+  hidden_size: 256
+  num_attention_heads: 4
+  rotary_base: 500000.0
+  override_vocab_size: 1024
+  fp8: true
+  fp8_params: true
+"""
+
+
+def test_fp8_of_nemo_is_delayed(tmp_path: Path) -> None:
+    found = read(tmp_path, NEMO, "nemo.yaml").checked()
+    assert found.options["precision"] == "fp8-delayed"
+    assert "low_bit_weights=alone" in found.changes
+    plain = read(tmp_path, NEMO.replace("fp8: true", "fp8: false"), "nemo.yaml").checked()
+    assert (plain.options["precision"], "low_bit_weights=alone" in plain.changes) == ("bf16", False)

@@ -140,9 +140,9 @@ def _method(sheet: Sheet, dialect: Dialect) -> None:
     rank = next((key for key in RANKS if key in sheet.values), RANKS[0])
     switch = [key for key in SWITCHES if key in sheet.values]
     on = any(sheet.has(key) for key in switch)
-    four = sheet.has("load_in_4bit", "use_4bit", "q_lora", "use_4bit_quantization")
+    four = sheet.has("load_in_4bit", "use_4bit", "q_lora", "use_qlora", "use_4bit_quantization")
     eight = sheet.has("load_in_8bit", "use_8bit", "use_8bit_quantization")
-    bits = sheet.whole("bits")
+    bits = sheet.whole("bits", "quant_bit")
     sheet.seen.update((*SWITCHES, *RANKS, *TARGETS))
     if on or four or bits in (4, 8) or (not switch and rank in sheet.values):
         targets = next((key for key in TARGETS if key in sheet.values), TARGETS[0])
@@ -160,6 +160,9 @@ def _unpriced(sheet: Sheet) -> None:
     degrees = {"tensor_parallel_size": "tp", "context_parallel_size": "cp", "sequence_parallel_size": "cp",
                "tp_size": "tp", "pp_size": "pp"}  # fmt: skip
     trainer.refuse(sheet, {key: why.format(option) for key, option in degrees.items()}, degrees)
+    if sheet.has("use_lisa"):
+        sheet.instead["use_lisa"] = "method"
+        sheet.fault("use_lisa", "layers that take turns", "all weights or adapters; --method full or lora")
     sharded = {"sharded_ddp": "fsdp or deepspeed in its place, or --zero N"}
     trainer.refuse(sheet, sharded, {"sharded_ddp": "zero"})
     trainer.refuse(sheet, {"activation_offloading": "false: activations in host memory are not priced",

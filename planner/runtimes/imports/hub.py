@@ -116,7 +116,7 @@ def model_named(sheet: Sheet, path: Path, *keys: str) -> str | None:
             lent = lent_numbers(name, known)
             sheet.notes.append(f"{name}: {known} of the zoo, which is built alike{lent}")
         return known
-    likely = likely_name(name)
+    likely = None if _QUANTISED.search(name.lower()) else likely_name(name)
     if likely is not None:
         sheet.notes.append(
             f"{name}: by its name taken as {likely}, numbers of its positions included; MODEL for another"

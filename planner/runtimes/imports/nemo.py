@@ -57,11 +57,13 @@ def read(source: Source) -> Imported:
     training = Training("megatron-lm", core_flags(_fields(model, trainer)), nodes, ranks, None, ())
     found, record = from_script(training, source.where)
     found = as_fields(found, ())
+    low = model.get("fp8") is True and model.get("fp8_params") is True
     note = "a configuration of NeMo 1.0: priced as Megatron-Bridge"
     lifted = (*found.lifted, "positions-equal-sequence")
     found = replace(
         found,
         notes=(note, *found.notes),
+        changes=(*found.changes, *(("low_bit_weights=alone",) if low else ())),
         lifted=lifted,
         faults=(*found.faults, *_unlike(model, source.where)),
     )
@@ -90,6 +92,8 @@ def _fields(model: Mapping[str, Any], trainer: Mapping[str, Any]) -> dict[str, A
         fields = {
             key: value for key, value in fields.items() if key not in UNIFORM or model.get(METHOD) == "block"
         }
+    base = fields.get("rotary_base")
+    fields |= {"rotary_base": int(base)} if isinstance(base, float) and base.is_integer() else {}
     optimizer, tokenizer = model.get("optim"), model.get("tokenizer")
     words = tokenizer if isinstance(tokenizer, Mapping) else {}
     vocab = vocabulary(str(words.get("type")), str(words["type"]) if words.get("type") else None)
@@ -104,7 +108,7 @@ def _fields(model: Mapping[str, Any], trainer: Mapping[str, Any]) -> dict[str, A
         "use_distributed_optimizer": name in SHARDED,
         "overlap_grad_reduce": not isinstance(optimizer, Mapping)
         or bool(optimizer.get("overlap_grad_sync", True)),
-        "mixed_precision": PRECISIONS.get(precision, precision) + "_mixed",
+        "mixed_precision": _mixed(model, PRECISIONS.get(precision, precision)),
         "gated_linear_unit": activation in GATED,
         "add_bias_linear": bias,
         "normalization": "RMSNorm" if "rms" in str(model.get("normalization", "")) else "LayerNorm",
@@ -112,6 +116,14 @@ def _fields(model: Mapping[str, Any], trainer: Mapping[str, Any]) -> dict[str, A
         "share_embeddings_and_output_weights": model.get("share_embeddings_and_output_weights", True),
         "max_position_embeddings": model.get("max_position_embeddings", fields.get("seq_length")),
     }
+
+
+def _mixed(model: Mapping[str, Any], name: str) -> str:
+    """Return the recipe: FP8 is Transformer Engine's with delayed scales.
+
+    Source: NeMo 1.23, ``nemo/collections/nlp/modules/common/megatron/transformer.py``, ``DelayedScaling``.
+    """
+    return "bf16_with_fp8_delayed_scaling_mixed" if model.get("fp8") is True else f"{name}_mixed"
 
 
 ENTRY: Final = FileFormat("a NeMo 1.0 .yaml", (".yaml", ".yml"), fits, read)

@@ -167,7 +167,7 @@ ILLEGAL = [
     *(f"{OVER}{name}=true" for name in ("overlap_moe_expert_parallel_comm", "delay_wgrad_compute")),
     *(f"optimizer.{pair}" for pair in ("optimizer=foo", "exp_avg_dtype=torch.bfloat16", "use_distributed=1")),
     *("dataset.seq_length=0", "dataset.seq_length=4097", "mixed_precision=fp7", "peft.rank=8"),
-    *("tp=4", "a.b=1"),
+    *("tp=4", "a.b=1", f"{MODEL}bias_activation_fusion=true {MODEL}activation_func=foo"),
 ]  # fmt: skip
 
 

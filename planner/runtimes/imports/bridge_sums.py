@@ -86,6 +86,14 @@ def _values(fields: Mapping[str, Any]) -> Iterator[Fault]:
     graphs = fields.get("model.cuda_graph_impl")
     if graphs is not None and graphs not in GRAPHS:
         yield "cuda_graph_impl", repr(graphs), f"one of {', '.join(GRAPHS)}"
+    function = fields.get("model.activation_func")
+    fused = fields.get("model.bias_activation_fusion") is True and function is not None
+    if fused and str(function).rpartition(".")[2] not in FUSED:
+        yield "activation_func", str(function)[:60], f"one of {', '.join(FUSED)} under bias_activation_fusion"
+
+
+FUSED: Final = ("gelu", "silu", "quick_gelu")
+"""Megatron-core, transformer/transformer_config.py: activations that are fused with a bias."""
 
 
 def _precision(fields: Mapping[str, Any]) -> Iterator[Fault]:

@@ -77,6 +77,8 @@ def test_deepspeed(key: str, value: object, fault: str | None, tmp_path: Path) -
         ("fsdp_config.fsdp_backward_prefetch", "BACKWARD_PRE", False),
         ("main_process_port", "x", True),
         ("main_process_port", 29500, False),
+        ("fsdp_config.fsdp_cpu_ram_efficient_loading", None, True),
+        ("fsdp_config.fsdp_cpu_ram_efficient_loading", True, False),
     ],
 )
 def test_accelerate(key: str, value: object, fault: bool, tmp_path: Path) -> None:

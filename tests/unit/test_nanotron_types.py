@@ -18,7 +18,7 @@ REFUSED = [
     ("general.run", 3), ("general.ignore_sanity_checks", 3), ("tokenizer.tokenizer_name_or_path", 3),
     ("logging.iteration_step_info_interval", "x"), ("model.model_config.intermediate_size", None),
     ("model.make_vocab_size_divisible_by", None), ("model.model_config.is_llama_config", True),
-    ("data_stages", None), ("optimizer.clip_grad", "x"), ("optimizer.weight_decay", None),
+    ("data_stages", None), ("profiler", 3), ("optimizer.clip_grad", "x"), ("optimizer.weight_decay", None),
 ]  # fmt: skip
 TAKEN = [
     ("optimizer.clip_grad", None), ("general.run", None), (f"{RATE}.learning_rate", 1),
@@ -34,3 +34,9 @@ def test_another_kind_of_value_is_a_fault_at_its_key(key: str, value: Any, tmp_p
 @pytest.mark.parametrize(("key", "value"), TAKEN)
 def test_what_dacite_takes_is_no_fault(key: str, value: Any, tmp_path: Path) -> None:
     assert not refused_at("nanotron", "nanotron.yaml", key, value, tmp_path)
+
+
+@pytest.mark.parametrize("name", [None, 3])
+def test_a_stage_of_data_has_a_name(name: object, tmp_path: Path) -> None:
+    stages = [{"name": name, "start_training_step": 1, "data": {"dataset": None, "seed": 1}}]
+    assert refused_at("nanotron", "nanotron.yaml", "data_stages", stages, tmp_path) == {"data_stages.name"}

@@ -124,11 +124,17 @@ def _own_numerics(found: Imported, record: dict[str, Any] | None, where: str) ->
     return replace(found, model=model, model_name=None)
 
 
+LISTS: Final = ("data_stages",)
+"""Sections that are lists."""
+
+
 def _sections(sheet: Sheet, tree: Mapping[str, Any]) -> None:
     """Check that a section is one, and has no key of its own invention."""
     for name in tree:
         if name not in SECTIONS and name not in OTHERS:
             sheet.fault(str(name), "no section of nanotron", ", ".join((*SECTIONS, *OTHERS)))
+        elif name not in LISTS and not isinstance(tree[name], Mapping | None):
+            sheet.fault(str(name), repr(tree[name]), "a section")
     for name, keys in SECTIONS.items():
         section = tree.get(name)
         if not isinstance(section, Mapping):

@@ -87,6 +87,14 @@ def check_words(sheet: Sheet) -> None:
     stages = sheet.values.get("data_stages")
     if isinstance(stages, list) and not any(_starts(stage) for stage in stages):
         sheet.fault("data_stages", "no stage from step 1", "a stage with start_training_step: 1")
+    for stage in stages if isinstance(stages, list) else ():
+        if isinstance(stage, Mapping) and not isinstance(stage.get("name"), str):
+            sheet.fault("data_stages.name", _shown(stage.get("name")), "text")
+        place = stage.get("data") if isinstance(stage, Mapping) else None
+        data = place.get("dataset") if isinstance(place, Mapping) else None
+        source = data.get("hf_dataset_or_datasets", "") if isinstance(data, Mapping) else ""
+        if not isinstance(source, str | list | Mapping):
+            sheet.fault("data_stages.data.dataset.hf_dataset_or_datasets", _shown(source), "text or a list")
     _initialised(sheet)
 
 

@@ -194,6 +194,7 @@ def test_torchtitan_names_a_function_of_its_module(tmp_path: Path) -> None:
         ("--seed 1.5", "--seed"),
         ("--seed 1.5 --seed 3", "--seed"),
         ("--seed ${SEED}", None),
+        ("--swiglu --activation-func-clamp-value 7.0", "--activation-func-clamp-value"),
     ],
 )
 def test_what_megatrons_parser_cannot_turn_into_a_number_is_a_fault(
@@ -229,3 +230,10 @@ def test_an_argument_that_torchtitan_has_no_longer_is_told(tmp_path: Path) -> No
     path.write_text(f"{start} --optimizer.lr 1e-4 --fault_tolerance.group_size 3\n")
     (note,) = [note for note in read_runner_file(path).notes if "other releases" in note]
     assert note.startswith("--fault_tolerance.group_size, --optimizer.lr: of other releases")
+
+
+def test_a_word_that_the_newest_megatron_takes_no_longer_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "train.sh"
+    path.write_text(f"{MEGATRON}--bf16 --megatron-fsdp-grad-comm-dtype fp31 --ckpt-format torch_dist\n")
+    (note,) = [note for note in read_runner_file(path).notes if "the newest release takes" in note]
+    assert note.startswith("--megatron-fsdp-grad-comm-dtype fp31: the newest release takes fp32, fp16")

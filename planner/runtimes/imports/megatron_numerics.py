@@ -18,7 +18,7 @@ def numerics_record(sheet: Sheet, sparse: bool) -> dict[str, Any]:
         "rope_scaling": _scaling(sheet, latent, str(positions)),
         "norm_epsilon": _number(sheet, "--norm-epsilon", "--layernorm-epsilon"),
         "init_std": _number(sheet, "--init-method-std"),
-        "activation": _activation(sheet),
+        "activation": _activation(sheet, sparse),
     }
     router = _router(sheet)
     if sparse and router:
@@ -45,9 +45,11 @@ def _share(share: float | None) -> float | None:
     return None if share is None or share >= 1 else share
 
 
-def _activation(sheet: Sheet) -> str | None:
+def _activation(sheet: Sheet, sparse: bool) -> str | None:
     offset = sheet.take("--glu-linear-offset")
-    sheet.take("--activation-func-clamp-value")
+    clamp = sheet.take("--activation-func-clamp-value")
+    if clamp is not None and sheet.has("--swiglu") and (not sparse or offset not in (None, "0", "0.0")):
+        sheet.fault("--activation-func-clamp-value", str(clamp)[:60], "with --swiglu experts, and no offset")
     if sheet.has("--quick-geglu"):
         return "swiglu_oai" if offset is not None else "quick_gelu"
     return "silu" if sheet.has("--swiglu") else "relu2" if sheet.has("--squared-relu") else None

@@ -99,7 +99,8 @@ def zoo_names(model: ModelSpec, any_vocab: bool = False) -> list[str]:
         known = load_model(name)
         alike = model.model_copy(update={"vocab": known.vocab}) if any_vocab else model
         if same_parts(alike, known):
-            found.append((len(_differing(model.numerics, known.numerics)), not name.startswith(USUAL), name))
+            other, alike_in = _differing(model.numerics, known.numerics), _agreeing(model, known)
+            found.append((len(other), not name.startswith(USUAL), -alike_in, name))
     return [name for *_, name in sorted(found)]
 
 
@@ -150,6 +151,12 @@ def _differing(one: Numerics, other: Numerics) -> dict[str, tuple[object, object
     if kinds[0] in pairs:
         pairs = {key: pair for key, pair in pairs.items() if key == kinds[0] or "rope_scaling" not in key}
     return pairs
+
+
+def _agreeing(one: ModelSpec, other: ModelSpec) -> int:
+    """Return how many numbers two models both say, and alike."""
+    told, known = _flat(one.numerics), _flat(other.numerics)
+    return sum(known.get(key) == value for key, value in told.items())
 
 
 def _flat(own: Numerics) -> dict[str, object]:

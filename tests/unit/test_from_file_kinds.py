@@ -58,6 +58,8 @@ def test_a_project_of_nanotron_has_a_name(value: object, fault: bool, tmp_path: 
         ("zero_optimization.overlap_comm", None, None),
         ("zero_optimization.offload_param", None, None),
         ("bf16.enabled", None, "bf16.enabled"),
+        ("checkpoint", {"tag_validation": "x"}, "checkpoint.tag_validation"),
+        ("checkpoint", {"tag_validation": "Warn", "load_universal": True}, None),
     ],
 )
 def test_deepspeed(key: str, value: object, fault: str | None, tmp_path: Path) -> None:
@@ -237,3 +239,11 @@ def test_a_word_that_the_newest_megatron_takes_no_longer_is_told(tmp_path: Path)
     path.write_text(f"{MEGATRON}--bf16 --megatron-fsdp-grad-comm-dtype fp31 --ckpt-format torch_dist\n")
     (note,) = [note for note in read_runner_file(path).notes if "the newest release takes" in note]
     assert note.startswith("--megatron-fsdp-grad-comm-dtype fp31: the newest release takes fp32, fp16")
+
+
+@pytest.mark.parametrize(
+    ("count", "wrong"), [("0.5", True), ("0", True), ("-1", True), ("2", False), ("1:4", False)]
+)
+def test_a_launcher_starts_whole_nodes(count: str, wrong: bool, tmp_path: Path) -> None:
+    text = MEGATRON.replace("--nnodes 1", f"--nnodes {count}")
+    assert ("--nnodes" in faults(tmp_path / "train.sh", f"{text}--bf16\n")) == wrong

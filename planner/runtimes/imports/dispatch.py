@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import replace
@@ -13,11 +14,13 @@ from planner.inputs.bounded import is_file
 from planner.inputs.yaml_file import parse_repeating, read_json, read_text
 from planner.runtimes.imports._format import Source, beside
 from planner.runtimes.imports._sheet import Imported
-from planner.runtimes.imports.command_line import Training, training_of
+from planner.runtimes.imports.command_line import NODES, RANKS, Training, training_of
 from planner.runtimes.imports.formats import COMMANDS, FORMATS, KINDS, suffixes
 
 SCRIPTS: Final = ("train.sh", "train.sbatch")
 """Scripts beside a configuration file that may start it."""
+
+_NUMBER: Final = re.compile(r"-?\d+(?:\.\d+)?")
 
 
 def read_runner_file(path: Path, vocab: int | None = None) -> Imported:
@@ -44,8 +47,20 @@ def read_runner_file(path: Path, vocab: int | None = None) -> Imported:
 
 
 def _from_script(path: Path, vocab: int | None) -> Imported:
-    """Read a script, and the configuration that it names."""
+    """Read a script, and the configuration that it names; a count of its launcher is 1 or more."""
     training = training_of(read_text(path), str(path))
+    counts = {flag: training.before.get(flag, "") for flag in (*NODES, *RANKS)}
+    wrong = tuple(
+        ("gpus", Problem(f"{path}: {flag}", count, "a whole number, 1 or more"))
+        for flag, count in counts.items()
+        if _NUMBER.fullmatch(count) and not (count.isdigit() and int(count))
+    )
+    found = _started(training, path, vocab)
+    return replace(found, faults=(*found.faults, *wrong)) if wrong else found
+
+
+def _started(training: Training, path: Path, vocab: int | None) -> Imported:
+    """Return what a command says, with the configuration that it names."""
     if training.config is not None and training.kind != "megatron-lm":
         config = _named(Path(training.config), path)
         if training.kind == "python" and not is_file(config):

@@ -94,11 +94,24 @@ OFFLOADS: Final = ("none", "cpu", "nvme")
 RATES: Final = ("LRRangeTest", "OneCycle", "WarmupLR", "WarmupDecayLR", "WarmupCosineLR")
 """DeepSpeed, deepspeed/runtime/lr_schedules.py, ``VALID_LR_SCHEDULES``."""
 
+TAGS: Final = ("WARN", "IGNORE", "FAIL")
+"""DeepSpeed, deepspeed/runtime/constants.py, ``ValidationMode``."""
+
 OPTIONAL: Final = r"overlap_comm|cpu_offload|zenflow|offload_(?:param|optimizer)(?:\.nvme_path)?$"
 NULLS: Final = rf"(?:{ZERO}(?!{OPTIONAL})|(?:fp16|bf16)\.).+"
 """Keys of DeepSpeed's pydantic sections whose fields are not optional."""
 
 DEEPSPEED: Final = (
+    Kind(
+        re.compile(r"checkpoint\.tag_validation"),
+        lambda value: str(value).upper() in TAGS,
+        "Warn, Ignore or Fail",
+    ),
+    Kind(
+        re.compile(r"checkpoint\.parallel_write\.pipeline_stage"),
+        _switch,
+        "true or false",
+    ),
     Kind(re.compile(NULLS), lambda value: value is not None, "a value, or no such key", null=False),
     Kind(re.compile(SWITCHES), _switch, "true or false"),
     Kind(re.compile(COUNTS), _count, "a whole number, 0 or more"),

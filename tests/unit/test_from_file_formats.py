@@ -271,7 +271,7 @@ model:
 
 
 def test_nemo_is_read_as_bridge(tmp_path: Path) -> None:
-    """8 x 4 accelerators, tp 4 and pp 2: the shape is that of Llama 7B, the first of the two with it."""
+    """8 x 4 accelerators, tp 4 and pp 2: of the two Llama 7B the one with 4,096 positions."""
     path = tmp_path / "nemo.yaml"
     path.write_text(NEMO)
     found = read_runner_file(path)
@@ -284,7 +284,7 @@ def test_nemo_is_read_as_bridge(tmp_path: Path) -> None:
         "sequence_parallel": "true",
     }
     assert {name: found.options.get(name) for name in wanted} == wanted
-    assert (found.runtime, found.model_name, found.faults) == ("megatron-bridge", "llama-7b", ())
+    assert (found.runtime, found.model_name, found.faults) == ("megatron-bridge", "llama2-7b", ())
 
 
 def test_nemo_without_a_recompute_method_is_a_fault_at_its_field(tmp_path: Path) -> None:

@@ -100,7 +100,8 @@ def zoo_names(model: ModelSpec, any_vocab: bool = False) -> list[str]:
         alike = model.model_copy(update={"vocab": known.vocab}) if any_vocab else model
         if same_parts(alike, known):
             other, alike_in = _differing(model.numerics, known.numerics), _agreeing(model, known)
-            found.append((len(other), not name.startswith(USUAL), -alike_in, name))
+            longest = model.max_positions not in (None, known.max_positions)
+            found.append((len(other), not name.startswith(USUAL), longest, -alike_in, name))
     return [name for *_, name in sorted(found)]
 
 

@@ -16,6 +16,7 @@ from planner.runtimes.imports._format import Source, beside
 from planner.runtimes.imports._sheet import Imported
 from planner.runtimes.imports.command_line import NODES, RANKS, Training, training_of
 from planner.runtimes.imports.formats import COMMANDS, FORMATS, KINDS, suffixes
+from planner.units import is_whole
 
 SCRIPTS: Final = ("train.sh", "train.sbatch")
 """Scripts beside a configuration file that may start it."""
@@ -53,7 +54,7 @@ def _from_script(path: Path, vocab: int | None) -> Imported:
     wrong = tuple(
         ("gpus", Problem(f"{path}: {flag}", count, "a whole number, 1 or more"))
         for flag, count in counts.items()
-        if _NUMBER.fullmatch(count) and not (count.isdigit() and int(count))
+        if _NUMBER.fullmatch(count) and not (is_whole(count) and int(count))
     )
     found = _started(training, path, vocab)
     return replace(found, faults=(*found.faults, *wrong)) if wrong else found

@@ -14,7 +14,7 @@ KERNELS = {
         "fused_permute", "fused_permute_with_probs", "fused_sort_chunks_by_index",
         "fused_sort_chunks_by_index_with_probs", "fused_unpermute",
     ),
-    "transformer.moe.token_dispatcher": ("fused_dispatch", "set_deepep_num_sms"),
+    "transformer.moe.token_dispatcher": ("fused_dispatch", "set_deepep_num_sms", "hybrid_ep_dispatch"),
 }  # fmt: skip
 """Kernels of Transformer Engine and DeepEP that a config asks for, by module."""
 

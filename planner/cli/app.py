@@ -22,6 +22,7 @@ TERMINATED: Final = 143
 
 def main() -> None:
     """Run the command line and exit with the code of the contract."""
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")  # else it reads what every package installed
     gc.set_threshold(200_000)  # a start makes many objects that stay: fewer passes over them
     _open_closed_streams()
     for stream in (sys.stdout, sys.stderr):

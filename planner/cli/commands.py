@@ -123,15 +123,43 @@ def _refusing_mistakes(command: Any) -> None:
 
 
 def _with_converters_when_said(command: Any) -> None:
-    """Let an option that nobody gives have no converter made: most of a command's are not given."""
+    """Let an option have no converter made where nobody gives it, or it is a text as it stands: most are."""
+    plain_help = command.get_help_option
+
+    @cache
+    def get_help_option(ctx: Any) -> Any:
+        found = plain_help(ctx)
+        if found is not None:
+            _with_own_converter_when_said(found)
+        return found
+
+    command.get_help_option = get_help_option
     for option in command.params:
-        plain = option.process_value
+        _with_own_converter_when_said(option)
 
-        def process_value(ctx: Any, value: Any, option: Any = option, plain: Any = plain) -> Any:
-            unsaid = value is None and option.nargs == 1 and not option.multiple
-            return None if unsaid and not option.required and option.callback is None else plain(ctx, value)
 
-        option.process_value = process_value
+def _with_own_converter_when_said(option: Any) -> None:
+    plain = option.process_value
+
+    def process_value(ctx: Any, value: Any) -> Any:
+        known, found = _as_it_stands(option, value)
+        if not known or (option.required and not found):
+            return plain(ctx, value)
+        return found if option.callback is None else option.callback(ctx, option, found)
+
+    option.process_value = process_value
+
+
+def _as_it_stands(option: Any, value: Any) -> tuple[bool, Any]:
+    """Return whether a value is known without a converter, and what it is then."""
+    kind = getattr(getattr(option, "type_descriptor", None), "annotation", None)
+    if option.multiple or option.nargs != 1:
+        texts = () if value is None else value
+        ours = (
+            kind == list[str] and isinstance(texts, tuple | list) and all(type(one) is str for one in texts)
+        )
+        return ours, () if value is None else list(texts) if ours else value
+    return value is None or type(value) is kind, value
 
 
 def _with_grouped_help(command: Any) -> None:
@@ -225,9 +253,9 @@ def run(ended: Callable[[BaseException], int]) -> None:
         asks = {complete.VARIABLE}
     table = {} if asks else config.default_map(config.settings())
     try:
-        code = typer.main.get_command(app)(
-            prog_name="planner", obj=ended, default_map=table, standalone_mode=False
-        )
+        command: Any = typer.main.get_command(app)
+        _with_converters_when_said(command)
+        code = command(prog_name="planner", obj=ended, default_map=table, standalone_mode=False)
     except Exception as error:
         if not hasattr(error, "format_message"):
             raise

@@ -57,6 +57,10 @@ FAR: Final = 2.0
 """Times as long as estimated, or as short, from which a trial is told so and not in percent."""
 
 
+MISSED: Final = 0.5
+"""Error of a calibrated cluster on its own trials from which nothing is ranked by it. [-]"""
+
+
 @dataclass(frozen=True)
 class Trial:
     """One plan that is tried.
@@ -122,13 +126,13 @@ def tune(
             start(out / trial.folder)
         done[place] = read_trial(trial, out / trial.folder, saved)
         keep(out, saved, done)
-    again = ranked_again(out, saved, done)
+    again, missed = ranked_again(out, saved, done)
     if shown.output is Format.json:
         emit_document(_document(done, again))
     elif shown.output is Format.csv:
         emit_rows([asdict(one) for one in done], shown.output)
     else:
-        emit_page(_page(out, done, again), shown.output)
+        emit_page(_page(out, done, again, missed), shown.output)
     if any(one.state in {"failed", "out of memory"} for one in done):
         raise typer.Exit(1)
 
@@ -252,10 +256,16 @@ def _row(folder: Path, trial: Trial) -> Mapping[str, Any]:
     return row | {"step_time_s": f"{trial.measured_s:.6g}", "peak_mem_gib": peak}
 
 
-def ranked_again(out: Path, saved: PlanFile, trials: Sequence[Trial]) -> tuple[Estimate, ...]:
-    """Return the best plans of the job on the cluster as the trials calibrate it; none where they cannot."""
+def ranked_again(
+    out: Path, saved: PlanFile, trials: Sequence[Trial]
+) -> tuple[tuple[Estimate, ...], float | None]:
+    """Return the best plans on the cluster as the trials calibrate it, and by how much that misses them.
+
+    There are none where they cannot calibrate it, or where it misses them by `MISSED` all the same: prices so
+    far from what was measured rank nothing.
+    """
     if not any(_counts(one) for one in trials):
-        return ()
+        return (), None
     site = out / SITE
     try:
         with _quiet_output():
@@ -265,8 +275,12 @@ def ranked_again(out: Path, saved: PlanFile, trials: Sequence[Trial]) -> tuple[E
         cluster = load_hardware.load_hardware(str(site))
     except PlannerError as error:
         to_stderr(f"note: not calibrated: {error}")
-        return ()
-    return optimise.search(replace(request_of(saved), clusters=(cluster,), top=3)).plans
+        return (), None
+    fitted = cluster.pool.calibration
+    missed = None if fitted is None or fitted.missed is None else float(fitted.missed)
+    if missed is not None and missed > MISSED:
+        return (), missed
+    return optimise.search(replace(request_of(saved), clusters=(cluster,), top=3)).plans, missed
 
 
 def _quiet_output() -> Any:
@@ -275,7 +289,7 @@ def _quiet_output() -> Any:
     return contextlib.redirect_stdout(io.StringIO())
 
 
-def _page(out: Path, trials: Sequence[Trial], again: Sequence[Estimate]) -> Page:
+def _page(out: Path, trials: Sequence[Trial], again: Sequence[Estimate], missed: float | None) -> Page:
     """Return the trials, the calibrated ranking, and what to do next."""
     page: Page = [Table(tuple(_told(number, one) for number, one in enumerate(trials, 1)))]
     measured = [one for one in trials if _counts(one)]
@@ -288,8 +302,15 @@ def _page(out: Path, trials: Sequence[Trial], again: Sequence[Estimate]) -> Page
             "The trials ran on CPUs, not on the accelerators that were planned for. They show that the "
             "scripts start and train; their times say nothing about the plans, and nothing was calibrated."
         )
+    if missed is not None and missed > MISSED:
+        page.append(
+            f"Not ranked again: calibrated by these runs, prices still miss them by {missed:.0%}. Trust the "
+            "order that was measured; the cluster, the model or the batch is likely another than the plan's."
+        )
     if again:
-        page.append("\n".join([f"Ranked again, calibrated by these runs ({out / SITE}):", *_ranking(again)]))
+        left = "" if missed is None else f", which prices now miss by {missed:.0%}"
+        head = f"Ranked again, calibrated by these runs{left} ({out / SITE}):"
+        page.append("\n".join([head, *_ranking(again)]))
     if waiting:
         page.append(
             f"{len(waiting)} to run: --run runs them here in turn. Or run each script yourself, save its "

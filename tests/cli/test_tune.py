@@ -121,8 +121,10 @@ def test_a_trial_far_from_its_estimate_is_told_in_times(plan: Path) -> None:
     seconds = 27.1 * first["estimated_s"]
     line = f" iteration 1/ 20 | elapsed time per iteration (ms): {1000 * seconds:.4f} | lm loss: 1.0 |\n"
     (plan.parent / "tuned" / first["folder"] / LOG).write_text(line, encoding="utf-8")
-    page = planner("tune", str(plan), "--out", str(plan.parent / "tuned")).out
+    page = " ".join(planner("tune", str(plan), "--out", str(plan.parent / "tuned")).out.split())
     assert " 27x " in page
+    assert "Not ranked again: calibrated by these runs, prices still miss them by" in page
+    assert tune(plan)["ranked_again"] == []
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ from planner.inputs.model import ModelSpec
 from planner.launchers import Card, launch_files, launchers, target
 from planner.plan import Plan
 from planner.runtimes import runtimes
+from planner.runtimes.family import Job
 from tests.helpers import ROOT
 from tests.unit.runner_jobs import job, model, plan
 from tests.validate.ask import PYTHON, has
@@ -47,7 +48,11 @@ def emitted(
     runtime: str, folder: Path, what: ModelSpec = TINY, version: str | None = None, **axes: Any
 ) -> Plan:
     """Write the files of a plan on two ranks, two micro-batches of one sequence each where it has dp 2."""
-    task = job(what, 2, seq_len=64, global_batch=4)
+    return written(runtime, folder, job(what, 2, seq_len=64, global_batch=4), version, **axes)
+
+
+def written(runtime: str, folder: Path, task: Job, version: str | None = None, **axes: Any) -> Plan:
+    """Write the files of a plan for a job."""
     layout = plan(task, **axes)
     wanted = target(runtimes()[runtime], launchers()["torchrun"], version)
     for name, text in launch_files(layout, task, wanted, Card()).items():

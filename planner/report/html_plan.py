@@ -87,7 +87,7 @@ def plan_report(told: Explanation, around: Around, version: str, notes: Sequence
         _facts(answer),
         _trust(answer),
     ]
-    title = f"{answer.job.model.name} on {answer.job.gpus:,} × {answer.job.hardware.name}"
+    title = f"{answer.job.model.name} on {answer.job.gpus:,} accelerators of {answer.job.hardware.name}"
     return HtmlPage(title, tuple(blocks), footer(version))
 
 

@@ -71,7 +71,8 @@ def _page(document: Document, version: str) -> HtmlPage:
     blocks: list[HtmlBlock] = []
     title = "Nothing fits"
     if lead is not None:
-        title = f"{lead['model']['name']} on {lead['hardware']['gpus']:,} × {lead['hardware']['name']}"
+        cluster = lead["hardware"]
+        title = f"{lead['model']['name']} on {cluster['gpus']:,} accelerators of {cluster['name']}"
         blocks += [HtmlBlock("text", lines=(_job(lead), *_outcome(document)))]
     if plans:
         blocks += [HtmlBlock("tiles", rows=tuple(_tiles(plans[0]))), _ranked(plans)]

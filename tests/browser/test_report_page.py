@@ -41,6 +41,10 @@ seen.ground = getComputedStyle(document.body).backgroundColor;
 document.getElementById("theme").click();
 seen.other = getComputedStyle(document.body).backgroundColor;
 seen.overflow = document.documentElement.scrollWidth - window.innerWidth;
+document.body.style.maxWidth = "340px";  // of a phone, narrower than a headless window can be
+seen.cut = [...document.querySelectorAll(".sliders output")].map(
+  (one) => one.getBoundingClientRect().right - one.parentElement.getBoundingClientRect().right);
+document.body.style.maxWidth = "";
 seen.slid = [...document.querySelectorAll(".sliders input")].map((input) => {
   const tiles = input.closest(".sliders").querySelector(".tiles");
   const before = tiles.textContent, own = input.value;
@@ -119,6 +123,7 @@ def test_sliders_show_other_plans_and_come_back(pages: dict[str, Path], tmp_path
     seen, _ = look(pages["plan"], 1280, tmp_path)
     assert [told for told, *_ in seen["slid"]] == ["64", "128", "8,192"]
     assert all(changed and back for _, changed, back in seen["slid"])
+    assert max(seen["cut"]) <= 0.5
 
 
 def key(text: str) -> tuple[int, float, str]:

@@ -149,7 +149,8 @@ def pool_notes(profiles: Iterable[HardwareProfile]) -> Iterator[str]:
         if len(profile.pools) > 1:
             yield (
                 f"{profile.name} has {len(profile.pools)} pools, and a plan runs on one: the first, of "
-                f"{profile.pool.accelerator.name}; for another one put it first, or in a profile of its own"
+                f"{profile.pool.accelerator.name}; for another one put it first, or in a profile of its own; "
+                "for stages on all, write them as sites (docs/how-to/sites.md)"
             )
 
 

@@ -108,6 +108,10 @@ def _clusters(said: Said, reading: Reading, files: Files) -> tuple[tuple[str, Ha
     per_node = reading.count("gpus_per_node", said.get("gpus_per_node"), most=1024)
     found = []
     for text in dict.fromkeys(said.get("hardware") or ()):
+        if "," in text and not Path(text).exists():
+            each = " ".join(reading.door.said("hardware", one.strip()) for one in text.split(","))
+            reading.fault("hardware", shown(text), "one cluster", each)
+            continue
         profile = reading.attempt(files.cluster, text, "cluster")
         if profile is not None and per_node is not None:
             profile = reading.attempt(profile.with_node_size, per_node)

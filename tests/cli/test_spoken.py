@@ -279,3 +279,8 @@ def test_the_numbers_of_a_shape_that_was_used_again_are_told() -> None:
     assert "rope_theta" in model_note("microsoft/Phi-3-mini-128k-instruct")
     assert "rope_theta" not in model_note("meta-llama/Llama-3.1-8B-Instruct-2407")
     assert model_note("llama2-7b") == ""
+
+
+def test_several_clusters_in_one_option_are_told_one_by_one() -> None:
+    told = planner("search", "llama3-8b", "--hardware", "h100,a100", "--gpus", "8").err
+    assert "found 'h100,a100'; expected one cluster; nearest: --hardware h100 --hardware a100" in told

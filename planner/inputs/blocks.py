@@ -27,10 +27,11 @@ class Attention(Record):
     A ``window`` slides with the query, unless ``chunked``: then the sequence is cut into windows, each a
     causal sequence of its own. ``qk_norm``: none, with weights (and a bias) as wide as a head, of each head's
     own, or over all heads at once. ``output_gate``: queries come with a gate as wide, by whose sigmoid the
-    result is multiplied. ``projected`` are those of queries, keys and values that it makes itself: without
-    values its keys, before they are turned, are its values too (Gemma 4); queries alone meet the keys and
-    values of the last layer of its kind that makes them (Gemma 4 E2B). Without ``causal`` each sees all keys,
-    those after it too. Without ``key_bias`` keys have none where queries and values have one (Whisper).
+    result is multiplied; ``head_gate``: with one number for each head. ``projected`` are those of queries,
+    keys and values that it makes itself: without values its keys, before they are turned, are its values too
+    (Gemma 4); queries alone meet the keys and values of the last layer of its kind that makes them (Gemma 4
+    E2B). Without ``causal`` each sees all keys, those after it too. Without ``key_bias`` keys have none where
+    queries and values have one (Whisper).
     """
 
     kind: Literal["attention"] = "attention"
@@ -48,6 +49,7 @@ class Attention(Record):
     sinks: Flag = False
     rotary: Flag = True
     output_gate: Flag = False
+    head_gate: Flag = False
     projected: Literal["queries-keys-values", "queries-keys", "queries"] = "queries-keys-values"
 
     @property
@@ -77,8 +79,8 @@ class Attention(Record):
 
     @property
     def gate_width(self) -> int:
-        """Width of the output gate, none where there is none. [element]"""
-        return self.output_gate * self.heads * self.value_head_dim
+        """Width of the gate on the result, none where there is none. [element]"""
+        return self.heads * (self.output_gate * self.value_head_dim + self.head_gate)
 
     @property
     def qk_head_dim(self) -> int:

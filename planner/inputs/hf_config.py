@@ -18,12 +18,14 @@ from planner.inputs.hf_layers import (
     SHARED,
     attention_kinds,
     ffn_kinds,
+    heads_of,
     layer_kinds,
     whole_heads,
 )
 from planner.inputs.hf_mixers import (
     LINEAR,
     READ,
+    WINDOWED,
     WORDS,
     latent_mixer,
     linear_mixer,
@@ -188,7 +190,7 @@ def _reasons(raw: Mapping[str, Any], text: Mapping[str, Any], kind: str) -> list
             keys.setdefault(meaning, []).append(key)
     known: Collection[str] = KINDS | dict.fromkeys(_PICKING * family.picks, "full")
     if family.linear:
-        known = ("hybrid",) if family.beside else WORDS
+        known = ("hybrid",) if family.beside else (*WORDS, *WINDOWED * family.windows)
     strange = dict.fromkeys(word for word in layer_kinds(text) if word not in known)
     layers = [f"{kind.replace('_', ' ')} layers (layer_types)" for kind in strange]
     return [f"{meaning} ({', '.join(names)})" for meaning, names in keys.items()] + layers
@@ -298,7 +300,7 @@ def _attention(config: Config, family: Family, hidden: int, reach: str) -> dict[
     shared, reach = reach.endswith(SHARED), reach.removesuffix(SHARED)
     if family.wide_full and reach == "full":
         config = whole_heads(config)
-    heads = config.whole(f"{own}num_attention_heads", "num_attention_heads", "n_head")
+    heads = heads_of(config, family, reach, own)
     head_dim = config.whole(f"{own}head_dim", "head_dim", otherwise=0)
     if not head_dim:
         if not family.learned_positions:
@@ -324,6 +326,7 @@ def _attention(config: Config, family: Family, hidden: int, reach: str) -> dict[
         "output_bias": config.flag(family.output_bias),
         "qk_norm": family.qk_norm if norm and family.qk_norm != "none" else None,
         "output_gate": family.output_gate,
+        "head_gate": config.flag(family.head_gate),
         "projected": _projected(config, family, reach, shared),
         "sinks": family.sinks or (family.reach == "hybrid" and _hybrid_sinks(config, reach)),
     }

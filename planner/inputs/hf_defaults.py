@@ -142,6 +142,8 @@ DEFAULTS: Final[Mapping[str, Mapping[str, Any]]] = {
     "kimi_linear": {**_RMS_5, "routed_scaling_factor": 2.446, "moe_renormalize": True},
     "minimax": {**_RMS_5, "rope_theta": 1e6, "router_aux_loss_coef": 0.001},
     "lfm2": {"norm_eps": 1e-5, "rope_theta": 1e6},
+    "lfm3": {"norm_eps": 1e-5, "rope_theta": 1e6},
+    "laguna": {"rope_theta": 500000.0, "router_aux_loss_coef": 0.001, "routed_scaling_factor": 1.0},
     "lfm2_moe": {"norm_eps": 1e-5, "rope_theta": 1e6, "routed_scaling_factor": 1.0, "norm_topk_prob": True},
     "jamba": {"router_aux_loss_coef": 0.001},
     "mamba": {"initializer_range": 0.1},
@@ -205,6 +207,7 @@ ROUTERS: Final[Mapping[str, Mapping[str, Any]]] = {
     "hy_v3": _SIGMOID | {"normalize": True},
     "mellum": _SOFTMAX,
     "jamba": _SOFTMAX | {"normalize": False},
+    "laguna": _SIGMOID | {"normalize": True},
     "lfm2_moe": _SIGMOID,
 }
 """What the code of a type does with the scores of its router, where no key says it."""
@@ -242,7 +245,7 @@ EPSILONS: Final = {
         ("layer_norm_eps",),
     ),
     "exaone": ("rms_norm_eps", "layer_norm_epsilon"),
-    **dict.fromkeys(("nemotron", "olmo", "lfm2", "lfm2_moe"), ("norm_eps",)),
+    **dict.fromkeys(("nemotron", "olmo", "lfm2", "lfm2_moe", "lfm3"), ("norm_eps",)),
     **dict.fromkeys(("nemotron_h", "mamba2", "mamba", "falcon_mamba"), ("layer_norm_epsilon",)),
 }
 """Keys of what layer norms add, of types that do not say ``rms_norm_eps``."""

@@ -186,6 +186,14 @@ FAMILIES: Final[Mapping[str, Family]] = {
     "internlm2": replace(_LLAMA, defaults=_UNTIED | {"bias": True}, qkv_bias="bias", output_bias="bias",
                          ffn_bias=False),
     "kimi_k2": _DEEPSEEK,
+    "laguna": Family(
+        defaults=_UNTIED | _NO_BIAS | {"head_dim": 128, "num_key_value_heads": 8, "first_k_dense_replace": 1},
+        qkv_bias="attention_bias", output_bias="attention_bias", qk_norm="head", moe=True,
+        shared=("shared_expert_intermediate_size",), reach="listed", variants=("softplus-gates",),
+        fixed={"moe_apply_router_weight_on_input": False, "moe_router_logit_softcapping": 0.0,
+               "attention_bias": False},
+        names={"routed_scaling_factor": "moe_routed_scaling_factor"},
+    ),
     "llama": _LLAMA,
     "llama4_text": Family(
         defaults=_UNTIED | _NO_BIAS | {"interleave_moe_layer_step": 1, "no_rope_layer_interval": 4},

@@ -62,6 +62,10 @@ class Family:
         Whether a layer is a mixer or a feed-forward alone.
     output_gate : bool
         Whether attention has an output gate.
+    head_gate : bool or str
+        Whether attention has a gate for each head.
+    windows : bool
+        Whether attention beside mixers that pass a state along may have a window.
     picks : bool
         Whether an indexer picks the keys of latent attention.
     narrow : bool
@@ -117,6 +121,8 @@ class Family:
     linear: str = ""
     single: bool = False
     output_gate: bool = False
+    head_gate: Biased = False
+    windows: bool = False
     picks: bool = False
     narrow: bool = False
     reads: tuple[str, ...] = ()

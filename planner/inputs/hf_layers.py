@@ -109,6 +109,19 @@ def _default_kinds(config: Config, family: Family, layers: int) -> list[str]:
     return ["full" if (layer + 1) % every == 0 else windowed for layer in range(layers)]
 
 
+def heads_of(config: Config, family: Family, reach: str, own: str) -> int:
+    """Return the query heads of layers of a kind, which a config may number layer by layer."""
+    each = config.numbers("num_attention_heads_per_layer")
+    if each is None:
+        return config.whole(f"{own}num_attention_heads", "num_attention_heads", "n_head")
+    kinds = attention_kinds(config, family, len(each))
+    found = {heads for heads, kind in zip(each, kinds, strict=True) if kind == reach}
+    if len(found) != 1 or min(found) < 1:
+        config.fault("num_attention_heads_per_layer", sorted(found), f"one number for all {reach} layers")
+        return 1
+    return found.pop()
+
+
 def whole_heads(config: Config) -> Config:
     """Return the config of layers that see the whole sequence: heads of their own, spelt in two ways."""
     each = config.raw.get("per_layer_config")

@@ -28,6 +28,9 @@ WORDS: Final[Mapping[str, tuple[str, str]]] = {
 }
 """Words of a list of layers, each with its mixer, and its feed-forward where it is one alone."""
 
+WINDOWED: Final = ("sliding_attention",)
+"""Words of attention with a window, of types that may have it beside mixers that pass a state along."""
+
 SYMBOLS: Final = {"M": "mamba", "*": "attention", "-": "mlp", "E": "moe"}
 """Symbols of ``hybrid_override_pattern`` (Megatron-LM, ``hybrid_layer_allocation.py``, ``Symbols``)."""
 
@@ -57,11 +60,12 @@ def listed_kinds(config: Config, family: Family) -> list[tuple[str, str]]:
         words = [SYMBOLS.get(sign, sign) for sign in pattern.split("/")[0].replace("|", "")]
     if not isinstance(words, list):
         return []
-    strange = sorted({str(word)[:40] for word in words if str(word) not in WORDS})
+    known = {**WORDS, **dict.fromkeys(WINDOWED * family.windows, ("sliding", ""))}
+    strange = sorted({str(word)[:40] for word in words if str(word) not in known})
     if strange:
         config.fault("layer_types", ", ".join(strange), f"words out of {', '.join(WORDS)}")
         return []
-    kinds = [WORDS[str(word)] for word in words]
+    kinds = [known[str(word)] for word in words]
     if not family.single and any(fed for _, fed in kinds):
         config.fault("layer_types", "layers of a feed-forward alone", "a mixer in each layer")
     return kinds

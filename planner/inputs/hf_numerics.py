@@ -49,7 +49,7 @@ _SCALES: Final = {
 }
 
 
-UNSTRETCHED: Final[Mapping[str, tuple[str, ...]]] = {"gemma4_text": ("proportional",)}
+UNSTRETCHED: Final[Mapping[str, tuple[str, ...]]] = dict.fromkeys(("gemma4_text", "lfm3"), ("proportional",))
 """Words of a type for positions that are not stretched, and that a variant of its blocks tells."""
 
 

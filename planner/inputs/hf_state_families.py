@@ -77,6 +77,13 @@ FAMILIES: Final[Mapping[str, Family]] = {
         shared_gate=True,
     ),
     "lfm2": _LFM2,
+    "lfm3": Family(
+        defaults=_TIED
+        | {"conv_L_cache": 7, "conv_bias": False, "attention_bias": False, "head_dim": 128,
+           "use_attention_gate": True, "use_sandwich_norm": True},
+        fixed={"attention_bias": False}, qk_norm="head", linear="short-conv", windows=True,
+        head_gate="use_attention_gate",
+    ),
     "lfm2_moe": replace(
         _LFM2, moe=True, dense_inner="intermediate_size",
         names={"tie_word_embeddings": "tie_embedding", "attn_layer_indices": "full_attn_idxs",

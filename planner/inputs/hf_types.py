@@ -107,12 +107,29 @@ def _gemma4(family: Family, text: Text) -> Family:
     return replace(family, moe=sparse, norms=norms, variants=variants)
 
 
+def _laguna(family: Family, text: Text) -> Family:
+    """Return it with a gate for each head, or for each element of the result."""
+    by_head = text.get("gating", True) in (True, "per-head")
+    return replace(family, head_gate=by_head, output_gate=not by_head)
+
+
+def _lfm3(family: Family, text: Text) -> Family:
+    """Return it with norms after its parts too, and what turns in its layers without a window."""
+    told = text.get("rope_parameters")
+    whole = told.get("full_attention") if isinstance(told, Mapping) else None
+    wide = not isinstance(whole, Mapping) or whole.get("rope_type") == "proportional"
+    norms = 4 if text.get("use_sandwich_norm", True) else 2
+    return replace(family, norms=norms, variants=_where(wide, "wide-rotary"))
+
+
 CHOICES: Final[Mapping[str, Callable[[Family, Text], Family]]] = {
     "falcon": _falcon,
     "gemma4_text": _gemma4,
     "gpt_neox": _gpt_neox,
     "hyperclovax": _hyperclovax,
+    "laguna": _laguna,
     "lfm2": _lfm2,
+    "lfm3": _lfm3,
     "llama4_text": _llama4,
     "olmo_hybrid": _olmo_hybrid,
     "phimoe": _phimoe,
@@ -154,6 +171,7 @@ WRAPPERS: Final[Mapping[str, str]] = {
     "internvl": "qwen2",
     "janus": "llama",
     "lfm2_vl": "lfm2",
+    "lfm3_vl": "lfm3",
     "lighton_ocr": "qwen3",
     "llava": "llama",
     "llava_next_video": "llama",

@@ -70,7 +70,7 @@ def own_block(text: str) -> OwnBlock | None:
     if path.suffix.lower() not in (".yaml", ".yml") or not is_file(path):
         return None
     raw = read_yaml(path)
-    if raw.get("format") != FORMAT:
+    if raw.get("format") != FORMAT and not {"sizes", "operators"} <= raw.keys():
         return None
     found = build(OwnBlock, raw, text)
     if problems := _faults(found, text):

@@ -21,6 +21,7 @@ Variant = Literal[
     "value-norms",
     "scaled-router",
     "wide-rotary",
+    "softplus-gates",
 ]
 
 MEANINGS: Final[Mapping[Variant, str]] = {
@@ -38,6 +39,7 @@ MEANINGS: Final[Mapping[Variant, str]] = {
     "value-norms": "norms without weights on values",
     "scaled-router": "a router with weights for its input and for each expert's share",
     "wide-rotary": "rotary frequencies of the whole head, of which a part turns",
+    "softplus-gates": "gates on attention that grow without bound (softplus)",
     "sparse-mixer": "two experts picked one after the other (SparseMixer)",
 }
 """What each means. Weights of norms and the head's bias count as parameters."""

@@ -37,7 +37,7 @@ def why_not(block: Block, plan: Plan) -> str:
     if (
         not isinstance(block.mixer, Attention)
         or block.beside
-        or block.mixer.output_gate
+        or block.mixer.gate_width
         or not block.mixer.makes_values
     ):
         return "any but plain attention is compared operator by operator alone"

@@ -223,6 +223,7 @@ def uses(model: ModelSpec, block: Block) -> set[str]:
     return {*variant_texts(model.variants), *own, *_block_uses(model, block)}
 
 
+HEAD_GATE = "a gate for each head of attention"
 LAYER_INPUTS = "inputs of their own for layers"
 KEYS_TWICE = "keys that are also values"
 KEYS_OF_ANOTHER = "keys and values of an earlier layer"
@@ -254,7 +255,7 @@ def _block_uses(model: ModelSpec, block: Block) -> set[str]:
             "norms with weights of each head": mixer.qk_norm == "each",
             "norms with a bias on heads": mixer.qk_norm == "head-bias",
         }
-        parts |= {"an output gate on attention": mixer.output_gate}
+        parts |= {"an output gate on attention": mixer.output_gate, HEAD_GATE: mixer.head_gate}
         parts |= {KEYS_TWICE: mixer.projected == "queries-keys", KEYS_OF_ANOTHER: not mixer.makes_keys}
         parts |= {"attention sinks": mixer.sinks, "attention without rotary positions": not mixer.rotary}
         parts |= {"values of their own width": mixer.value_head_dim != mixer.qk_head_dim}

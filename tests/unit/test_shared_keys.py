@@ -84,3 +84,15 @@ def test_inputs_of_layers_are_counted_with_the_embedding() -> None:
     pricer = Pricer(case_of(Plan(), job(own, gpus=1), runtime()), Plan())
     there = {operator.name: operator for operator in priced_layer(pricer, "embedding").operators}
     assert float(there["layer_inputs"].flops) == 2 * float(pricer.tokens) * 2048 * 12 * 64
+
+
+def test_a_gate_for_each_head_is_a_column_each_and_one_more_kernel() -> None:
+    plain, gated = model(), model(head_gate=True)
+    assert gated.params - plain.params == 12 * 2048 * 16
+    pricer = Pricer(case_of(Plan(), job(gated, gpus=1), runtime()), Plan())
+    there = {operator.name: operator for operator in priced_layer(pricer, "a").operators}
+    assert float(there["output_gate"].forward) > 0
+    said = " ".join(
+        str(one) for one in violations(all_rules(Plan(), case_of(Plan(), job(gated, gpus=1), runtime())))
+    )
+    assert "a gate for each head of attention" in said

@@ -88,7 +88,7 @@ def attention_operators(pricer: Pricer, mixer: Attention) -> list[Operator]:
     heads = local_kv_heads(pricer, mixer.kv_heads)
     keys = heads * mixer.head_dim
     outputs = local_heads * mixer.value_head_dim
-    made, gate = heads * mixer.made_width, mixer.output_gate * outputs
+    made, gate = heads * mixer.made_width, mixer.output_gate * outputs + mixer.head_gate * local_heads
     width = queries + made + gate
     rows, keys = pricer.tokens, keys * mixer.makes_keys
     # Keys that are values too are kept twice: turned, and as they were.
@@ -112,7 +112,7 @@ def attention_operators(pricer: Pricer, mixer: Attention) -> list[Operator]:
         copied = traffic.HEAD_COPIES[mixer.kv_heads < mixer.heads]
         operators.append(pricer.elementwise("head_copies", "qkv", rows * queries, copied))
     operators.append(pricer.attention(mixer, local_heads, local_heads / heads))
-    if mixer.output_gate:
+    if mixer.output_gate or mixer.head_gate:
         kernels = pricer.case.traits.kernels
         moved = traffic.GATED[kernels.fused_activation or kernels.compiled]
         gated = pricer.elementwise("output_gate", "attn_out", rows * outputs, moved, kept=2 * rows * outputs)

@@ -195,7 +195,7 @@ def _recurrent(mixer: RecurrentMixer, hidden: int, tp: Num) -> list[Parameters]:
 def _attention(mixer: Attention, hidden: int, tp: Num) -> list[Parameters]:
     heads, kv_heads = ceil(mixer.heads / tp), np.maximum(mixer.kv_heads / tp, 1.0)
     queries, keys, values = heads * mixer.head_dim, kv_heads * mixer.head_dim, kv_heads * mixer.value_head_dim
-    queries = queries + mixer.output_gate * heads * mixer.value_head_dim
+    queries = queries + heads * (mixer.output_gate * mixer.value_head_dim + mixer.head_gate)
     columns = float(hidden + mixer.qkv_bias)
     normed = columns + (mixer.qk_norm in ("full", "each"))
     unbiased = normed - (mixer.qkv_bias and not mixer.key_bias)

@@ -123,6 +123,9 @@ def _mixer_obstacles(model: ModelSpec, arch: Architecture) -> list[str]:
     found = {
         "layers whose attention differs in shape": len(shapes) > 1,
         "windows of several sizes": len(windows) > 1,
+        "a gate for each head of attention": any(
+            isinstance(mixer, Attention) and mixer.head_gate for mixer in mixers
+        ),
         "keys that are also values, or those of an earlier layer": any(
             isinstance(mixer, Attention) and not mixer.makes_values for mixer in mixers
         ),

@@ -73,7 +73,7 @@ def hybrid_obstacles(model: ModelSpec) -> tuple[str, ...]:
 def _is_plain(mixer: Attention) -> bool:
     return (
         mixer.qk_norm == "none"
-        and not (mixer.sinks or mixer.output_gate or mixer.window)
+        and not (mixer.sinks or mixer.gate_width or mixer.window)
         and mixer.makes_values
     )
 

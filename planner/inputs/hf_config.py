@@ -2,53 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from planner.errors import InputError, Problem, nearest
+from planner.errors import InputError
 from planner.inputs.build import build
 from planner.inputs.diffusers_config import CLASS, config_file, diffusion_from_config
 from planner.inputs.hf_family import ADJUSTED, Family
 from planner.inputs.hf_fields import Config
+from planner.inputs.hf_kind import is_set, language_model, model_type, thinker_of
 from planner.inputs.hf_layers import (
     EXPERTS,
-    KINDS,
     SHARED,
     attention_kinds,
     ffn_kinds,
     heads_of,
-    layer_kinds,
     whole_heads,
 )
 from planner.inputs.hf_mixers import (
     LINEAR,
-    READ,
-    WINDOWED,
-    WORDS,
     latent_mixer,
     linear_mixer,
     listed_kinds,
     prediction_block,
 )
 from planner.inputs.hf_numerics import numerics
-from planner.inputs.hf_refused import REASONS, REFUSED
-from planner.inputs.hf_types import FAMILIES, WRAPPERS, family_of
-from planner.inputs.hf_vision import LEFT_OUT, encoder_of, is_of_encoder, vision_notes
+from planner.inputs.hf_types import family_of
+from planner.inputs.hf_vision import LEFT_OUT, encoder_of, is_of_encoder
 from planner.inputs.layers import MAX_LAYERS
 from planner.inputs.model import ModelSpec
 from planner.inputs.yaml_file import read_json
 
 _TOPK = ("num_experts_per_tok", "num_experts_per_token", "top_k_experts", "experts_per_token", "moe_topk")
 _LAYERS = ("num_hidden_layers", "n_layer")
-_INDEX_KEYS = frozenset({"index_head_dim", "index_topk"})
-_PICKING = ("deepseek_sparse_attention", "indexed_attention")
 NOISE = (
     *("attention_dropout", "attn_pdrop", "resid_pdrop", "embd_pdrop", "hidden_dropout", "dropout"),
     *("attention_probs_dropout_prob", "hidden_dropout_prob", "residual_dropout", "router_jitter_noise"),
 )
-EXACT = "an architecture that the model record expresses exactly"
 
 
 @dataclass(frozen=True)
@@ -97,8 +89,10 @@ def model_from_config(raw: Mapping[str, Any], where: str, name: str) -> Imported
     """
     if CLASS in raw:
         return ImportedModel(*diffusion_from_config(raw, where, name))
-    text, notes = _language_model(raw, where)
-    kind = _model_type(raw, text, where)
+    raw, spoken = thinker_of(raw)
+    text, notes = language_model(raw, where)
+    notes += spoken
+    kind = model_type(raw, text, where)
     family = family_of(kind, text)
     config = Config(text, family.defaults, where, notes=notes, names=family.names)
     outer = raw.get("tie_word_embeddings")
@@ -122,7 +116,7 @@ def model_from_config(raw: Mapping[str, Any], where: str, name: str) -> Imported
 
 def _tell_noise(config: Config) -> None:
     """Note what a config drops or disturbs while it trains, which is a setting of the run."""
-    noise = [key for key in NOISE if _is_set(config.raw.get(key)) and config.raw[key] != 0]
+    noise = [key for key in NOISE if is_set(config.raw.get(key)) and config.raw[key] != 0]
     if noise:
         said = ", ".join(f"{key} {config.raw[key]}"[:60] for key in noise)
         config.note(f"{said}: not read, since dropout and noise belong to the run")
@@ -137,71 +131,6 @@ def _check_fixed(config: Config, family: Family) -> None:
     for key, word in family.words.items():
         if (value := config.raw.get(key)) not in (None, word):
             config.fault(key, repr(value), f"{word}: another value is not expressed exactly")
-
-
-def _language_model(raw: Mapping[str, Any], where: str) -> tuple[Mapping[str, Any], list[str]]:
-    """The part of a config that is the language model, and notes on the rest."""
-    notes = []
-    text = raw.get("text_config")
-    if text is not None and not isinstance(text, Mapping):
-        raise InputError(Problem(f"{where}: text_config", type(text).__name__, "an object"))
-    notes += vision_notes(raw, text or raw)
-    if raw.get("quantization_config") or (text or {}).get("quantization_config"):
-        notes.append("quantization_config is not read: precision belongs to the workload")
-    if _remote(raw, text or {}):
-        notes.append("the code beside the weights is never run: the architecture is that of the model type")
-    return (raw if text is None else text), notes
-
-
-def _model_type(raw: Mapping[str, Any], text: Mapping[str, Any], where: str) -> str:
-    """The family's name, once nothing speaks against it."""
-    outer = str(raw.get("model_type"))
-    flat = WRAPPERS.get(outer, outer) if "vision_config" in raw else outer
-    inner = flat if text is raw else str(text.get("model_type", WRAPPERS.get(outer)))
-    word = inner if text is raw or outer in WRAPPERS else outer
-    if (reason := REASONS.get(word, REASONS.get(outer))) is not None:
-        raise InputError(Problem(where, f"model_type {word[:80]} with {reason}", EXACT))
-    reasons = _reasons(raw, text, word)
-    if reasons:
-        found = f"model_type {inner[:80]} with {', '.join(reasons)}"
-        raise InputError(Problem(where, found, EXACT))
-    if word in FAMILIES:
-        return word
-    if word != "None" and not any("vocab_size" in part for part in (raw, text)):
-        found = f"model_type {word[:80]} without a vocabulary: an encoder of images or sound, say"
-        raise InputError(Problem(where, found, "a language model, with vocab_size or a text_config"))
-    remote = " and remote code, which is never run" if _remote(raw, text) else ""
-    known = [*FAMILIES, *WRAPPERS]
-    near = nearest(word[:80], known)
-    told = f"one of the {len(known)} types that are read"
-    expected = f"{told}, or a model YAML of your own (docs/how-to/add-a-model.md)"
-    raise InputError(Problem(f"{where}: model_type", word[:80] + remote, expected, near))
-
-
-def _reasons(raw: Mapping[str, Any], text: Mapping[str, Any], kind: str) -> list[str]:
-    """What the model record cannot express, each with the keys that say so."""
-    keys: dict[str, list[str]] = {}
-    family = FAMILIES.get(kind, Family())
-    read = READ[family.linear] if family.linear else frozenset[str]()
-    read |= frozenset({"moe_latent_size"} if family.narrow else ()) | frozenset(family.reads)
-    read |= _INDEX_KEYS if family.picks else frozenset({"zero_expert_num"} if family.paired else ())
-    for key, meaning in REFUSED.items():
-        if key not in read and (_is_set(text.get(key)) or _is_set(raw.get(key))):
-            keys.setdefault(meaning, []).append(key)
-    known: Collection[str] = KINDS | dict.fromkeys(_PICKING * family.picks, "full")
-    if family.linear:
-        known = ("hybrid",) if family.beside else (*WORDS, *WINDOWED * family.windows)
-    strange = dict.fromkeys(word for word in layer_kinds(text) if word not in known)
-    layers = [f"{kind.replace('_', ' ')} layers (layer_types)" for kind in strange]
-    return [f"{meaning} ({', '.join(names)})" for meaning, names in keys.items()] + layers
-
-
-def _remote(raw: Mapping[str, Any], text: Mapping[str, Any]) -> bool:
-    return any(part.get(key) for part in (raw, text) for key in ("auto_map", "trust_remote_code"))
-
-
-def _is_set(value: Any) -> bool:
-    return value not in (None, False, 0, [], {}, "")
 
 
 def _model(config: Config, family: Family, name: str) -> dict[str, Any]:

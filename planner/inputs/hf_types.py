@@ -151,6 +151,7 @@ WRAPPERS: Final[Mapping[str, str]] = {
     "emu3": "emu3_text_model",
     "exaone4_5": "exaone4",
     "fast_vlm": "qwen2",
+    "fun_asr_nano": "qwen3",
     "fuyu": "persimmon",
     "glm46v": "glm4v_text",
     "glm4v": "glm4v_text",
@@ -162,6 +163,7 @@ WRAPPERS: Final[Mapping[str, str]] = {
     "granite4_vision": "granite4_vision_text",
     "granite_docling": "granite_docling_text",
     "granite_speech": "granite",
+    "granite_speech_plus": "granite",
     "hunyuan_vl": "hunyuan_vl_text",
     "hyperclovax_vision_v2": "hyperclovax",
     "idefics2": "mistral",
@@ -178,6 +180,7 @@ WRAPPERS: Final[Mapping[str, str]] = {
     "minicpm_ocr": "qwen3_5_text",
     "minicpmv4_6": "qwen3_5_text",
     "minicpmv4_7": "qwen3_5_text",
+    "nemo_speechlm": "nemotron_h",
     "nemotron_h_omni": "nemotron_h",
     "ovis2": "qwen2",
     "paddleocr_vl": "paddleocr_vl_text",
@@ -187,8 +190,10 @@ WRAPPERS: Final[Mapping[str, str]] = {
     "qianfan_ocr": "qwen3",
     "qwen2_audio": "qwen2",
     "qwen2_5_omni_thinker": "qwen2_5_omni_text",
+    "qwen3_asr": "qwen3",
     "qwen3_omni_moe_thinker": "qwen3_omni_moe_text",
     "smolvlm": "llama",
+    "vibevoice_asr": "qwen2",
     "video_llama_3": "qwen2",
     "video_llava": "llama",
     "vipllava": "llama",
@@ -208,3 +213,6 @@ WRAPPERS: Final[Mapping[str, str]] = {
     "mistral3": "mistral",
 }
 """Types of configs that hold the language model in ``text_config``, each with the type meant there."""
+
+THINKERS: Final = ("qwen2_5_omni", "qwen3_omni_moe")
+"""Types that hear, see and speak: what is trained is the ``thinker_config``, a type of its own."""

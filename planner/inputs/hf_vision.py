@@ -33,6 +33,9 @@ ANY_SIZE: Final = (
 PARTS: Final = "images are cut into parts of"
 CLIPS: Final = "sound comes in clips of 30 seconds: --images counts them"
 
+TOWER_KEYS: Final = ("vision_config", "audio_config", "encoder_config")
+"""Ends of the keys that hold a config of an encoder."""
+
 LEFT_OUT: Final = (
     "the language model alone: vision and audio encoders are left out, and no price has their memory and time"
 )
@@ -177,9 +180,7 @@ def is_of_encoder(note: str) -> bool:
 
 def vision_notes(raw: Raw, text: Raw) -> list[str]:
     """Return what is told of a config's encoders: that they are left out, or what an image is."""
-    if not any(
-        isinstance(raw.get(key), Mapping) for key in ("vision_config", "audio_config", "encoder_config")
-    ):
+    if not any(isinstance(one, Mapping) and key.endswith(TOWER_KEYS) for key, one in raw.items()):
         return []
     kind = raw.get("model_type")
     if not (found := encoder_of(raw, text)):

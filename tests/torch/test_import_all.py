@@ -36,7 +36,18 @@ OTHER_PARTS = (
         "encoder",
     ),
     *("qformer", "query_tokens", "language_projection", "high_res", "perceiver", "vqmodel", "generation_"),
-    *("embed_tokens_extend", "video_tower", "layernorm_before", "linear_", "view_", "layerwise", "spatial_"),
+    *(
+        "acoustic_",
+        "semantic_",
+        "word_timestamp_",
+        "embed_tokens_extend",
+        "video_tower",
+        "layernorm_before",
+        "linear_",
+        "view_",
+        "layerwise",
+        "spatial_",
+    ),
 )
 """Starts of the names, in a vision-language model, of what is no part of the language model."""
 
@@ -56,7 +67,10 @@ WRITTEN = [
 CHECKED = json.loads((ROOT / "tests" / "unit" / "data" / "checked_configs.json").read_text())["models"]
 SAID = [one["config"] for one in CHECKED if "model_type" in one["config"]]
 
-HEARING = ("glmasr", "granite_speech", "qwen2_audio", "voxtral")
+HEARING = (
+    *("fun_asr_nano", "glmasr", "granite_speech", "granite_speech_plus", "nemo_speechlm", "qwen2_audio"),
+    *("qwen3_asr", "vibevoice_asr", "voxtral"),
+)
 """Types that hear and do not see."""
 
 BARE = {"emu3", "fuyu"}
@@ -149,6 +163,15 @@ def test_a_model_that_hears_is_whole_or_its_language_model_is(kind: str) -> None
     assert found.model.params == sum(weights_of(model, spoken=True).values())
 
 
+def test_of_a_model_that_speaks_too_the_thinker_is_read() -> None:
+    """Qwen2.5-Omni's language model, whose own configuration is the same one."""
+    config, found = imported("qwen2_5_omni")
+    with torch.device("meta"):
+        thinker = transformers.Qwen2_5OmniThinkerForConditionalGeneration(config.thinker_config)
+    assert any("the thinker alone" in note for note in found.notes)
+    assert found.model.params == sum(weights_of(thinker, spoken=True).values())
+
+
 @pytest.mark.parametrize("raw", WRITTEN, ids=lambda raw: raw["model_type"])
 def test_hybrids_that_are_written_for_the_library_are_built_by_it(raw: dict[str, Any]) -> None:
     """The config of a script, as the library reads it: as many parameters, and the layers to shard exist."""
@@ -180,6 +203,6 @@ def test_each_type_is_imported_or_refused_with_a_reason_of_its_own() -> None:
             continue
         else:
             taken += 1
-    assert taken >= 157
+    assert taken >= 159
     assert len(reasons) >= 100
     assert not [kind for kind, reason in reasons.items() if "expected one of" in reason]

@@ -12,7 +12,7 @@ from planner.plan import Plan
 from planner.remembered import remembered
 from planner.rules import Rule
 from planner.runtimes._hub_dense import DENSE
-from planner.runtimes._hub_hybrids import HYBRIDS
+from planner.runtimes._hub_hybrids import HYBRIDS, kernel_notes
 from planner.runtimes._hub_numerics import (
     granite_scales,
     hub_numerics,
@@ -321,7 +321,8 @@ def balancing_loss(model: ModelSpec) -> float:
 
 def model_notes(model: ModelSpec) -> tuple[str, ...]:
     """Return for the run card what is not known of the model, or not done by transformers."""
-    return (*unknown_numerics(model), *unbalanced(model, architecture(model) or ""))
+    kernels = kernel_notes(model)
+    return (*kernels, *unknown_numerics(model), *unbalanced(model, architecture(model) or ""))
 
 
 def adapted_rule(model: ModelSpec, work: Workload) -> Rule:

@@ -1,6 +1,6 @@
 """Mixers without attention as the ``config.json`` of LFM2, Jamba or Falcon-H1.
 
-An order of layers that no period of Jamba's gives, say, is read back otherwise and so refused. Both were
+An order of layers that no period of Jamba's gives, say, is read back otherwise and so refused. All three were
 built and trained for a step in transformers 5.24.
 """
 
@@ -150,3 +150,18 @@ HYBRIDS: Final = {
     ),
 }  # fmt: skip
 """Type to how it is written."""
+
+
+PACKAGES: Final = {Mamba1: "mamba-ssm and causal-conv1d", Mamba2: "mamba-ssm and causal-conv1d",
+                   ShortConv: "causal-conv1d"}  # fmt: skip
+"""What holds the kernels of a mixer, without which transformers runs plain PyTorch in their place."""
+
+
+def kernel_notes(model: ModelSpec) -> tuple[str, ...]:
+    """Return for the run card which packages the price takes to be there."""
+    needed = sorted({PACKAGES[type(one)] for one in model.recurrents if type(one) in PACKAGES})
+    return tuple(
+        f"Install {names}: without their kernels transformers falls back to plain PyTorch, which is correct, "
+        "many times slower and keeps more, and no price here is for it."
+        for names in needed
+    )

@@ -19,7 +19,7 @@ from planner.plan import Plan
 from planner.question.usual import training
 from planner.rules import violations
 from planner.runtimes import runtimes
-from planner.runtimes._hub_config import architecture, hub_config, unwritten
+from planner.runtimes._hub_config import architecture, hub_config, model_notes, unwritten
 from tests.helpers import ROOT
 from tests.validate.megatron import cases
 
@@ -157,3 +157,11 @@ def test_most_models_of_the_zoo_are_written_by_some_runner() -> None:
         "starcoder",
     }  # fmt: skip
     assert len(alone) <= 31
+
+
+@pytest.mark.parametrize(("kind", "needed"), [("falcon_h1", "mamba-ssm"), ("lfm2", "causal-conv1d")])
+def test_the_run_card_names_the_packages_of_kernels_that_are_priced(kind: str, needed: str) -> None:
+    raw = next(case["config"] for case in CASES if case["config"]["model_type"] == kind)
+    notes = " ".join(model_notes(model_from_config(raw, "config.json", "m").model))
+    assert f"Install {needed}" in notes
+    assert "Install" not in " ".join(model_notes(LLAMA.model))

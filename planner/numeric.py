@@ -21,6 +21,9 @@ SINGLE = (*PLAIN, np.bool_)
 Truth = bool | np.bool_ | NDArray[np.bool_]
 """Whether something holds: for one plan, or for each of many."""
 
+ONE = (bool, np.bool_)
+"""What holds for one plan."""
+
 
 def minimum(one: Num, other: Num) -> Num:
     """Return the smaller of two numbers, or of each pair: `numpy.minimum`, without its price for one plan.
@@ -135,4 +138,15 @@ def some(value: Num | Truth) -> bool:
     >>> some(0.0)
     False
     """
-    return bool(value) if isinstance(value, SINGLE) else bool(np.any(value))
+    return bool(value) if isinstance(value, SINGLE) else bool(np.asarray(value).any())
+
+
+def every(holds: Truth) -> bool:
+    """Whether something holds for all plans: `numpy.all`, without its price for one plan.
+
+    Examples
+    --------
+    >>> every(True), every(np.array([True, False]))
+    (True, False)
+    """
+    return bool(holds) if isinstance(holds, ONE) else bool(np.asarray(holds).all())

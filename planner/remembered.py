@@ -1,4 +1,4 @@
-"""Answers that are remembered for a record, which is known by its identity."""
+"""Answers that are remembered for records, which are known by their identity."""
 
 from __future__ import annotations
 
@@ -14,16 +14,18 @@ Asked = Callable[Concatenate[R, P], T]
 """A function of a record and of what can be hashed."""
 
 
-def remembered(most: int) -> Callable[[Asked[R, P, T]], Asked[R, P, T]]:
+def remembered(most: int, records: int = 1) -> Callable[[Asked[R, P, T]], Asked[R, P, T]]:
     """Let a function of a record, and of what can be hashed, be worked out once for each.
 
-    Records with tables in them cannot be hashed, and comparing two takes longer than many an answer. The
-    record is kept alive beside its answer, so that its identity stays its own.
+    Records with tables in them cannot be hashed, and comparing two takes longer than many an answer. They
+    are kept alive beside the answer, so that their identities stay their own.
 
     Parameters
     ----------
     most : int
         Answers that are kept; then all are forgotten.
+    records : int
+        How many of the first arguments are records.
 
     Examples
     --------
@@ -38,16 +40,17 @@ def remembered(most: int) -> Callable[[Asked[R, P, T]], Asked[R, P, T]]:
     """
 
     def remembering(function: Asked[R, P, T]) -> Asked[R, P, T]:
-        known: dict[tuple[Hashable, ...], tuple[R, T]] = {}
+        known: dict[tuple[Hashable, ...], tuple[tuple[object, ...], T]] = {}
 
         @wraps(function)
         def ask(record: R, /, *more: P.args, **named: P.kwargs) -> T:
-            key = (id(record), *more, *named.items())
-            if key not in known:
+            also, rest = (more[: records - 1], more[records - 1 :]) if records > 1 else ((), more)
+            key = (id(record), *map(id, also), *rest, *named.items())
+            if (found := known.get(key)) is None:
                 if len(known) >= most:
                     known.clear()
-                known[key] = (record, function(record, *more, **named))
-            return known[key][1]
+                found = known[key] = ((record, *also), function(record, *more, **named))
+            return found[1]
 
         return ask
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from planner.inputs.model import ModelSpec
 from planner.inputs.workload import Workload
-from planner.numeric import PLAIN, Num
+from planner.numeric import PLAIN, Num, every
 from planner.plan import DEGREES, Plan, even_split, prediction_stage
 
 Mask = bool | np.bool_ | NDArray[np.bool_]
@@ -56,11 +56,6 @@ class ModelRule(Rule):
 def violations(rules: Iterable[Rule]) -> tuple[Violation, ...]:
     """Return what a scalar plan breaks, all at once."""
     return tuple(Violation(rule.name, *rule.tell()) for rule in rules if not every(rule.holds))
-
-
-def every(holds: Mask) -> bool:
-    """Whether a rule holds for all plans: `numpy.all`, without its price for one plan."""
-    return bool(holds) if isinstance(holds, bool | np.bool_) else bool(np.all(holds))
 
 
 def divides(part: Num, whole: Num) -> Mask:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import socket
 from collections.abc import Callable
 from pathlib import Path
@@ -20,6 +21,18 @@ NEEDS_SOCKETS = ("ray", "browser", "torch", "validate")
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="rewrite golden files instead of comparing")
+
+
+def pytest_configure() -> None:
+    """Make no passes over all objects while tests are collected: what they make stays to the end."""
+    gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    """Leave what was collected out of all later passes."""
+    gc.freeze()
+    gc.set_threshold(200_000)
+    gc.enable()
 
 
 def pytest_ignore_collect(collection_path: Path) -> bool | None:

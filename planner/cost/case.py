@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cached_property
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from planner.runtimes.traits import Traits
 from planner.techniques.context import CONTEXT_METHODS, ContextMethod
 from planner.techniques.context.family import read_method
 from planner.techniques.engines import ENGINES, Engine
+from planner.techniques.engines.family import sharding_of
 from planner.techniques.methods import METHODS, Method
 from planner.techniques.offload import OFFLOADS, Offload
 from planner.techniques.offload.family import read_offload
@@ -32,7 +33,7 @@ from planner.techniques.recompute import RECOMPUTES
 from planner.techniques.recompute.family import RecomputeChoice, read_choice
 from planner.techniques.schedules import SCHEDULES, Schedule
 from planner.techniques.schedules.family import every_pass
-from planner.techniques.sharding import SHARDINGS, Sharding
+from planner.techniques.sharding import Sharding
 
 
 @dataclass(frozen=True)
@@ -68,27 +69,27 @@ class Case:
     method: Method
     prediction_apart: bool = False
 
-    @property
+    @cached_property
     def model(self) -> ModelSpec:
         """The model."""
         return self.job.model
 
-    @property
+    @cached_property
     def workload(self) -> Workload:
         """The workload."""
         return self.job.workload
 
-    @property
+    @cached_property
     def pool(self) -> Pool:
         """The accelerators that the plan runs on."""
         return self.job.hardware.pool
 
-    @property
+    @cached_property
     def traits(self) -> Traits:
         """The runtime's behaviour."""
         return self.runtime.traits
 
-    @property
+    @cached_property
     def engine(self) -> Engine:
         """Who keeps weights, gradients and optimizer states."""
         return ENGINES[self.traits.engine.name]
@@ -345,25 +346,6 @@ def piped(case: Case, plan: Plan) -> Mask:
     return np.greater(plan.pp, 1) & (case.engine.at_rest and case.sharding.shards_gradients)
 
 
-@lru_cache(maxsize=16)
-def sharding_of(zero: int, engine: Engine) -> Sharding:
-    """Return what a ZeRO stage shards with an engine that shards all weights at rest, or does not.
-
-    One that wraps whole weights shards them over groups of one.
-
-    References
-    ----------
-    .. [1] PyTorch, ``torch/distributed/fsdp/_fully_shard/_fully_shard.py``, ``reshard_after_forward``: if
-       false, parameters stay gathered after forward, and backward needs no all-gather.
-    """
-    found = find(SHARDINGS, f"zero{zero}", "--zero")
-    if engine.wraps_whole and not found.stage:
-        return replace(find(SHARDINGS, "zero3", "--zero"), name=found.name, stage=0)
-    if not engine.at_rest or not found.shards_gradients or found.shards_parameters:
-        return found
-    return replace(found, shards_parameters=True, keeps_gathered=True)
-
-
 def case_of(plan: Plan, job: Job, runtime: Runtime) -> Case:
     """Look the plan's and the workload's techniques up, and the traits that the plan runs.
 
@@ -372,18 +354,34 @@ def case_of(plan: Plan, job: Job, runtime: Runtime) -> Case:
     InputError
         If a name is in no table.
     """
-    work, runtime = job.workload, runtime.as_run(plan, job)
+    passes = plan.sequence_parallel, plan.recompute, plan.cp_method, plan.schedule
+    case = _known_case(job, runtime.as_run(plan, job), *passes, plan.zero, plan.offload)
+    return replace(case, prediction_apart=True) if plan.prediction_apart else case
+
+
+@remembered(most=1024, records=2)
+def _known_case(
+    job: Job,
+    runtime: Runtime,
+    along: bool,
+    recompute: str,
+    context: str,
+    schedule: str,
+    zero: int,
+    offload: str,
+) -> Case:
+    """Return the case of some names: one and the same, with what it has worked out."""
+    work = job.workload
     return Case(
         job=job,
         runtime=runtime,
-        sequence_parallel=plan.sequence_parallel,
-        recompute=read_choice(dict(RECOMPUTES), plan.recompute),
-        context=read_method(CONTEXT_METHODS, plan.cp_method),
-        schedule=find(SCHEDULES, plan.schedule, "--schedule"),
-        sharding=sharding_of(plan.zero, ENGINES[runtime.traits.engine.name]),
-        offload=read_offload(OFFLOADS, plan.offload),
+        sequence_parallel=along,
+        recompute=read_choice(dict(RECOMPUTES), recompute),
+        context=read_method(CONTEXT_METHODS, context),
+        schedule=find(SCHEDULES, schedule, "--schedule"),
+        sharding=sharding_of(zero, ENGINES[runtime.traits.engine.name]),
+        offload=read_offload(OFFLOADS, offload),
         precision=find(PRECISIONS, work.precision, "--precision"),
         optimizer=find(OPTIMIZERS, work.optimizer, "--optimizer"),
         method=find(METHODS, work.method, "--method"),
-        prediction_apart=plan.prediction_apart,
     )

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cache
 
-import numpy as np
-
 from planner.inputs.bands import chip_of, core_of
 from planner.inputs.fitted import fitted_file
 from planner.inputs.yaml_file import read_fitted
+from planner.numeric import every
 from planner.plan import Plan
 from planner.remembered import remembered
 from planner.runtimes.family import Job, Runtime
@@ -94,7 +93,7 @@ def measured_settings() -> Mapping[tuple[Where, str], int]:
 
 def settings_run(plan: Plan, job: Job, runtime: Runtime) -> list[str]:
     """Return the settings that decide anything of a plan, each with the value that it runs."""
-    moot = {idle.trait for idle in runtime.idle if idle.when(plan, job) or np.all(idle.moot(plan))}
+    moot = {idle.trait for idle in runtime.idle if idle.when(plan, job) or every(idle.moot(plan))}
     values = settings_of(job, runtime.as_run(plan, job))
     return [
         f"{name} {value}"

@@ -13,7 +13,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from planner.numeric import PLAIN, Column, Num, Truth, floor, maximum, minimum
+from planner.numeric import PLAIN, Column, Num, Truth, every, floor, maximum, minimum
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ def _spread(domain: float, gpus: float, stride: Num, ranks: Num) -> Spread:
     block = stride * ranks
     filled = _divides(domain, block) & (_divides(domain, stride) | _divides(stride, domain))
     alike = filled | _divides(block, domain) | (maximum(block, gpus) <= domain)
-    if np.all(alike):
+    if every(alike):
         return Spread(ranks / inside, inside, inside)
     return _counted(Spread(ranks / inside, inside, inside), alike, (domain, gpus), stride, ranks)
 

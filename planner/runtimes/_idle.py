@@ -6,10 +6,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
-import numpy as np
-
 from planner.inputs.model import ModelSpec
 from planner.inputs.workload import Workload
+from planner.numeric import every
 from planner.plan import Plan
 from planner.rules import Mask
 from planner.runtimes.settings import Changes, Value
@@ -70,12 +69,12 @@ def left_out(
     return [
         one
         for one in idle
-        if one.concerns(values(one.trait)) and one.when(plan, job) and not np.all(one.moot(plan))
+        if one.concerns(values(one.trait)) and one.when(plan, job) and not every(one.moot(plan))
     ]
 
 
 def in_effect(idle: Iterable[Idle], plan: Plan, job: TrainingTask, changes: Changes) -> Changes:
     """Return the changed traits that a scalar plan runs: no expert's switch without experts, and the like."""
     known = [one for one in idle if one.trait in changes and one.concerns(changes[one.trait])]
-    names = {one.trait for one in known if one.when(plan, job) or np.all(one.moot(plan))}
+    names = {one.trait for one in known if one.when(plan, job) or every(one.moot(plan))}
     return {name: value for name, value in changes.items() if name not in names}

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from planner.cost.case import case_of
 from planner.cost.legal import pass_rules
 from planner.cost.memory.host_rules import host_checkpoint_rules, offload_rules
-from planner.numeric import Column
+from planner.numeric import Column, every
 from planner.plan import DEGREES, Plan
 from planner.rules import Rule
 from planner.runtimes.family import Job, Runtime
@@ -172,7 +172,7 @@ def obeying(
     """Return the plans that keep every rule; count the others by the first they break, ``weight`` times."""
     left = among
     for rule in rules:
-        if np.all(rule.holds):
+        if every(rule.holds):
             continue
         broken = left & ~np.asarray(rule.holds)
         if count := int(np.count_nonzero(broken)):

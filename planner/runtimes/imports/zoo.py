@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
@@ -9,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from planner.inputs.build import build
-from planner.inputs.load import load_model, model_names
+from planner.inputs.load import load_model
 from planner.inputs.model import ModelSpec
 from planner.inputs.numerics import Numerics, said
 from planner.inputs.shipped import data_folder
@@ -90,15 +91,16 @@ def zoo_name(model: ModelSpec, any_vocab: bool = False) -> str | None:
 
 def zoo_names(model: ModelSpec, any_vocab: bool = False) -> list[str]:
     """Return the names of all models of the zoo that are built alike, the likeliest first."""
-    folder = data_folder("models_zoo")
     found = []
-    for name in model_names():
-        path = folder / f"{name}.yaml"
-        if _hidden(path, path.stat().st_mtime_ns) != str(model.hidden):
+    with os.scandir(data_folder("models_zoo")) as files:
+        entries = [(entry.path, entry.stat().st_mtime_ns) for entry in files if entry.name.endswith(".yaml")]
+    for path, changed in entries:
+        if _hidden(path, changed) != str(model.hidden):
             continue
-        known = load_model(name)
+        known = _known(path, changed)
         alike = model.model_copy(update={"vocab": known.vocab}) if any_vocab else model
         if same_parts(alike, known):
+            name = Path(path).stem
             other, alike_in = _differing(model.numerics, known.numerics), _agreeing(model, known)
             longest = model.max_positions not in (None, known.max_positions)
             found.append((len(other), not name.startswith(USUAL), longest, -alike_in, name))
@@ -106,10 +108,16 @@ def zoo_names(model: ModelSpec, any_vocab: bool = False) -> list[str]:
 
 
 @lru_cache(maxsize=1024)
-def _hidden(path: Path, changed: int) -> str:
+def _hidden(path: str, changed: int) -> str:
     """Return what a file of the zoo, last ``changed`` at a time, says of the hidden size."""
-    line = re.search(r"^hidden: *(\d+)$", path.read_text(encoding="utf-8"), re.MULTILINE)
+    line = re.search(r"^hidden: *(\d+)$", Path(path).read_text(encoding="utf-8"), re.MULTILINE)
     return line[1] if line else ""
+
+
+@lru_cache(maxsize=1024)
+def _known(path: str, changed: int) -> ModelSpec:
+    """Return the model of a file of the zoo, last ``changed`` at a time."""
+    return load_model(path)
 
 
 def other_numerics(record: Mapping[str, Any], name: str) -> tuple[str, ...]:

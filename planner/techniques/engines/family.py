@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Literal
 
 from planner.numeric import Num, maximum, minimum, where
 from planner.plan import Plan
+from planner.registry import find
 from planner.techniques.offload.family import HOST_ADAM_SECONDS
-from planner.techniques.sharding import Sharding
+from planner.techniques.sharding import SHARDINGS, Sharding
 
 HOST_SHARE = 0.8
 """Share of a node's memory that states may take: the rest is for data, caches and the system. [-]"""
@@ -259,3 +261,22 @@ class Engine:
     def keeps_all(self, sharding: Sharding) -> bool:
         """Whether weights are whole and gradients live through the whole step, whatever the moment."""
         return self.lasting and not sharding.shards_parameters
+
+
+@lru_cache(maxsize=16)
+def sharding_of(zero: int, engine: Engine) -> Sharding:
+    """Return what a ZeRO stage shards with an engine that shards all weights at rest, or does not.
+
+    One that wraps whole weights shards them over groups of one.
+
+    References
+    ----------
+    .. [1] PyTorch, ``torch/distributed/fsdp/_fully_shard/_fully_shard.py``, ``reshard_after_forward``: if
+       false, parameters stay gathered after forward, and backward needs no all-gather.
+    """
+    found = find(SHARDINGS, f"zero{zero}", "--zero")
+    if engine.wraps_whole and not found.stage:
+        return replace(find(SHARDINGS, "zero3", "--zero"), name=found.name, stage=0)
+    if not engine.at_rest or not found.shards_gradients or found.shards_parameters:
+        return found
+    return replace(found, shards_parameters=True, keeps_gathered=True)

@@ -40,7 +40,7 @@ TOLD: Final = tuple(dict.fromkeys(axis for axes in GROUPS.values() for axis in a
 
 
 @dataclass(frozen=True)
-class Format:
+class NumberFormat:
     """The number format of a recipe, and the one that stands in its place.
 
     Parameters
@@ -74,7 +74,7 @@ class Near:
         Why it is no answer; None where it is.
     free : SearchResult
         The search that keeps its settings alone.
-    format : Format, optional
+    format : NumberFormat, optional
         Its number format, where the accelerator has none such.
     """
 
@@ -84,7 +84,7 @@ class Near:
     recipe: Estimate | Unpriced
     reason: str | None
     free: SearchResult
-    format: Format | None = None
+    format: NumberFormat | None = None
 
     def in_format(self, was: str) -> Near:
         """Return the same for a recipe that ran in another number format."""
@@ -94,7 +94,7 @@ class Near:
         now, plain = best.job.workload.precision, best.job.workload.model_copy(update={"precision": "bf16"})
         other = price(best.plan, replace(best.job, workload=plain), best.runtime)
         step = other.step if isinstance(other, Estimate) and not other.violations else None
-        return replace(self, format=Format(was, now, step))
+        return replace(self, format=NumberFormat(was, now, step))
 
     @property
     def changed(self) -> dict[str, tuple[object, object]]:

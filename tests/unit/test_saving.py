@@ -1,4 +1,4 @@
-"""A runtime whose files read the minutes of a job tells the launchers, which then set them and queue it again."""
+"""A runtime whose files read a job's minutes tells the launchers, which then set them and queue it again."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ def strided_seconds(multiprocessors: Num, bandwidth: Num) -> Num:
     Parameters
     ----------
     multiprocessors : Num
-        How many :math:`M` the device has; where none are known (0), bytes alone count. [-]
+        How many :math:`M` the device has; infinite where that is not known: bytes alone count. [-]
     bandwidth : Num
         Of its memory, :math:`W`. [byte/s]
 
@@ -69,8 +69,6 @@ def strided_seconds(multiprocessors: Num, bandwidth: Num) -> Num:
     .. [1] S. Williams, A. Waterman, D. Patterson, "Roofline," CACM 52(4), 2009, doi:10.1145/1498765.1498785:
        the slower of instructions and memory.
     """
-    if not multiprocessors:
-        return 0.0
     return maximum(0.0, 1.0 / (multiprocessors * STRIDED_RATE) - STRIDED_BYTES / bandwidth)
 
 

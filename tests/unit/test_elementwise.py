@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from planner.formulas import elementwise
@@ -89,7 +91,7 @@ def test_a_strided_kernel_is_bound_by_its_instructions_or_by_memory() -> None:
     h200 = elementwise.strided_seconds(132.0, 4.8e12 * 0.85)
     assert h200 + 4.0 / (4.8e12 * 0.85) == pytest.approx(1 / 250e9, rel=0.01)
     assert elementwise.strided_seconds(132.0, 0.5e12) == 0.0
-    assert elementwise.strided_seconds(0.0, 8e12) == 0.0
+    assert elementwise.strided_seconds(math.inf, 8e12) == 0.0
     # a higher memory rate and hardly more multiprocessors: a B200 loses more of it
     assert elementwise.strided_seconds(148.0, 6.8e12) * 6.8 > h200 * 4.8 * 0.85
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
@@ -143,7 +144,9 @@ class Pricer:
         forward = stream.launch + rate * traffic.forward
         backward = stream.launch + rate * traffic.backward
         if traffic.strided is not None and not stream.measured:
-            each = elements * strided_seconds(case.pool.accelerator.multiprocessors or 0.0, stream.bandwidth)
+            each = elements * strided_seconds(
+                case.pool.accelerator.multiprocessors or math.inf, stream.bandwidth
+            )
             forward += each * traffic.strided[0]
             backward += each * traffic.strided[1]
         return Operator(

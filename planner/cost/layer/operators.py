@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
@@ -144,11 +143,9 @@ class Pricer:
         forward = stream.launch + rate * traffic.forward
         backward = stream.launch + rate * traffic.backward
         if traffic.strided is not None and not stream.measured:
-            each = elements * strided_seconds(
-                case.pool.accelerator.multiprocessors or math.inf, stream.bandwidth
-            )
-            forward += each * traffic.strided[0]
-            backward += each * traffic.strided[1]
+            known = case.pool.accelerator.multiprocessors or float("inf")
+            each = elements * strided_seconds(known, stream.bandwidth)
+            forward, backward = forward + each * traffic.strided[0], backward + each * traffic.strided[1]
         return Operator(
             name,
             module,

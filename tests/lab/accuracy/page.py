@@ -260,6 +260,7 @@ def page(found: Accuracy, plot: str = "") -> str:
     parts = [
         INTRODUCTION.format(
             rows=found.rows,
+            folded="\n--out-of-fold " + " ".join(found.folds) if found.folds else "",
             priced=len(found.outcomes),
             timed=len(timed),
             marked=len(found.outcomes) - len(found.ordinary),
@@ -299,8 +300,7 @@ have a time and no mark, {marked} are marked and scored apart. The sources are l
 `tests/measured/runs/README.md`, where an extract of the tables lies; other sources are named as in their own
 tables.
 
-This page is made by `python -m tests.lab.accuracy RUNS_DIR --plot docs/accuracy.svg
---out-of-fold source model accelerator`;
+This page is made by `python -m tests.lab.accuracy RUNS_DIR --plot docs/accuracy.svg{folded}`;
 `make bench` prints the first tables for the extract, or for the folder in the variable `RUNS_DIR`.
 
 - **error**: mean of |predicted / measured - 1| of seconds per step; **bias** is the mean with its sign,

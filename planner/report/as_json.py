@@ -193,6 +193,7 @@ def search_document(result: SearchResult, defaults: Mapping[str, Any]) -> Docume
                 for other in others
             ],
             "measured": result.measured and estimate_document(result.measured, defaults),
+            "on_paper": [estimate_document(answer, defaults) for answer in result.on_paper],
         }
     )
     return document

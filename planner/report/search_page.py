@@ -29,7 +29,6 @@ from planner.search.earned import doubt_of
 from planner.search.optimise import SearchResult
 from planner.search.proof import proof_clause
 from planner.search.request import SearchRequest
-from planner.search.ties import TIE
 from planner.units import percent
 
 
@@ -88,16 +87,14 @@ def best_measured(result: SearchResult) -> list[str]:
 
 
 def held_back(result: SearchResult) -> list[str]:
-    """Return which plan is faster on paper than the first, by less than the doubt about its kind."""
-    lead = result.plans[0]
-    for rank, other in enumerate(result.plans[1:], 2):
+    """Return which plan is better on paper than the first, by less than the doubt about its kind."""
+    for other in result.on_paper[:1]:
         doubt, kinds = doubt_of(other)
-        gain = lead.step / other.step - 1.0
-        if gain > TIE and kinds:
-            return [
-                f"Plan {rank} is {percent(gain)} faster on paper, less than the {percent(doubt)} of doubt "
-                f"since no measured run there has {' or '.join(kinds)}."
-            ]
+        gain = percent(result.plans[0].step / other.step - 1.0)
+        return [
+            f"Faster on paper: {layout(other.plan)}, {significant(other.step, 3)} s; its {gain} are less "
+            f"than the {percent(doubt)} of doubt since no measured run there has {' or '.join(kinds)}."
+        ]
     return []
 
 

@@ -13,7 +13,7 @@ from planner.plan import Plan
 from planner.runtimes.family import Job, Runtime
 from planner.search.guard import NEARLY, Guard, Key, Ranking
 from planner.search.meshes import choice_of, mesh_of
-from planner.search.ties import Value, most_careful
+from planner.search.ties import RISKY, TIE, Value
 
 Kinds = Callable[[Plan, Job, Runtime], tuple[str, ...]]
 """Kinds of a plan that speak against it."""
@@ -25,7 +25,7 @@ DOUBTS: Final[tuple[tuple[Kinds, Callable[[float], float]], ...]] = (
 """Kinds that must earn their lead, each with what of its band a plan of them must gain, in this order."""
 
 NEAR: Final = 4
-"""Best plans of other kinds that are played, of which the most careful tie counts. [-]"""
+"""Best plans of other kinds that are played. [-]"""
 
 
 def doubt_of(answer: Estimate) -> tuple[float, tuple[str, ...]]:
@@ -54,7 +54,7 @@ Near = Callable[[Kinds], Sequence[Estimate]]
 
 
 def earned(lead: Estimate, near: Near, value: Value) -> Estimate:
-    """Return a plan, or where it gains too little the most careful of the best plans without its kinds.
+    """Return a plan, or where it gains too little the best without its kinds, of ties one with little risk.
 
     Parameters
     ----------
@@ -68,7 +68,8 @@ def earned(lead: Estimate, near: Near, value: Value) -> Estimate:
     for kinds, doubt in DOUBTS if lead.error_band is not None else ():
         others = near(kinds) if kinds(lead.plan, lead.job, lead.runtime) else ()
         if others and value(lead) * (1.0 + doubt(float(lead.error_band or 0.0))) >= value(others[0]):
-            lead, _ = most_careful([(one, one) for one in others], value)
+            tied = [one for one in others if value(one) <= value(others[0]) * (1.0 + TIE)]
+            lead = min(tied, key=lambda one: (one.oom_probability > RISKY, value(one)))
     return lead
 
 
@@ -95,7 +96,19 @@ def with_earned_lead(
 
     if not ranking.plans or first(ranking.plans[0]) is ranking.plans[0]:
         return ranking
-    lead = min(map(first, _first_of_choices(ranking)), key=value)
+    return led_by(min(map(first, _first_of_choices(ranking)), key=value), ranking, value)
+
+
+def on_paper(ranking: Ranking, value: Value) -> tuple[Estimate, ...]:
+    """Return the plans of a ranking that are better than its first by more than a tie."""
+    if not ranking.plans:
+        return ()
+    least = value(ranking.plans[0])
+    return tuple(plan for plan in ranking.plans if value(plan) * (1.0 + TIE) < least)
+
+
+def led_by(lead: Estimate, ranking: Ranking, value: Value) -> Ranking:
+    """Return a ranking of as many plans whose first is ``lead``."""
     rows = list(zip(*ranking, strict=True))
     least, own = value(lead) / (1.0 + NEARLY), tuple[Estimate, ...]()
     for row, (plan, variants) in enumerate(rows):
@@ -105,7 +118,7 @@ def with_earned_lead(
             break
     else:
         rows = [(plan, tuple(one for one in variants if one is not lead)) for plan, variants in rows]
-        of_choice = Counter(choice_of(plan) for plan, _ in rows)
+        of_choice = Counter(choice_of(plan) for plan, _ in [(lead, own), *rows])
         last = (row for row in reversed(range(len(rows))) if of_choice[choice_of(rows[row][0])] > 1)
         del rows[next(last, -1)]
     plans, variants_of = zip((lead, own), *rows, strict=True)

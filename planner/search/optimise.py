@@ -16,7 +16,7 @@ from planner.search.assign.improve import solver_record
 from planner.search.baselines import baselines
 from planner.search.beyond import requests_beyond
 from planner.search.candidates import ScanReport
-from planner.search.earned import best_without, is_backed, with_earned_lead
+from planner.search.earned import best_without, doubt_of, is_backed, led_by, on_paper, with_earned_lead
 from planner.search.guard import Guard
 from planner.search.idle import Fewer, does_as_well, on_fewer
 from planner.search.meshes import of_further_meshes
@@ -75,6 +75,8 @@ class SearchResult(Shown):
         For each of the plans, others of its mesh that are within 1% of it.
     measured : Estimate, optional
         The best refined plan of kinds that measured runs have, where the first plan is of one without any.
+    on_paper : tuple of Estimate
+        Plans that are better than the first by less than the doubt about their kinds, best first.
     """
 
     plans: tuple[Estimate, ...]
@@ -94,6 +96,7 @@ class SearchResult(Shown):
     left_out: tuple[str | None, ...] = ()
     variants: tuple[tuple[Estimate, ...], ...] = ()
     measured: Estimate | None = None
+    on_paper: tuple[Estimate, ...] = ()
 
 
 def search(request: SearchRequest, progress: Progress | None = None) -> SearchResult:
@@ -179,10 +182,18 @@ def _searched(
     best = next(iter(shown.plans), None)
     then = (guard.seconds,) if request.objective == "memory" else ()
     shown = with_careful_lead(shown, partial(_value, request, guard), *then)
+    better = tuple[Estimate, ...]()
     safe = [plan for plan in plans if why_left_out(plan, request) is None]
     key = partial(objective_key, request.objective)
     if request.objective != "memory":
-        shown = with_earned_lead(shown, safe, partial(_value, request, guard), guard, key)
+        value = partial(_value, request, guard)
+        earned = with_earned_lead(shown, safe, value, guard, key)
+        if earned is not shown:
+            lead, better = earned.plans[0], on_paper(earned, value)
+            least, soon = value(lead), partial(_known_value, request, guard)
+            rest = [one for one in plans if soon(one) >= least or not doubt_of(one)[1]]
+            shown = guard.different(rest, request.top, key)
+            shown = led_by(lead, shown, value)
     ranked = list(shown.plans)
     measured = best_without(unmeasured_kinds, ranked[0], safe, guard, key) if ranked else None
     known = tuple(baselines(request, *_lead_job(ranked, asked))) if beside else ()
@@ -203,6 +214,7 @@ def _searched(
         played=tuple(guard.far(plan) for plan in [*ranked, *(plan for _, plan in known)]),
         left_out=tuple(why_left_out(plan, request) for _, plan in known),
         measured=measured,
+        on_paper=better,
     )
     return result, reports
 
@@ -210,6 +222,11 @@ def _searched(
 def _value(request: SearchRequest, guard: Guard, plan: Estimate) -> float:
     """Return the objective of a plan, played."""
     return objective_value(request.objective, plan, guard.seconds(plan))
+
+
+def _known_value(request: SearchRequest, guard: Guard, plan: Estimate) -> float:
+    """Return the objective of a plan, played where it was played before."""
+    return objective_value(request.objective, plan, guard.known_seconds(plan))
 
 
 def scan_each(

@@ -101,7 +101,8 @@ def refine(
     if objective_bound(objective, scan.job, 1.0) == float("inf"):
         objective = "time"
     counts = None if before is None else is_backed
-    queue = Queue(Improver(scan, memory_limit), report, objective, counts, before)
+    bench = Improver(scan, memory_limit) if before is None else before.bench.anew(scan)
+    queue = Queue(bench, report, objective, counts, before)
     queue.run(until=OPERATORS[0].turn)
     uniform, started = queue.fastest(), time.perf_counter()
     queue.run(until=OPERATORS[-1].turn - 0.5)

@@ -8,6 +8,7 @@ d98e8a64, ``megatron/core/optimizer/cpu_offloading/hybrid_optimizer.py`` (``--op
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,15 @@ import pytest
 from planner.cost.case import case_of
 from planner.cost.estimate import Estimate
 from planner.cost.memory.host_rules import host_states
+from planner.inputs.load import load_model
+from planner.inputs.load_hardware import load_hardware
+from planner.inputs.workload import Workload
+from planner.plan import Plan
+from planner.runtimes import runtimes
 from planner.runtimes.deepspeed.offloads import group_size
+from planner.search.assign.improve import Improver
+from planner.search.operators.share import STEPS, hosted_share, least_share
+from planner.search.request import SearchRequest, scan_of
 from tests.cli.command import planner
 from tests.unit.test_weights_off_device import faults, gpt, priced
 
@@ -177,3 +186,35 @@ def test_a_search_takes_the_least_share_that_fits() -> None:
     assert steps[1] == first["step_time_s"]
     assert peaks == sorted(peaks)
     assert risks[1] < 0.05 < risks[2]
+
+
+@pytest.mark.parametrize(("stages", "layers"), [(1, None), (4, None), (4, (18, 22, 21, 19))])
+def test_no_smaller_share_would_do(stages: int, layers: tuple[int, ...] | None) -> None:
+    """Against every fiftieth in turn, whatever the limit; unlike stages meet it one after another."""
+    work = Workload(seq_len=4096, global_batch=64)
+    request = SearchRequest(
+        load_model("llama3-70b"), (load_hardware("dgx-h100"),), (32,), work, (runtimes()["megatron-lm"],)
+    )
+    ((job, runtime),) = request.jobs()
+    plan = Plan(
+        tp=4.0, pp=float(stages), dp=8.0 / stages, zero=1, zero_shards=8.0 / stages,
+        num_microbatches=8.0 * stages, sequence_parallel=True, recompute="full", stage_layers=layers,
+    )  # fmt: skip
+    scan = scan_of(request, job, runtime)
+    bench = Improver(scan)
+    all_of_them = [
+        bench.price(replace(plan, offload=f"optimizer:{100 * k / STEPS:g}%")) for k in range(1, STEPS + 1)
+    ]
+    bare = bench.price(replace(plan, offload="none"))
+    peaks = [one.peak for one in all_of_them]
+    for limit in (
+        min(peaks) * 0.99,
+        min(peaks),
+        *(peaks[place] * 1.0001 for place in range(0, STEPS, 6)),
+        bare.peak,
+    ):
+        own = replace(scan, limit=limit)
+        found = least_share(plan, Improver(own))
+        fitting = [one for one in (bare, *all_of_them) if Improver(own).is_safe(one)]
+        least = hosted_share(fitting[0].plan) if fitting else None
+        assert (hosted_share(found.plan) if found else None) == least

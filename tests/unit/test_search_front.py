@@ -77,7 +77,8 @@ def test_the_command_tells_the_front_and_refuses_several_counts() -> None:
     )
     done = planner("search", *job, "--gpus", "8", "--front", "3", "--format", "json")
     assert done.code == 0
-    assert done.json["front"][0]["step_time_s"] >= done.json["plans"][0]["step_time_s"]
+    fastest = min(plan["step_time_s"] for plan in done.json["plans"])
+    assert done.json["front"][0]["step_time_s"] >= fastest
     assert "Time against memory" in planner("search", *job, "--gpus", "8", "--front", "3").out
     refused = planner("search", *job, "--gpus", "8..16", "--front", "3")
     assert refused.code == 2

@@ -57,6 +57,10 @@ class Improver:
     assigned: set[Plan] = field(default_factory=set, compare=False)
     _priced: dict[Plan, Estimate] = field(default_factory=dict, compare=False, repr=False)
 
+    def anew(self, scan: Scope) -> Improver:
+        """Return one of the same job that has assigned nothing, and knows what was priced."""
+        return Improver(scan, self.memory_limit, set(), self._priced)
+
     def price(self, plan: Plan) -> Estimate:
         """Price a plan in full, once."""
         if plan not in self._priced:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -82,18 +83,26 @@ class Share(SearchOperator):
 
 
 def least_share(plan: Plan, bench: Improver) -> Estimate | None:
-    """Return the plan with the least share on the host that makes it safe, or nothing there; else None."""
+    """Return the plan with the least share on the host that makes it safe, or nothing there; else None.
+
+    What a stage needs at a moment falls in a straight line with the share, and what the plan needs nearly so:
+    shares are tried where the line between the nearest known ones meets the limit.
+    """
     if bench.is_safe(bare := bench.price(replace(plan, offload="none"))):
         return bare
-    low, high, best = 1, STEPS, None
-    while low <= high:
-        middle = (low + high) // 2
+    best = bench.price(_shared(plan, 1.0))
+    if best.peak > bench.scan.limit:
+        return None
+    low, high, above = 0, STEPS, bare.peak
+    while high - low > 1:
+        spare = (above - bench.scan.limit) / max(above - best.peak, 1.0)
+        middle = min(max(low + math.ceil((high - low) * spare), low + 1), high - 1)
         known = bench.price(_shared(plan, middle / STEPS))
         if known.peak <= bench.scan.limit:
-            best, high = known, middle - 1
+            best, high = known, middle
         else:
-            low = middle + 1
-    return best if best is not None and bench.is_safe(best) else None
+            low, above = middle, known.peak
+    return best if bench.is_safe(best) else None
 
 
 def spared_seconds(case: Case, result: StepPrice, limit: float) -> Column:

@@ -24,6 +24,9 @@ DOUBTS: Final[tuple[tuple[Kinds, Callable[[float], float]], ...]] = (
 )
 """Kinds that must earn their lead, each with what of its band a plan of them must gain, in this order."""
 
+Led = tuple[Ranking, tuple[Estimate, ...]]
+"""A ranking, and the plans that are better on paper than its first."""
+
 NEAR: Final = 4
 """Best plans of other kinds that are played. [-]"""
 
@@ -105,6 +108,12 @@ def on_paper(ranking: Ranking, value: Value) -> tuple[Estimate, ...]:
         return ()
     least = value(ranking.plans[0])
     return tuple(plan for plan in ranking.plans if value(plan) * (1.0 + TIE) < least)
+
+
+def not_beyond(lead: Estimate, plans: Sequence[Estimate], value: Value) -> list[Estimate]:
+    """Return the plans that may stand below a lead: those no better, or without a doubt."""
+    least = value(lead)
+    return [one for one in plans if value(one) >= least or not doubt_of(one)[1]]
 
 
 def led_by(lead: Estimate, ranking: Ranking, value: Value) -> Ranking:

@@ -16,8 +16,8 @@ from planner.search.assign.improve import solver_record
 from planner.search.baselines import baselines
 from planner.search.beyond import requests_beyond
 from planner.search.candidates import ScanReport
-from planner.search.earned import best_without, doubt_of, is_backed, led_by, on_paper, with_earned_lead
-from planner.search.guard import Guard
+from planner.search.earned import Led, best_without, is_backed, led_by, not_beyond, on_paper, with_earned_lead
+from planner.search.guard import Guard, Ranking
 from planner.search.idle import Fewer, does_as_well, on_fewer
 from planner.search.meshes import of_further_meshes
 from planner.search.nearest import nearest_that_fits
@@ -182,18 +182,9 @@ def _searched(
     best = next(iter(shown.plans), None)
     then = (guard.seconds,) if request.objective == "memory" else ()
     shown = with_careful_lead(shown, partial(_value, request, guard), *then)
-    better = tuple[Estimate, ...]()
     safe = [plan for plan in plans if why_left_out(plan, request) is None]
     key = partial(objective_key, request.objective)
-    if request.objective != "memory":
-        value = partial(_value, request, guard)
-        earned = with_earned_lead(shown, safe, value, guard, key)
-        if earned is not shown:
-            lead, better = earned.plans[0], on_paper(earned, value)
-            least, soon = value(lead), partial(_known_value, request, guard)
-            rest = [one for one in plans if soon(one) >= least or not doubt_of(one)[1]]
-            shown = guard.different(rest, request.top, key)
-            shown = led_by(lead, shown, value)
+    shown, better = _led(request, shown, safe, guard) if request.objective != "memory" else (shown, ())
     ranked = list(shown.plans)
     measured = best_without(unmeasured_kinds, ranked[0], safe, guard, key) if ranked else None
     known = tuple(baselines(request, *_lead_job(ranked, asked))) if beside else ()
@@ -219,14 +210,19 @@ def _searched(
     return result, reports
 
 
+def _led(request: SearchRequest, shown: Ranking, safe: Sequence[Estimate], guard: Guard) -> Led:
+    """Return the ranking that the best plan leads which earns it, and what is better on paper."""
+    key, value = partial(objective_key, request.objective), partial(_value, request, guard)
+    earned = with_earned_lead(shown, safe, value, guard, key)
+    if earned is shown:
+        return shown, ()
+    rest = not_beyond(earned.plans[0], safe, lambda one: key(one, guard.known_seconds(one))[0])
+    return led_by(earned.plans[0], guard.different(rest, request.top, key), value), on_paper(earned, value)
+
+
 def _value(request: SearchRequest, guard: Guard, plan: Estimate) -> float:
     """Return the objective of a plan, played."""
     return objective_value(request.objective, plan, guard.seconds(plan))
-
-
-def _known_value(request: SearchRequest, guard: Guard, plan: Estimate) -> float:
-    """Return the objective of a plan, played where it was played before."""
-    return objective_value(request.objective, plan, guard.known_seconds(plan))
 
 
 def scan_each(

@@ -54,6 +54,8 @@ def test_plans_are_ranked_and_an_estimate_of_the_best_says_the_same() -> None:
             options += ["--stage-layers", ",".join(map(str, value))]
         elif name not in ("num_microbatches", "stage_layers"):
             options += [f"--{name.replace('_', '-')}", str(value)]
+    for name, value in plans[0]["settings"].items():
+        options += ["--set", f"{name}={value}"]
     again = planner("estimate", *JOB, *options, "--format", "json").json
     assert again.pop("moments")
     assert {**again, "defaults": None} == {**plans[0], "defaults": None}

@@ -64,6 +64,7 @@ SEARCH_KEYS = [
     "fewer",
     "variants",
     "measured",
+    "on_paper",
 ]
 
 

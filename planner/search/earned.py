@@ -71,9 +71,15 @@ def earned(lead: Estimate, near: Near, value: Value) -> Estimate:
     for kinds, doubt in DOUBTS if lead.error_band is not None else ():
         others = near(kinds) if kinds(lead.plan, lead.job, lead.runtime) else ()
         if others and value(lead) * (1.0 + doubt(float(lead.error_band or 0.0))) >= value(others[0]):
-            tied = [one for one in others if value(one) <= value(others[0]) * (1.0 + TIE)]
-            lead = min(tied, key=lambda one: (one.oom_probability > RISKY, value(one)))
+            lead = least_risky(others, value)
     return lead
+
+
+def least_risky(plans: Sequence[Estimate], value: Value) -> Estimate:
+    """Return the best of some plans, or of those that tie with it one with little risk of not fitting."""
+    least = min(map(value, plans)) * (1.0 + TIE)
+    tied = [one for one in plans if value(one) <= least]
+    return min(tied, key=lambda one: (one.oom_probability > RISKY, value(one)))
 
 
 def with_earned_lead(
@@ -95,7 +101,11 @@ def with_earned_lead(
 
     def first(best: Estimate) -> Estimate:
         own = [one for one in others if choice_of(one) == choice_of(best)]
-        return earned(best, lambda kinds: guard.ranked(without(kinds, own), NEAR, key), value)
+        lead = earned(best, lambda kinds: guard.ranked(without(kinds, own), NEAR, key), value)
+        if lead is not best or best is ranking.plans[0]:
+            return lead
+        near = [one for one in guard.ranked(own, NEAR, key) if not doubt_of(one)[1]]
+        return least_risky([best, *near], value)
 
     if not ranking.plans or first(ranking.plans[0]) is ranking.plans[0]:
         return ranking

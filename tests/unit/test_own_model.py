@@ -116,7 +116,7 @@ def test_a_model_of_ones_own_comes_back_from_its_yaml(tmp_path: Any) -> None:
     assert "parameters that no operator reads" in own.note
 
 
-def test_fsdp_alone_trains_a_model_of_ones_own_and_no_file_starts_it() -> None:
+def test_fsdp_and_deepspeed_train_a_model_of_ones_own_and_no_file_starts_it() -> None:
     own = model(CONV, params={"layers.0.c": (D, 1, 3)})
     job = Job(own, load_hardware("dgx-h100"), 8, Workload(seq_len=2048, global_batch=8))
     plan = Plan(dp=8.0, num_microbatches=1.0, zero=2, zero_shards=8.0)
@@ -124,9 +124,10 @@ def test_fsdp_alone_trains_a_model_of_ones_own_and_no_file_starts_it() -> None:
     def broken(name: str, plan: Plan) -> set[str]:
         return {one.rule for one in violations(all_rules(plan, case_of(plan, job, runtimes()[name])))}
 
-    assert not broken("fsdp", plan)
-    assert "own-model-without-tp" in broken("fsdp", replace(plan, tp=2.0, dp=4.0, zero_shards=4.0))
-    for name in set(runtimes()) - {"fsdp"}:
+    for name in ("fsdp", "deepspeed"):
+        assert not broken(name, plan)
+        assert "own-model-without-tp" in broken(name, replace(plan, tp=2.0, dp=4.0, zero_shards=4.0))
+    for name in set(runtimes()) - {"fsdp", "deepspeed"}:
         assert any(rule.startswith("model-") for rule in broken(name, plan)), name
     with pytest.raises(UnsupportedPlan, match="operators of its own"):
         launch_files(plan, job, Target(runtimes()["fsdp"], launchers()["torchrun"], "1.15.0"), Card())

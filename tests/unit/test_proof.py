@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
@@ -13,6 +14,7 @@ from planner.report.search_page import search_page
 from planner.runtimes import runtimes
 from planner.search.optimise import SearchResult, search, why_left_out
 from planner.search.request import SearchRequest, objective_value
+from planner.search.ties import TIE
 from tests.cli.command import planner
 
 
@@ -23,6 +25,10 @@ def request(
     runners = tuple(runtimes()[name] for name in names)
     asked = SearchRequest(load_model("llama3-8b"), (load_hardware("dgx-h100"),), gpus, work, runners)
     return replace(asked, **more)  # type: ignore[arg-type]
+
+
+FASTEST_LEADS = {"offload": "none", "recompute": "none"}
+"""Axes with which no plan is held back for its kind or its risk, so that the fastest leads."""
 
 
 def consistent(found: SearchResult) -> None:
@@ -38,8 +44,8 @@ def consistent(found: SearchResult) -> None:
 
 def test_a_proof_is_the_same_for_every_number_of_plans() -> None:
     """More plans than are refined at most, so that none would be left for the bounds to ask for."""
-    few, many = search(request(top=1)), search(request(top=300))
-    assert len(many.plans) == 300
+    few, many = (search(request(top=top, fixed=FASTEST_LEADS)) for top in (1, 300))
+    assert len(many.plans) > 250
     assert few.plans[0].plan == many.plans[0].plan
     assert few.optimality["proved"]
     for name in ("proved", "bound_s", "gap", "proof", "refined", "over"):
@@ -100,22 +106,23 @@ def test_no_baseline_without_a_reason_is_faster_than_the_best(
     for (_, answer), reason in zip(found.baselines, found.left_out, strict=True):
         assert reason == why_left_out(answer, asked)
         if found.plans and reason is None:
-            assert found.plans[0].step <= answer.step * (1 + 1e-12)
+            assert found.plans[0].step <= answer.step * (1 + TIE)
     assert str(search_page(found, asked, {}))
 
 
 def test_the_least_memory_is_not_bought_with_any_time() -> None:
     """Without a limit, the smallest plan is several times slower than the fastest."""
-    fastest = search(request()).plans[0]
-    near = search(request(objective="memory"))
-    free = search(request(objective="memory", slowdown=float("inf")))
+    own = partial(request, fixed={"offload": "none"})
+    fastest = min(search(own()).plans, key=lambda plan: plan.step)
+    near = search(own(objective="memory"))
+    free = search(own(objective="memory", slowdown=float("inf")))
     assert free.plans[0].step > 2 * fastest.step
     assert free.plans[0].peak < near.plans[0].peak < fastest.peak
     assert all(plan.step <= 1.25 * fastest.step * (1 + 1e-12) for plan in near.plans)
     assert near.optimality["within_s"] == pytest.approx(1.25 * fastest.step, rel=0.02)
     assert free.optimality["within_s"] is None
     consistent(near)
-    everything = search(request(top=1000, uniform=True)).plans
+    everything = search(own(top=1000, uniform=True)).plans
     allowed = [plan.peak for plan in everything if plan.step <= float(str(near.optimality["within_s"]))]
     assert near.plans[0].peak <= min(allowed)
 

@@ -180,7 +180,7 @@ def is_of_encoder(note: str) -> bool:
 
 def vision_notes(raw: Raw, text: Raw) -> list[str]:
     """Return what is told of a config's encoders: that they are left out, or what an image is."""
-    if not any(isinstance(one, Mapping) and key.endswith(TOWER_KEYS) for key, one in raw.items()):
+    if not any(isinstance(one, Mapping) and str(key).endswith(TOWER_KEYS) for key, one in raw.items()):
         return []
     kind = raw.get("model_type")
     if not (found := encoder_of(raw, text)):

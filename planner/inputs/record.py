@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated, Any, Literal, get_args
+from collections.abc import Mapping
+from functools import cache, cached_property
+from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import (
     BaseModel,
@@ -26,6 +28,20 @@ class Record(BaseModel):
     """A frozen input record; an unknown key is an error. What validates it is built at its first use."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """Return a copy, with other fields where asked, which works out again what the record remembers."""
+        copied = super().model_copy(update=update, deep=deep)
+        for name in _remembered_by(type(self)) if update else ():
+            copied.__dict__.pop(name, None)
+        return copied
+
+
+@cache
+def _remembered_by(kind: type[Record]) -> tuple[str, ...]:
+    """Return the properties that a kind of record works out once."""
+    known = {name: found for base in reversed(kind.__mro__) for name, found in vars(base).items()}
+    return tuple(name for name, found in known.items() if isinstance(found, cached_property))
 
 
 def _whole(raw: Any) -> Any:

@@ -112,11 +112,9 @@ def with_earned_lead(
     return led_by(min(map(first, _first_of_choices(ranking)), key=value), ranking, value)
 
 
-def on_paper(ranking: Ranking, value: Value) -> tuple[Estimate, ...]:
-    """Return the plans of a ranking that are better than its first by more than a tie."""
-    if not ranking.plans:
-        return ()
-    least = value(ranking.plans[0])
+def on_paper(lead: Estimate, ranking: Ranking, value: Value) -> tuple[Estimate, ...]:
+    """Return the plans of a ranking that are better than a lead by more than a tie."""
+    least = value(lead)
     return tuple(plan for plan in ranking.plans if value(plan) * (1.0 + TIE) < least)
 
 

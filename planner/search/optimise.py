@@ -217,7 +217,9 @@ def _led(request: SearchRequest, shown: Ranking, safe: Sequence[Estimate], guard
     if earned is shown:
         return shown, ()
     rest = not_beyond(earned.plans[0], safe, lambda one: key(one, guard.known_seconds(one))[0])
-    return led_by(earned.plans[0], guard.different(rest, request.top, key), value), on_paper(earned, value)
+    return led_by(earned.plans[0], guard.different(rest, request.top, key), value), on_paper(
+        earned.plans[0], shown, value
+    )
 
 
 def _value(request: SearchRequest, guard: Guard, plan: Estimate) -> float:

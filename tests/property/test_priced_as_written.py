@@ -106,9 +106,7 @@ def test_a_plan_is_priced_as_its_files_run_it(name: str, tmp_path: Path) -> None
             files = launch_files(plan, job, target, Card())
             again = read_back(files, job, plain, tmp_path / str(started))
             started += 1
-            if (
-                again.job.model.numerics != job.model.numerics
-            ):  # those of the zoo, as a note says
+            if again.job.model.numerics != job.model.numerics:  # those of the zoo, as a note says
                 priced = estimate(plan, replace(job, model=again.job.model), runtime)
             assert again.step == pytest.approx(priced.step, rel=1e-9), (changes, plan)
             assert again.peak == pytest.approx(priced.peak, rel=1e-9), (changes, plan)

@@ -18,7 +18,8 @@ LONG = {
 
 def fastest(found: SearchResult) -> float:
     """Return the least step that was found; a careful or a usual plan may lead before it."""
-    return min(plan.step for plan in (*found.plans, *(one for row in found.variants for one in row)))
+    variants = (one for row in found.variants for one in row)
+    return min(plan.step for plan in (*found.plans, *found.on_paper, *variants))
 
 
 @pytest.mark.parametrize(
@@ -32,6 +33,6 @@ def test_an_axis_that_is_given_finds_nothing_faster(name: str, axes: list[dict[s
     model, gpus, tokens, batch = LONG[name]
     workload = Workload(seq_len=tokens, global_batch=batch)
     job = Job(load_model(model), load_hardware("dgx-h100"), gpus, workload)
-    whole = fastest(search_plans(job, top=1))
+    whole = fastest(search_plans(job, top=3))
     for fixed in axes:
         assert fastest(search_plans(job, top=1, **fixed)) >= whole * (1 - 1e-9), fixed

@@ -50,8 +50,9 @@ def request(
 
 
 def best(asked: SearchRequest) -> Estimate | None:
-    plans = search_counts(replace(asked, top=1), advise=False).plans
-    return plans[0] if plans else None
+    """Return the best by its price; another may lead where no run has its kind."""
+    found = search_counts(replace(asked, top=1), advise=False)
+    return min((*found.on_paper, *found.plans), key=lambda plan: plan.step, default=None)
 
 
 @cache

@@ -32,16 +32,16 @@ class Record(BaseModel):
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
         """Return a copy, with other fields where asked, which works out again what the record remembers."""
         copied = super().model_copy(update=update, deep=deep)
-        for name in _remembered_by(type(self)) if update else ():
+        for name in _remembered_by(type(self)) - update.keys() if update else ():
             copied.__dict__.pop(name, None)
         return copied
 
 
 @cache
-def _remembered_by(kind: type[Record]) -> tuple[str, ...]:
+def _remembered_by(kind: type[Record]) -> frozenset[str]:
     """Return the properties that a kind of record works out once."""
     known = {name: found for base in reversed(kind.__mro__) for name, found in vars(base).items()}
-    return tuple(name for name, found in known.items() if isinstance(found, cached_property))
+    return frozenset(name for name, found in known.items() if isinstance(found, cached_property))
 
 
 def _whole(raw: Any) -> Any:

@@ -213,13 +213,11 @@ def _searched(
 def _led(request: SearchRequest, shown: Ranking, safe: Sequence[Estimate], guard: Guard) -> Led:
     """Return the ranking that the best plan leads which earns it, and what is better on paper."""
     key, value = partial(objective_key, request.objective), partial(_value, request, guard)
-    earned = with_earned_lead(shown, safe, value, guard, key)
-    if earned is shown:
+    if (earned := with_earned_lead(shown, safe, value, guard, key)) is shown:
         return shown, ()
-    rest = not_beyond(earned.plans[0], safe, lambda one: key(one, guard.known_seconds(one))[0])
-    return led_by(earned.plans[0], guard.different(rest, request.top, key), value), on_paper(
-        earned.plans[0], shown, value
-    )
+    lead, known = earned.plans[0], guard.known_seconds
+    rest = guard.different(not_beyond(lead, safe, lambda one: key(one, known(one))[0]), request.top, key)
+    return led_by(lead, rest, value), on_paper(lead, shown, value)
 
 
 def _value(request: SearchRequest, guard: Guard, plan: Estimate) -> float:

@@ -52,7 +52,6 @@ def in_two_bytes(run: Run, hardware: HardwareProfile) -> tuple[Run, HardwareProf
         for name in ("scaleup_share", "network_share")
     }
     slow = chip.model_copy(update=halves)
-    slow.__dict__.pop("kernels", None)  # of the other rates, where they were read
     slower = pool.model_copy(update={"accelerator": slow, **shares})
     said: dict[str, object] = {"precision": "bf16", "overlap": " | ".join(filter(None, (run.overlap, ALONE)))}
     if run.peak_mem_gib:

@@ -19,6 +19,9 @@ OTHERS: Final[Mapping[str, str]] = {
 }
 """Options that are no field of a question."""
 
+FORMATS: Final = ("json", "csv", "markdown")
+"""Formats that people write as options."""
+
 SAID: Final[Mapping[str, str]] = {
     field.flag: field.elsewhere for field in FIELDS.values() if field.elsewhere
 } | dict(OTHERS)
@@ -33,5 +36,7 @@ def hint_of(option: str, command: Any) -> str:
     known = {name for one in getattr(command, "params", ()) for name in (*one.opts, one.metavar or "")}
     if meant == "MODEL":
         return "the model without an option, as the first word" if known & {"MODEL", "[MODEL]"} else ""
+    if word in FORMATS and "--format" in known:
+        return f"--format {word}"
     meant = meant or next((name for name in known if name.replace("-", "") == plain), "")
     return " or ".join(name for name in meant.split(" or ") if name in known)

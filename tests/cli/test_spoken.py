@@ -221,6 +221,7 @@ def test_training_tokens_are_decimal() -> None:
         ("--seqlen", "--seq-len"),
         ("--seq_len", "--seq-len"),
         ("--gpu", "--gpus or --hardware"),
+        ("--json", "--format json"),
     ],
 )
 def test_an_option_by_its_name_elsewhere_gets_the_name_here(option: str, near: str) -> None:

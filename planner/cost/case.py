@@ -363,7 +363,7 @@ def case_of(plan: Plan, job: Job, runtime: Runtime) -> Case:
 def _known_case(
     job: Job,
     runtime: Runtime,
-    along: bool,
+    sequence_parallel: bool,
     recompute: str,
     context: str,
     schedule: str,
@@ -375,7 +375,7 @@ def _known_case(
     return Case(
         job=job,
         runtime=runtime,
-        sequence_parallel=along,
+        sequence_parallel=sequence_parallel,
         recompute=read_choice(dict(RECOMPUTES), recompute),
         context=read_method(CONTEXT_METHODS, context),
         schedule=find(SCHEDULES, schedule, "--schedule"),

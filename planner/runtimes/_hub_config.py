@@ -166,7 +166,7 @@ def whole_layer_rules(plan: Plan, model: ModelSpec) -> list[Rule]:
     if model.recurrents:
         kinds = ", ".join(sorted({mixer.kind for mixer in model.recurrents}))
         name, why = "scan", f"transformers splits no {kinds} layer"
-    elif kind in TYPES and TYPES[kind].whole:
+    elif kind in TYPES:
         name, why = "layer", f"no plan that splits layers of {kind} is known"
     else:
         return []

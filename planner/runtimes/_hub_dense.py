@@ -1,7 +1,7 @@
 """Gemma, GLM-4, OLMo, OPT, Phi, Pythia, StableLM: layers of attention that other types of the hub have not.
 
 The names of classes, keys and linear layers are those of transformers 5.24, ``models/<type>``; what a layer
-keeps for backward was counted there (``tests/torch/test_hub_types.py``).
+keeps for backward was counted there (``tests/validate/test_hub_types.py``).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from planner.runtimes._hub_numerics import hub_scaling
 from planner.runtimes._hub_types import REGULAR, Fields, HubType
 
 FP32_NORM: Final = {"unfused_norm_bytes": 6.0}
-"""Norms that multiply by their weight in fp32, and so keep the normalised element in it."""
+"""Bytes of an element that norms keep which multiply by their weight in fp32: the trait says which. [byte]"""
 
 _NO_DROPOUT: Final[Fields] = {"attention_dropout": 0.0}
 
@@ -39,7 +39,7 @@ def _like(
         plain = isinstance(block.mixer, Attention) and block.mixer.window is None
         return found == wanted and fed and plain and block.norms == norms and len(set(model.layers)) == 1
 
-    return is_like  # fmt: skip
+    return is_like
 
 
 def _mixer(model: ModelSpec) -> Attention:

@@ -39,8 +39,6 @@ class HubType:
         Groups of adapted linear layers as the type names them; empty where groups share a name.
     traits : mapping
         What its code does that others' does not, by flat name.
-    whole : bool
-        Whether no plan splits its layers or sequences.
     """
 
     network: str
@@ -49,7 +47,6 @@ class HubType:
     fields: Callable[[ModelSpec], Fields]
     adapted: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     traits: Mapping[str, Any] = field(default_factory=dict)
-    whole: bool = True
 
 
 def typed(types: Mapping[str, HubType], model: ModelSpec) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -165,3 +166,13 @@ def test_an_accelerator_alone_is_one() -> None:
 def test_a_library_is_no_runtime_and_the_message_says_what_it_is() -> None:
     done = planner("estimate", "llama3-8b", "--hardware", "rtx4090", "--runtime", "axolotl")
     assert (done.code, "nearest: fsdp with --target axolotl" in done.err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("name", "wrapped"), [("llama3-8b", True), ("chatglm3-6b", False), ("gemma2-2b", False)]
+)
+def test_a_layer_is_named_where_the_model_is_of_its_type_alone(name: str, wrapped: bool) -> None:
+    """ChatGLM has Qwen2's shapes and layers of its own, which its checkpoint's code names."""
+    job = replace(tuned("full"), model=load_model(name))
+    tree = yaml.safe_load(files_of("trl", "fsdp", plan_of(3, "none"), job)["trl.yaml"])
+    assert ("transformer_layer_cls_to_wrap" in tree["fsdp_config"]) == wrapped

@@ -19,7 +19,7 @@ from planner.runtimes.family import Job
 from planner.runtimes.torchtitan.numerics import unsaid as titan_unsaid
 from tests.validate.megatron import cases
 from tests.validate.megatron.numerics import wanted_numerics
-from tests.validate.numerics import hub_says, nanotron_says, titan_says
+from tests.validate.numerics import LLAMA, YARN, hub_says, nanotron_says, titan_says
 
 COMPARED: dict[str, Callable[[ModelSpec], object]] = {
     "megatron-lm": wanted_numerics,
@@ -42,20 +42,12 @@ PLAIN = {
     "qkv_clip": 8.0, "logit_softcap": 30.0, "embedding_scale": 12.0, "residual_scale": 0.22,
     "logit_scale": 0.125,
 }  # fmt: skip
-LLAMA3 = {
-    "kind": "llama3", "factor": 8.0, "original_positions": 8192, "low_freq_factor": 1.0,
-    "high_freq_factor": 4.0,
-}  # fmt: skip
-YARN = {
-    "kind": "yarn", "factor": 40.0, "original_positions": 4096, "beta_fast": 32.0, "beta_slow": 1.0,
-    "mscale": 1.0, "mscale_all_dim": 1.0,
-}  # fmt: skip
 SOFTMAX = {"score": "softmax", "normalize": True}
 SIGMOID = {"score": "sigmoid", "normalize": True, "expert_bias": True}
 PARTS = {
     "rope_scaling": (
         (
-            LLAMA3,
+            LLAMA,
             {"factor": 32.0, "original_positions": 4096, "low_freq_factor": 2.0, "high_freq_factor": 8.0},
         ),
         (

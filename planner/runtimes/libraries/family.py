@@ -99,7 +99,7 @@ class Tuning:
         .. [1] Accelerate 1.15.0, ``utils/dataclasses.py``, ``set_auto_wrap_policy``: without a name,
            ``_no_split_modules`` of the model's class are wrapped.
         """
-        kind = architecture(self.job.model)
+        kind = None if unwritten(self.job.model) else architecture(self.job.model)
         return {"transformer_layer_cls_to_wrap": LAYER_CLASSES[kind]} if kind else {}
 
     @property

@@ -15,7 +15,8 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from planner.dataclasses import dataclass
 
 MOST_FOUND = 200
 """Letters of a wrong value that a message repeats."""

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final, Literal
+
+from planner.dataclasses import dataclass
 
 Kind = Literal[
     "amount", "context", "count", "counts", "dtype", "length", "memory", "name", "number", "offload",

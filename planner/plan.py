@@ -7,13 +7,13 @@ one another, one axis for each decision, and the names are common to all of its 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
 from functools import lru_cache
 from typing import Final
 
 import numpy as np
 
 from planner.arguments import made_with_care, refuse
+from planner.dataclasses import dataclass, fields
 from planner.fields import AXES
 from planner.numeric import Num
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from planner.dataclasses import dataclass
 from planner.inputs.model import ModelSpec
 from planner.inputs.workload import Workload
 from planner.numeric import PLAIN, Num, every

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +11,7 @@ from planner.calibrate.batches import predictions_with
 from planner.calibrate.constants import Key, Values
 from planner.calibrate.pricing import Prediction
 from planner.calibrate.runs.defaults import PricedRun
+from planner.dataclasses import dataclass
 from planner.errors import InputError, Problem
 
 SOFT = 0.03

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,6 +11,7 @@ from planner.calibrate.constants import SCOPES, Key, Values, WithConstants
 from planner.calibrate.eras import eras
 from planner.calibrate.pricing import Prediction, Price, cost_predictions
 from planner.calibrate.runs.defaults import PricedRun, Skip
+from planner.dataclasses import dataclass, field, replace
 from planner.errors import InputError, Problem, nearest
 from planner.inputs.hardware import HardwareProfile, Pool
 from planner.inputs.load_hardware import accelerator_names, load_hardware

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
 from typing import Final
 
 import numpy as np
@@ -30,6 +29,7 @@ from planner.cost.step.step import (
     price_step,
     reserve_bytes,
 )
+from planner.dataclasses import dataclass, fields, replace
 from planner.errors import PlannerError
 from planner.inputs.measured_bands import eras_that_ran
 from planner.inputs.model import ModelSpec

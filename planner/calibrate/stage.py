@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable
-from dataclasses import dataclass
 
 from planner.calibrate.fit import SOFT, Errors, Factor, log_errors, outcome_log_chances
 from planner.calibrate.runs.defaults import PricedRun
+from planner.dataclasses import dataclass
 
 
 @dataclass(frozen=True)

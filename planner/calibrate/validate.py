@@ -6,7 +6,6 @@ import json
 import math
 import time
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
 from typing import Any, Final, Literal
@@ -27,6 +26,7 @@ from planner.calibrate.scores import (
     time_scores,
 )
 from planner.cost.settings import settings_of
+from planner.dataclasses import dataclass
 
 SCHEMA: Final = "planner/validate/1"
 NO_ROWS: Final = '"per_row": []'

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from planner.cli.options import Format, OutputOptions
 from planner.cli.output import emit_document, emit_page, emit_rows
+from planner.dataclasses import dataclass, replace
 from planner.deferred import deferred
 from planner.errors import Infeasible, InputError, Problem
 

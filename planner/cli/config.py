@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -15,6 +14,7 @@ from planner.cli.options import Format, FormatOption
 from planner.cli.output import emit_rows
 from planner.cli.printable import to_stderr
 from planner.cli.variables import DEBUG, PREFIX
+from planner.dataclasses import dataclass
 from planner.deferred import deferred
 from planner.errors import InputError, Problem, nearest
 from planner.fields import FIELDS

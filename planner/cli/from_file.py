@@ -5,7 +5,6 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 
@@ -13,6 +12,7 @@ import typer
 
 from planner.cli import complete, from_file_start
 from planner.cli.options import JobOptions, PlanOptions
+from planner.dataclasses import dataclass, fields, replace
 from planner.deferred import deferred
 from planner.errors import InputError, Problem
 from planner.files import write_whole

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,6 +11,7 @@ import typer
 from planner.cli import complete
 from planner.cli.from_file import FileRequest, asked_of
 from planner.cli.options import JobOptions, PlanOptions
+from planner.dataclasses import dataclass, replace
 from planner.deferred import deferred
 from planner.errors import InputError, Problem
 from planner.inputs.workload import Workload

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
 from enum import StrEnum
 from functools import wraps
 from typing import TYPE_CHECKING, Annotated, Any, Self, TypeVar, get_type_hints
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Self, TypeVar, get_type_hints
 import typer
 
 from planner.cli.complete import completing
+from planner.dataclasses import MISSING, dataclass, fields, is_dataclass, replace
 from planner.fields import ASKED_AXES, JOB, Field
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,6 +11,7 @@ from planner.cli.launch import priced, write_best
 from planner.cli.options import Format, OutputOptions
 from planner.cli.output import emit_document, emit_page, emit_rows
 from planner.cli.progress import Progress
+from planner.dataclasses import dataclass, replace
 from planner.deferred import deferred
 from planner.errors import Infeasible
 from planner.question.reading import Reading

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from planner.cli.options import Format
 from planner.cli.progress import Progress
+from planner.dataclasses import dataclass
 from planner.errors import InputError, Problem
 from planner.files import write_whole
 from planner.question.reading import Reading

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from planner.dataclasses import asdict, dataclass
 from planner.question.reading import Reading, shown
 from planner.report.page import Page, Table, significant
 from planner.simulate.bare import BarePipeline

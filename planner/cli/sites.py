@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
@@ -13,6 +12,7 @@ from planner.cli.options import Format, JobOptions, OutputOptions, PlanOptions
 from planner.cli.output import emit_document, emit_page, emit_rows
 from planner.cli.progress import Progress
 from planner.cli.sites_files import write_sites
+from planner.dataclasses import dataclass, fields, replace
 from planner.deferred import deferred
 from planner.errors import InputError, Problem, nearest
 from planner.question.reading import Reading

@@ -9,7 +9,6 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -20,6 +19,7 @@ from planner.cli.launch import LauncherOption
 from planner.cli.options import ForceOption, Format, OutputOptions, spread
 from planner.cli.output import emit_document, emit_page, emit_rows
 from planner.cli.printable import to_stderr
+from planner.dataclasses import asdict, dataclass, replace
 from planner.deferred import deferred
 from planner.errors import InputError, PlannerError, Problem
 from planner.files import write_whole

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
+from planner.dataclasses import dataclass, replace
 from planner.formulas.collectives import Tier
 from planner.formulas.kernels import Kernels
 from planner.inputs.hardware import Pool

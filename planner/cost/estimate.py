@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -28,6 +27,7 @@ from planner.cost.step.step import (
 )
 from planner.cost.traffic.data_parallel import data_parallel_sent
 from planner.cost.traffic.whole_matrices import data_sent, tensor_sent
+from planner.dataclasses import dataclass, replace
 from planner.errors import ImpossiblePrice
 from planner.numeric import Column, Num
 from planner.plan import Plan

@@ -7,7 +7,6 @@ price is that of formulas alone.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import cache
 from typing import Final
 
@@ -15,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from planner.cost.settings import Where, unseen_settings, where
+from planner.dataclasses import dataclass, replace
 from planner.inputs.bands import ELSEWHERE_WIDER, Asked, Band, beyond_runs, chip_of, core_of, error_band
 from planner.inputs.fitted import fitted_file
 from planner.inputs.measured_bands import regime_of

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
+from planner.dataclasses import dataclass
 from planner.inputs.hardware import OWN_PRICE, Pool
 from planner.runtimes.family import Job
 from planner.units import DAY, HOUR

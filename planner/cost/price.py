@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 from planner.cost.case import case_of
 from planner.cost.estimate import Estimate, estimate
 from planner.cost.legal import all_rules, degree_rules
+from planner.dataclasses import dataclass, field
 from planner.errors import UnsupportedPlan
 from planner.plan import Plan
 from planner.rules import Violation, violations

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
@@ -10,6 +9,7 @@ from planner.cost.case import Case, case_of
 from planner.cost.estimate import Estimate
 from planner.cost.memory.host_rules import plan_host_bytes
 from planner.cost.slowed import STUCK, Slowed
+from planner.dataclasses import dataclass
 from planner.formulas.checkpoints import (
     best_interval_seconds,
     disturbed_seconds,

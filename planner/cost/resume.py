@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
 from planner.cost.case import case_of
 from planner.cost.estimate import Estimate
 from planner.cost.traffic.migration import Move, move_between
+from planner.dataclasses import dataclass
 from planner.runtimes.resume import Saved, Verdict, verdict
 
 UNIVERSAL: Final = 12.0

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import accumulate
 from types import MappingProxyType
@@ -13,6 +12,7 @@ from types import MappingProxyType
 import numpy as np
 from numpy.typing import NDArray
 
+from planner.dataclasses import dataclass, field, replace
 from planner.inputs.model import ModelSpec
 from planner.numeric import Column, Num
 from planner.plan import even_split, prediction_stage

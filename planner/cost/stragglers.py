@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
 import numpy as np
 
 from planner.cost.estimate import Estimate
+from planner.dataclasses import dataclass
 from planner.formulas.stragglers import coding_load, sequential_coding_load
 from planner.numeric import Column
 

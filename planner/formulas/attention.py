@@ -6,11 +6,11 @@ attention is causal.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 
+from planner.dataclasses import dataclass, replace
 from planner.formulas.size_grid import SizeGrid, corrected
 from planner.numeric import Num, minimum
 

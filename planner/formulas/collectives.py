@@ -10,10 +10,10 @@ decides: a library gives all nodes as many channels as the least of them has (NV
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
 import numpy as np
 
+from planner.dataclasses import dataclass, replace
 from planner.formulas.spread import Spread, spread
 from planner.numeric import Num, maximum, minimum, where
 from planner.remembered import remembered

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
+from planner.dataclasses import dataclass
 from planner.formulas.roofline import roofline_seconds
 from planner.numeric import Num, maximum, where
 

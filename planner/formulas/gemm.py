@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
+from planner.dataclasses import dataclass
 from planner.formulas.roofline import roofline_seconds
 from planner.formulas.size_grid import SizeGrid, corrected
 from planner.numeric import Num, ceil, minimum, where

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from bisect import bisect
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final
 
+from planner.dataclasses import dataclass, field
 from planner.formulas.attention import AttentionCurve, curve_between
 from planner.formulas.experts import ExpertCurve
 from planner.formulas.gemm import GemmCurve

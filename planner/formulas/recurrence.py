@@ -6,8 +6,7 @@ Inside a chunk of :math:`C` tokens all pairs meet, as in attention; between chun
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from planner.dataclasses import dataclass
 from planner.numeric import Num
 
 

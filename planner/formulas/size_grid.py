@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from planner.dataclasses import dataclass
 from planner.numeric import Column, Num
 
 PRODUCT_AXES: Final = ("m", "n", "k")

@@ -8,11 +8,11 @@ places of a domain and some groups straddle its edge.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 
+from planner.dataclasses import dataclass
 from planner.numeric import PLAIN, Column, Num, Truth, every, floor, maximum, minimum
 
 

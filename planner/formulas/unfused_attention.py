@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
+from planner.dataclasses import dataclass
 from planner.numeric import Num
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
+from planner.dataclasses import dataclass, replace
 from planner.inputs.measured_bands import (
     CROWDED,
     HOST,

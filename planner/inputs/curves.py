@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
+from planner.dataclasses import dataclass
 from planner.formulas.attention import CHOSEN, AttentionCurve
 from planner.formulas.experts import ExpertCurve
 from planner.formulas.gemm import GemmCurve, Range, tile_costs

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Final
 
+from planner.dataclasses import dataclass
 from planner.inputs.shipped import data_folder
 from planner.inputs.yaml_file import read_fitted, read_yaml
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
+from planner.dataclasses import dataclass, field
 from planner.inputs.variants import Variant
 
 Biased = bool | str

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, Protocol
 
+from planner.dataclasses import dataclass, replace
 from planner.errors import InputError, Problem
 from planner.formulas.attention import AttentionCurve
 from planner.formulas.experts import ExpertCurve

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
+from planner.dataclasses import dataclass, replace
 from planner.inputs.fitted import fitted_file
 from planner.inputs.yaml_file import read_fitted
 

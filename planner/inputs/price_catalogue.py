@@ -5,11 +5,11 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from math import inf, isfinite
 from pathlib import Path
 from typing import Final
 
+from planner.dataclasses import dataclass
 from planner.errors import InputError, Problem, nearest
 from planner.inputs.bounded import TABLE_BYTES
 from planner.inputs.load_hardware import default_cluster, hardware_folder, load_hardware

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from typing import Final
 
+from planner.dataclasses import dataclass
 from planner.errors import InputError, Problem
 from planner.inputs.yaml_file import read_text
 from planner.units import GIB, MIB

@@ -5,9 +5,9 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 from planner.calibrate.runs.table import COLUMNS
+from planner.dataclasses import dataclass, field
 from planner.inputs.model import Attention, DenseFfn, ModelSpec
 from planner.inputs.workload import Workload
 from planner.launchers.family import VARIABLES, Launcher

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
 from planner.calibrate.releases import find_release, plain_traits, release_of
 from planner.cost.case import case_of
 from planner.cost.legal import all_rules
 from planner.cost.step.layout import with_split
+from planner.dataclasses import dataclass, replace
 from planner.errors import InputError, Problem, UnsupportedPlan, nearest
 from planner.inputs.workload import Workload
 from planner.launchers._islands import (

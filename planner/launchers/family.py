@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 from planner.cost.legal import nodes_rule
+from planner.dataclasses import dataclass
 from planner.errors import InputError, Problem
 from planner.plan import Plan
 from planner.rules import violations

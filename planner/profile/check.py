@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 
 from planner.cost.case import Case
 from planner.cost.estimate import Estimate
+from planner.dataclasses import dataclass
 from planner.inputs.hardware import Accelerator
 from planner.inputs.model import Attention
 from planner.plan import Plan

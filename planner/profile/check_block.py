@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from planner.cost.case import Case
 from planner.cost.layer.shapes import Shape
+from planner.dataclasses import dataclass
 from planner.inputs.model import Attention, Block, DenseFfn
 from planner.plan import Plan
 from planner.profile.benches.elementwise import turned

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from planner.cost.layer.shapes import Shape
+from planner.dataclasses import dataclass, replace
 from planner.profile.benches.elementwise import turned
 from planner.profile.benches.experts import even_groups, grouped_product
 from planner.profile.benches.family import random_tensor

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -14,6 +13,7 @@ from planner.cost.layer.layer_costs import LayerCost
 from planner.cost.layer.shapes import Recorder, Shape
 from planner.cost.stages import Piece
 from planner.cost.step.layout import choice_for, ranks_of, with_split
+from planner.dataclasses import dataclass
 from planner.errors import InputError, Problem
 from planner.inputs.model import Experts
 from planner.plan import Plan

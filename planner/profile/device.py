@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import importlib
 import os
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from planner.dataclasses import dataclass
 from planner.errors import InputError, Problem
 from planner.profile.stopped import Stopped
 from planner.units import MIB, is_whole

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from planner.dataclasses import dataclass
 from planner.profile import collectives
 from planner.profile.benches import benches
 from planner.profile.benches.family import Bench

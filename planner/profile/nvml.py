@@ -5,8 +5,9 @@ from __future__ import annotations
 import importlib
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Final
+
+from planner.dataclasses import dataclass
 
 SLOWDOWNS: Final = {
     0x08: "hardware slowdown",

@@ -5,9 +5,9 @@ from __future__ import annotations
 import datetime
 import platform
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
 from typing import Any, Final
 
+from planner.dataclasses import asdict, dataclass
 from planner.profile.device import Device
 from planner.profile.nvml import Driver
 

@@ -10,9 +10,9 @@ import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any, Final
 
+from planner.dataclasses import dataclass
 from planner.profile.device import Device
 from planner.profile.stopped import Stopped
 

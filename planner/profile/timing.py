@@ -6,11 +6,11 @@ import itertools
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Final, Protocol
 
 import numpy as np
 
+from planner.dataclasses import dataclass
 from planner.profile.device import Device
 
 Call = Callable[[], object]

@@ -8,11 +8,11 @@ for the price of one plan.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 from planner.calibrate.releases import named_runtime, plain_traits
 from planner.cost.settings import changed_settings
+from planner.dataclasses import dataclass
 from planner.errors import nearest
 from planner.fields import ASKED_AXES, SEARCH, default
 from planner.inputs.hardware import HardwareProfile

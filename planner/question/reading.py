@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Final, ParamSpec, TypeVar
 
 from planner.arguments import is_of
 from planner.arguments import shown as shown_value
+from planner.dataclasses import dataclass, replace
 from planner.errors import InputError, Problem, nearest
 from planner.fields import FIELDS, MOST_COUNT
 from planner.registry import E, find

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
+from planner.dataclasses import dataclass
 from planner.question.reading import KEYWORDS, Reading, shown
 from planner.search.synthesis.hand_made import placements
 from planner.search.synthesis.problem import OBJECTIVES, Objective, OrderProblem

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -12,6 +11,7 @@ from planner.cost.estimate import StageBytes
 from planner.cost.memory.activation_offload import bytes_beside_host
 from planner.cost.memory.host_checkpoints import host_checkpoint_bytes
 from planner.cost.memory.host_rules import disk_states, host_states
+from planner.dataclasses import dataclass
 from planner.report.as_json import Document
 from planner.report.deepspeed_estimate import deepspeed_estimate
 from planner.report.page import Page, Table

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
+from planner.dataclasses import dataclass
 from planner.inputs.jobs import JobsFile
 from planner.report.as_json import Document, plain, plan_record
 from planner.report.layout import layout

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from planner.cost.case import job_tiers
+from planner.dataclasses import dataclass
 from planner.formulas.collectives import Tier, all_to_all_seconds
 from planner.formulas.messages import point_to_point_seconds
 from planner.formulas.ring_start import all_reduce_seconds, started_ring_seconds

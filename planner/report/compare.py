@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from planner.calibrate.releases import label_of
 from planner.cost.estimate import Estimate, StageBytes
+from planner.dataclasses import dataclass
 from planner.report.as_json import STAGE_KEYS, TIME_KEYS, Document, estimate_document, plain
 from planner.report.estimate_page import TIME_WORDS, job_line
 from planner.report.layout import layout

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 
 from planner.cost.estimate import Estimate
 from planner.cost.price import price
+from planner.dataclasses import dataclass, replace
 from planner.inputs.bands import is_as_expected
 from planner.inputs.record import Sourced
 from planner.plan import Plan

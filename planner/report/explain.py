@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
 
@@ -13,6 +12,7 @@ from planner.cost.case import case_of, job_tiers
 from planner.cost.estimate import Estimate, StageBytes
 from planner.cost.layer.operators import Operator
 from planner.cost.traffic.rank_order import data_stride, stage_order
+from planner.dataclasses import dataclass
 from planner.inputs.fitted import fitted
 from planner.inputs.hardware import Accelerator, Pool
 from planner.inputs.kernels import GENERIC, RELATIVES

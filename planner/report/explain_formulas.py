@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -17,6 +16,7 @@ from planner.cost.layer.exchange import ACTIVATION_BYTES
 from planner.cost.memory.fit import oom_probability
 from planner.cost.traffic.data_parallel import exchanged_bytes, shard_bytes
 from planner.cost.traffic.shard_groups import groups
+from planner.dataclasses import asdict, dataclass, replace
 from planner.formulas.attention import AttentionCurve, attention_forward_seconds
 from planner.formulas.collectives import Tier, all_to_all_seconds, ring_seconds
 from planner.formulas.dispatch import dispatch_seconds

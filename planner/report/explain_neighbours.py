@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from planner.cost.estimate import Estimate
 from planner.cost.price import Unpriced
+from planner.dataclasses import dataclass, replace
 from planner.plan import Plan
 from planner.runtimes.family import Runtime
 from planner.techniques.schedules import PLAIN, SCHEDULES, plain_schedule

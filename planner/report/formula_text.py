@@ -5,8 +5,9 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Final
+
+from planner.dataclasses import dataclass
 
 _GREEK: Final = {"alpha": "α", "beta": "β", "gamma": "γ", "sigma": "σ", "epsilon": "ε", "rho": "rho"}
 _SIGNS: Final = {

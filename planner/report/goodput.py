@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 from planner.cost.estimate import Estimate
 from planner.cost.slowed import STUCK, Slowed
+from planner.dataclasses import dataclass
 from planner.formulas.failures import checkpoint_interval_seconds, failure_slowdown, job_mtbf_seconds
 from planner.report.as_json import Document, estimate_document, plain
 from planner.report.estimate_page import adapter_lines, job_line, verdict

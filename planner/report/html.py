@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
 
+from planner.dataclasses import dataclass
 from planner.errors import InputError, Problem
 from planner.report.as_json import plain
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from planner.cost.estimate import Estimate
 from planner.cost.step.played import chunk_pieces, chunk_pipeline, mean_times, message_seconds
+from planner.dataclasses import dataclass
 from planner.report.as_json import estimate_document
 from planner.report.estimate_page import job_line, trust
 from planner.report.explain import (

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Final
 
 from planner.cost.estimate import Estimate
 from planner.cost.memory.fit import safe_share
+from planner.dataclasses import dataclass, replace
 from planner.errors import Infeasible
 from planner.report.estimate_page import first_steps
 from planner.report.page import Page, significant

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
 from planner.cost.estimate import Estimate
+from planner.dataclasses import dataclass
 from planner.formulas.model_flops import model_flops
 from planner.inputs.bands import is_as_expected
 from planner.report.as_json import Document, estimate_document, plain

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from itertools import groupby, zip_longest
 from typing import Any, Final
+
+from planner.dataclasses import dataclass
 
 MOST_SPELLED: Final = 24
 """Stages up to which the layers of each are written out."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias
 from pydantic import Field, create_model
 
 from planner.calibrate.releases import named_runtime, plain_traits, release_of
+from planner.dataclasses import dataclass, replace
 from planner.errors import InputError, Problem, UnsupportedPlan
 from planner.fields import AXES
 from planner.fields import Field as Axis

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from planner.cost.estimate import Estimate
 from planner.cost.step.replay import is_far, played_step
+from planner.dataclasses import dataclass
 from planner.report.page import Page, significant
 from planner.search.optimise import SearchResult
 from planner.units import percent

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
 from typing import Any, Final
 
+from planner.dataclasses import asdict, dataclass
 from planner.report.as_json import Document, plain
 from planner.report.page import Page, Table, significant
 from planner.search.reconfigure import PresentJob, Reconfigured, Times, all_rates

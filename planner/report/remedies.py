@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import Any, Final
 
 from planner.cost.estimate import Estimate
 from planner.cost.price import price
+from planner.dataclasses import dataclass, field, replace
 from planner.report.explain_neighbours import changed
 from planner.report.page import Page, Table, significant
 from planner.runtimes.family import Job

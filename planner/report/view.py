@@ -7,9 +7,9 @@ JSON documents, so that an answer just priced and one read from a file are shown
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from planner.dataclasses import dataclass, replace
 from planner.report.page import Table
 
 if TYPE_CHECKING:

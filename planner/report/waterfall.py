@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Final
 
@@ -18,6 +17,7 @@ from planner.cost.layer.shapes import Product, Recorder
 from planner.cost.stages import Piece
 from planner.cost.step.parts import PlanParts
 from planner.cost.step.step import price_step
+from planner.dataclasses import dataclass, replace
 from planner.formulas.gemm import gemm_compute_seconds, gemm_memory_seconds, gemm_seconds
 from planner.formulas.roofline import roofline_seconds
 from planner.report.estimate_page import TIME_WORDS

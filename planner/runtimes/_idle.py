@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Protocol
 
+from planner.dataclasses import dataclass
 from planner.inputs.model import ModelSpec
 from planner.inputs.workload import Workload
 from planner.numeric import every

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
+from planner.dataclasses import dataclass
 from planner.inputs.model import ModelSpec
 from planner.runtimes.family import Job
 from planner.runtimes.offered import train_steps

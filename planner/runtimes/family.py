@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
 from typing import Any, Final, Protocol
 
 from planner.arguments import made_with_care, refuse
+from planner.dataclasses import dataclass, field, replace
 from planner.deferred import deferred
 from planner.errors import InputError, Problem
 from planner.inputs.hardware import HardwareProfile

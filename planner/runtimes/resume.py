@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
+from planner.dataclasses import dataclass
 from planner.plan import Plan, even_split
 from planner.rules import Violation
 from planner.runtimes.family import Job, Runtime

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 
+from planner.dataclasses import dataclass, replace
 from planner.runtimes.family import Command
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final
 
 from planner.cost.estimate import Estimate
+from planner.dataclasses import dataclass, replace
 from planner.inputs.model import ModelSpec
 from planner.search.optimise import Progress, search
 from planner.search.request import SearchRequest

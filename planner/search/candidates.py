@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from operator import attrgetter, itemgetter
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from planner.dataclasses import dataclass, field
 from planner.numeric import Column
 from planner.plan import Plan
 

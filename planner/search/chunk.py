@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +13,7 @@ from planner.cost.memory.weights import StageWeights
 from planner.cost.stages import Piece
 from planner.cost.step.step import PassPrice, StepPrice
 from planner.cost.step.step_end import StepEnd, taken_weights
+from planner.dataclasses import dataclass, field
 from planner.numeric import Column, Num
 from planner.plan import Plan
 from planner.search.candidates import Candidate, Order, ScanReport, Screened, by_bound, by_value, merged

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from planner.cost.estimate import Estimate
+from planner.dataclasses import dataclass
 from planner.inputs.hardware import HardwareProfile
 from planner.inputs.jobs import JobsFile, TrainingJob
 from planner.inputs.model import ModelSpec

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -14,6 +13,7 @@ from planner.cost.estimate import Estimate
 from planner.cost.legal import all_rules, degree_rules
 from planner.cost.price import price
 from planner.cost.step.step import PassPrice, price_passes, price_step
+from planner.dataclasses import dataclass, replace
 from planner.numeric import Column, Truth
 from planner.plan import Plan
 from planner.runtimes.family import Job, Runtime

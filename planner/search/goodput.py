@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from planner.cost.estimate import Estimate
 from planner.cost.reliability import Reliable
+from planner.dataclasses import dataclass, replace
 from planner.inputs.failures import FailureProfile
 from planner.search.earned import earned, without
 from planner.search.optimise import Progress, SearchResult, search

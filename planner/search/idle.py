@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 
 from planner.cost.estimate import Estimate
+from planner.dataclasses import dataclass, replace
 from planner.search.legality import Legality
 from planner.search.request import SearchRequest, objective_column, scan_of
 from planner.search.scan import Scan

@@ -5,12 +5,12 @@ No runner that the planner knows does either; torchft drops the whole replica, a
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from planner.cost.estimate import Estimate
+from planner.dataclasses import dataclass
 from planner.formulas.elastic import recut_layers, rerouted_slowdown
 from planner.plan import even_split
 

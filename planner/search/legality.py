@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
@@ -14,6 +13,7 @@ from numpy.typing import NDArray
 from planner.cost.case import case_of
 from planner.cost.legal import pass_rules
 from planner.cost.memory.host_rules import host_checkpoint_rules, offload_rules
+from planner.dataclasses import dataclass, replace
 from planner.numeric import Column, every
 from planner.plan import DEGREES, Plan
 from planner.rules import Rule

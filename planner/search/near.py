@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
 from typing import Final
 
 from planner.cost.estimate import Estimate
 from planner.cost.price import Unpriced, price
 from planner.cost.settings import with_value
+from planner.dataclasses import dataclass, replace
 from planner.plan import DEGREES, Plan
 from planner.runtimes import runtimes
 from planner.runtimes.family import Runtime

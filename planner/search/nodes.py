@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 from planner.cost.estimate import Estimate
 from planner.cost.resume import Resume
+from planner.dataclasses import dataclass, replace
 from planner.formulas.checkpoints import break_even_seconds, worthwhile_seconds
 from planner.plan import even_split
 from planner.search.in_place import InPlace

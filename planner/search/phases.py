@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import Final
@@ -11,6 +10,7 @@ from typing import Final
 from planner.cost.estimate import Estimate
 from planner.cost.price import price
 from planner.cost.resume import Resume
+from planner.dataclasses import dataclass, replace
 from planner.plan import Plan
 from planner.search.optimise import SearchResult
 from planner.search.optimise import search as rank

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
+from planner.dataclasses import dataclass
 from planner.formulas.elastic import share_reward_flops
 from planner.formulas.failures import job_mtbf_seconds
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
 from planner.cost.estimate import Estimate
+from planner.dataclasses import dataclass, replace
 from planner.plan import Plan
 from planner.search.assign.improve import Improvement, Improver
 from planner.search.candidates import ScanReport

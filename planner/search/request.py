@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from planner.cost.flops import step_flops
 from planner.cost.memory.fit import safe_share
 from planner.cost.money import Phases, bill_of
 from planner.cost.step.step import StepPrice
+from planner.dataclasses import dataclass, field, replace
 from planner.inputs.hardware import HardwareProfile
 from planner.inputs.model import ModelSpec
 from planner.inputs.workload import Workload

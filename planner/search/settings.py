@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from itertools import product
 from typing import Any, Final
 
@@ -12,6 +11,7 @@ from numpy.typing import NDArray
 
 from planner.cost.estimate import Estimate, estimate
 from planner.cost.settings import settings_that_matter, with_value
+from planner.dataclasses import dataclass
 from planner.plan import Plan
 from planner.runtimes.family import Job, Runtime
 from planner.techniques.settings import Setting

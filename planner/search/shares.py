@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from itertools import combinations, product
 from typing import Final, Literal
 
+from planner.dataclasses import dataclass, replace
 from planner.errors import SolverError
 
 SLOTS: Final = 30

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from planner.dataclasses import dataclass, field, replace
 from planner.inputs.model import ModelSpec
 from planner.numeric import Column
 from planner.plan import Plan

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from planner.dataclasses import dataclass
 from planner.errors import UnsupportedPlan
 from planner.simulate.copies import CopiedStep, play_copied
 from planner.techniques.schedules import Schedule

@@ -10,9 +10,9 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from planner.dataclasses import dataclass
 from planner.formulas.pipeline_fill import idle_share, least_filled_seconds
 from planner.techniques.schedules.engine import Timeline
 

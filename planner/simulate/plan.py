@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -22,6 +21,7 @@ from planner.cost.step.played import (
     piece_sum,
     route_twice,
 )
+from planner.dataclasses import dataclass, replace
 from planner.plan import Plan
 from planner.runtimes.family import Job, Runtime
 from planner.simulate.bare import check_supported

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
 from typing import Annotated, Any, Final, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from planner.dataclasses import asdict, dataclass, fields
 from planner.sweep.grid import Options
 
 CASE: Final = "planner/sweep-case/1"

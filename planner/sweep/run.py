@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
+from planner.dataclasses import dataclass
 from planner.search.request import SearchRequest
 from planner.sweep.grid import Options
 from planner.sweep.row import FAILED, Row, SweepOutcome

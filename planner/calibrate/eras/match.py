@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from planner.calibrate.eras.record import BEFORE_HOPPER, Era, EraProgram, NamedEra, Where
 from planner.calibrate.eras.words import Span, inside, spans, version_after, year_after
+from planner.dataclasses import dataclass
 
 
 @dataclass(frozen=True)

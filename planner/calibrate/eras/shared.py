@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from planner.dataclasses import dataclass
 from planner.errors import InputError, Problem, nearest
 from planner.inputs.build import build
 from planner.inputs.record import Record

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 
 import numpy as np
 
 from planner.calibrate.kernels.entries import Entry, accuracy, microseconds, percent, plain, size_range
 from planner.calibrate.kernels.fit import Columns, Fit, Free, Model, fit, relative_errors, solve
 from planner.calibrate.kernels.tables import OPERAND_BYTES, Datasheet, Row, columns, select
+from planner.dataclasses import dataclass, replace
 from planner.formulas.gemm import (
     GemmCurve,
     gemm_compute_seconds,

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 
 from planner.calibrate.kernels.entries import Entry
 from planner.calibrate.kernels.fit import Columns, Fit, Free, Model, chosen, folds, solve
+from planner.dataclasses import dataclass, replace
 from planner.formulas.size_grid import PRODUCT_AXES, SizeGrid
 from planner.numeric import Column
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
+from planner.dataclasses import dataclass
 from planner.errors import InputError, Problem
 from planner.numeric import Column
 from planner.units import TB, TFLOP

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -18,6 +17,7 @@ from planner.calibrate.kernels.fit import Columns, Fit, Free, fit
 from planner.calibrate.kernels.residuals import Corrected, residual_fields, with_residuals
 from planner.calibrate.kernels.tables import Datasheet, Row, columns
 from planner.calibrate.measured.rows import Raw, as_table, of_bench
+from planner.dataclasses import dataclass, replace
 from planner.errors import InputError, Problem
 from planner.formulas.attention import BACKWARD_FLOPS, CHOSEN, attention_backward_seconds, visible_keys
 from planner.formulas.collective_curves import BUS_FACTOR

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from planner.calibrate.measured.cluster import (
 )
 from planner.calibrate.measured.curves import curve_file, source_text
 from planner.calibrate.measured.rows import Raw, sheet_from, sheet_of
+from planner.dataclasses import dataclass
 from planner.inputs.kernels import GENERIC, RELATIVES
 from planner.inputs.load_hardware import hardware_folder, load_hardware
 from planner.inputs.yaml_file import read_yaml

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Final
 
+from planner.dataclasses import dataclass
 from planner.formulas.collective_curves import BUS_FACTOR
 
 LARGE_BYTES: Final = 2.0**27

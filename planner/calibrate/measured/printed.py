@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 from planner.calibrate.measured.cluster import Part, known_accelerator, share_note
 from planner.calibrate.measured.links import Link, Sample, link_of
+from planner.dataclasses import dataclass
 from planner.errors import InputError, Problem
 from planner.inputs.hardware import HardwareProfile
 from planner.inputs.import_logs.ibstat import Adapter

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
 from functools import cache, cached_property, lru_cache
 from pathlib import Path
 from typing import Final
@@ -17,6 +16,7 @@ from planner.calibrate.runs.model import BySize, Named, Size, known_model, simpl
 from planner.calibrate.runs.networks import FAMILIES, network_name
 from planner.calibrate.runs.spellings import NEAR, by_words
 from planner.calibrate.runs.table import Run
+from planner.dataclasses import dataclass, replace
 from planner.errors import InputError, Problem, nearest
 from planner.inputs.build import build
 from planner.inputs.hardware import HardwareProfile, Network

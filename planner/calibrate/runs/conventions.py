@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
 
 from planner.calibrate.eras.record import SINCE_HOPPER
 from planner.calibrate.runs.table import Run
 from planner.cost.flops import step_flops
+from planner.dataclasses import dataclass
 from planner.inputs.hardware import Accelerator
 from planner.inputs.model import ModelSpec
 from planner.numeric import Num

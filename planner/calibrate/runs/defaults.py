@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final
 
@@ -49,6 +48,7 @@ from planner.calibrate.runs.plan import (
 from planner.calibrate.runs.spellings import spelled
 from planner.calibrate.runs.table import COLUMNS, Fault, Run
 from planner.cost.price import Unpriced, price
+from planner.dataclasses import dataclass, replace
 from planner.errors import InputError, PlannerError
 from planner.inputs.hardware import HardwareProfile
 from planner.inputs.layers import MAX_LAYERS

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from planner.calibrate.runs.table import Run
+from planner.dataclasses import dataclass
 from planner.inputs.yaml_file import read_yaml
 
 FACTS: Final = Path(__file__).with_name("facts.yaml")

@@ -9,10 +9,10 @@ fastest counts.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final
 
+from planner.dataclasses import dataclass, replace
 from planner.units import GB, KB
 
 NETWORK_WORDS: Final = (

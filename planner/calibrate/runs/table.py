@@ -10,11 +10,11 @@ import csv
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, fields
 from typing import Final
 
 from planner.calibrate.runs.blanks import plain_number, says_nothing
 from planner.calibrate.runs.tuning_cells import TUNING_CELLS
+from planner.dataclasses import dataclass, field, fields
 from planner.errors import InputError, Problem, nearest
 
 NEEDED: Final = ("id", "gpu", "num_gpus", "framework")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from statistics import median
 from typing import Final
 
@@ -18,6 +17,7 @@ from planner.calibrate.runs.defaults import PricedRun
 from planner.calibrate.sites.repeats import each_run, merged, worst_of_each
 from planner.calibrate.sites.runs import SiteRuns
 from planner.calibrate.sites.solve import SCATTER, pinned, slopes
+from planner.dataclasses import dataclass
 from planner.errors import InputError, Problem, nearest
 from planner.inputs.hardware import HardwareProfile, Pool, reached
 

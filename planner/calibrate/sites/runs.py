@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from planner.calibrate.runs.catalogue import Catalogue
 from planner.calibrate.runs.defaults import PricedRun, Skip, prepared
 from planner.calibrate.runs.hardware import run_cluster
 from planner.calibrate.runs.table import Fault, Run
+from planner.dataclasses import dataclass, replace
 from planner.errors import InputError, Problem
 from planner.inputs.hardware import HardwareProfile
 

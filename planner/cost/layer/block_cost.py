@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -28,6 +26,7 @@ from planner.cost.layer.module_inputs import hosted_inputs
 from planner.cost.layer.operators import Operator, Pricer, largest, total
 from planner.cost.layer.sequence_parts import part_bytes, repeated_in_parts
 from planner.cost.stages import ENCODER
+from planner.dataclasses import dataclass, fields
 from planner.formulas.launches import launched_seconds
 from planner.numeric import Num, maximum, some, where
 from planner.runtimes.traits import Traits

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Final
 
 from planner.cost.case import Case
@@ -14,6 +13,7 @@ from planner.cost.layer.expert_host import host_floor_and_idle, local_experts
 from planner.cost.layer.operators import SPLIT_PAIRS, Operator, Pricer
 from planner.cost.layer.sparse_attention import index_exchange
 from planner.cost.layer.state_passing import state_exchange
+from planner.dataclasses import dataclass
 from planner.formulas.collectives import all_to_all_seconds, ring_seconds, ring_sent_bytes
 from planner.formulas.dispatch import dispatch_seconds, neighbouring_ranks, neighbours_seconds
 from planner.formulas.overlap import exposed_seconds

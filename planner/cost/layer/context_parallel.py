@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from planner.cost.case import Case, head_ranks
 from planner.cost.layer.exchange import ACTIVATION_BYTES
+from planner.dataclasses import dataclass
 from planner.inputs.model import Attention, LatentAttention
 from planner.numeric import Num, ceil, maximum, where
 from planner.plan import Plan

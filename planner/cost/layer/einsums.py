@@ -7,9 +7,9 @@ values, v its result. A tensor is named by the operator that makes it; ``x`` ent
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
 
+from planner.dataclasses import dataclass
 from planner.inputs.mixers.indexer import Indexer
 from planner.inputs.model import Attention, Block, Experts, LatentAttention, Mixer
 from planner.inputs.own_block import TOKENS, OwnBlock

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from planner.cost.stages import ENDS, Piece, Stages
+from planner.dataclasses import dataclass
 from planner.numeric import Num
 
 

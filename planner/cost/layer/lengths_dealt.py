@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
 import numpy as np
 
 from planner.cost.case import Case
+from planner.dataclasses import dataclass
 from planner.formulas.unequal import expected_largest, sequence_ranks
 from planner.inputs.lengths import packed
 from planner.numeric import Column, Num

@@ -15,11 +15,11 @@ References
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from planner.dataclasses import dataclass
 from planner.techniques.layouts import TokenLayout
 from planner.techniques.layouts.family import Tokens
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
@@ -19,6 +18,7 @@ from planner.cost.layer.attention_core import (
 )
 from planner.cost.layer.casts import gradient_cast_seconds, input_cast_seconds
 from planner.cost.layer.context_parallel import gathered_bytes
+from planner.dataclasses import dataclass
 from planner.formulas.attention import attention_flops
 from planner.formulas.elementwise import Traffic, strided_seconds
 from planner.formulas.gemm import GemmCurve, gemm_extrapolated, gemm_seconds

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from planner.cost.layer.operators import Operator, Pricer
+from planner.dataclasses import dataclass, field
 from planner.inputs.model import Attention, LatentAttention
 from planner.numeric import Num
 

@@ -14,10 +14,10 @@ References
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from planner.cost.layer.einsums import Einsum
+from planner.dataclasses import dataclass, replace
 
 WHOLE: Final = "whole"
 PARTIAL: Final = "partial"

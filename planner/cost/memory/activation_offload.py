@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -11,6 +10,7 @@ from planner.cost.case import Case
 from planner.cost.layer.layer_costs import LayerCost
 from planner.cost.stages import ENDS, Piece, Stages
 from planner.cost.step.layout import piece_costs, priced_layers
+from planner.dataclasses import dataclass, replace
 from planner.formulas.activation_offload import (
     copied_bytes,
     device_bytes,

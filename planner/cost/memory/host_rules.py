@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
 from planner.cost.case import Case
 from planner.cost.memory.activation_offload import LayerPasses, host_activation_bytes
 from planner.cost.memory.host_checkpoints import host_checkpoint_bytes, hosts_checkpoints
+from planner.dataclasses import dataclass
 from planner.numeric import Num, maximum
 from planner.plan import Plan
 from planner.rules import Rule

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
 
 from planner.cost.case import Case, filled_expert_shards
 from planner.cost.memory.weights import StageWeights
 from planner.cost.stages import Piece
+from planner.dataclasses import dataclass, replace
 from planner.formulas.newton_schulz import STEPS
 from planner.inputs.block_parts import ProductExtra
 from planner.inputs.model import Attention, Block, DenseFfn, Experts, LatentAttention, Mixer, ModelSpec

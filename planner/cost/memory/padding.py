@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from planner.cost.case import Case
 from planner.cost.stages import ENCODER, Piece
+from planner.dataclasses import dataclass
 from planner.inputs.block_parts import Part, ProductExtra, ProductPart
 from planner.inputs.model import Attention, Block, DenseFfn, Experts, LatentAttention, Mixer
 from planner.inputs.recurrent import RecurrentMixer

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import reduce
 from itertools import groupby
 
 import numpy as np
 
 from planner.cost.case import Case
+from planner.dataclasses import dataclass
 from planner.numeric import Num, maximum, where
 from planner.plan import Plan
 from planner.rules import Mask

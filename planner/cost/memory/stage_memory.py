@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -29,6 +28,7 @@ from planner.cost.memory.resting import cached_copies, has_levels, resting_shard
 from planner.cost.memory.secondary import secondary_bytes
 from planner.cost.memory.weights import StageWeights
 from planner.cost.stages import ENCODER, ENDS, Piece, Stages, whole_ends
+from planner.dataclasses import dataclass, replace
 from planner.numeric import Num, ceil, maximum, minimum, where
 from planner.plan import Plan
 from planner.rules import Mask

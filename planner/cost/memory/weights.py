@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 
 import numpy as np
 
 from planner.cost.case import Case
 from planner.cost.layer.layer_costs import LayerCost, stage_sum
 from planner.cost.stages import Piece, Stages
+from planner.dataclasses import dataclass, field
 from planner.numeric import Num
 
 

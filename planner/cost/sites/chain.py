@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from planner.cost.case import case_of
@@ -14,6 +13,7 @@ from planner.cost.sites.routes import chain_order, chain_rate, link_latency, sit
 from planner.cost.step.parts import PlanParts
 from planner.cost.step.played import chunk_pieces, chunk_pipeline, makespan, message_seconds
 from planner.cost.step.step import price_step
+from planner.dataclasses import dataclass, replace
 from planner.formulas.collectives import Tier
 from planner.formulas.messages import shared_seconds
 from planner.inputs.hardware import HardwareProfile

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from typing import Final
 
 from planner.cost.sites.routes import Pair, Route, chain_route, pair_route, ring_route, slowest_of
+from planner.dataclasses import dataclass, field, replace
 from planner.formulas.low_communication import boundary_bytes, exchange_period, slowest_seconds
 from planner.inputs.model import ModelSpec
 from planner.inputs.sites import SitesProfile

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import cache, lru_cache
 from itertools import pairwise, permutations
 from statistics import NormalDist
 from typing import Final
 
+from planner.dataclasses import dataclass
 from planner.formulas.collectives import ring_sent_bytes
 from planner.formulas.low_communication import exchange_seconds, gathered_bytes
 from planner.inputs.sites import Site, SitesProfile

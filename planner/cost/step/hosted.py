@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from planner.cost.case import Case
 from planner.cost.layer.layer_costs import LayerCost
@@ -12,6 +11,7 @@ from planner.cost.legal import MOST_COPIED_PASSES
 from planner.cost.stages import Piece
 from planner.cost.step.layout import split_of
 from planner.cost.step.played import chunk_pieces, chunk_pipeline, mean_times, message_seconds, piece_sum
+from planner.dataclasses import dataclass
 from planner.plan import Plan
 from planner.techniques.schedules.copies import CopiedStep, play_copied
 from planner.techniques.schedules.engine import Pipeline, play

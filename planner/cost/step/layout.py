@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 import numpy as np
@@ -16,6 +15,7 @@ from planner.cost.layer.operators import Pricer
 from planner.cost.stages import Piece, RankPieces, default_split, rank_counts
 from planner.cost.traffic.messages import pipeline_messages
 from planner.cost.traffic.rank_order import Order, stage_order
+from planner.dataclasses import dataclass, field, replace
 from planner.inputs.model import Attention, Block, LatentAttention, ModelSpec
 from planner.plan import Plan
 from planner.remembered import remembered

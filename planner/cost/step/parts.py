@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -15,6 +14,7 @@ from planner.cost.step.hosted import HostedStep, hosted_step, is_hosted
 from planner.cost.step.layout import piece_costs, piece_details, priced_layers, ranks_of
 from planner.cost.step.played import can_be_played, crosses_tiers
 from planner.cost.step.step import PassPrice, StepPrice, piece_totals, price_passes, price_step
+from planner.dataclasses import dataclass
 from planner.numeric import Num
 from planner.plan import Plan
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -26,6 +25,7 @@ from planner.cost.step.unequal import waiting_seconds
 from planner.cost.traffic.data_parallel import data_parallel_seconds
 from planner.cost.traffic.host_copies import exposed_copies_seconds
 from planner.cost.traffic.messages import are_unlike, hop_seconds
+from planner.dataclasses import dataclass
 from planner.formulas.pipeline import Pipe
 from planner.numeric import Num, Truth, maximum, some, where
 from planner.plan import Plan

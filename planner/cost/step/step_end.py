@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -12,6 +10,7 @@ from planner.cost.memory.matrices import padded_weights
 from planner.cost.memory.weights import StageWeights
 from planner.cost.traffic.data_parallel import DataTraffic, exposed_traffic_seconds, traffic_of
 from planner.cost.traffic.whole_matrices import whole_matrix_seconds
+from planner.dataclasses import dataclass, fields
 from planner.numeric import Num, maximum, minimum
 from planner.plan import Plan
 from planner.techniques.offload.family import (

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
@@ -14,6 +13,7 @@ from planner.cost.case import Case, case_of
 from planner.cost.estimate import Estimate, estimate
 from planner.cost.layer.lengths_dealt import apart_excess, document_ranks, is_by_length
 from planner.cost.step.unequal import attention_seconds, waiting_seconds, waits_each_pass
+from planner.dataclasses import dataclass
 from planner.inputs.lengths import PackedLengths
 from planner.inputs.model import LatentAttention
 from planner.numeric import ceil

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
 from planner.cost.case import Case, kept_attention, piped
 from planner.cost.memory.resting import has_levels
@@ -19,6 +18,7 @@ from planner.cost.traffic.rounds import (
 )
 from planner.cost.traffic.shard_groups import ShardGroup, groups, pass_seconds
 from planner.cost.traffic.whole_matrices import exchanged_share
+from planner.dataclasses import dataclass, replace
 from planner.formulas.collectives import ring_sent_bytes
 from planner.formulas.overlap import exposed_seconds, wait_seconds
 from planner.numeric import Num, maximum, minimum, where

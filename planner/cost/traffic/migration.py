@@ -8,7 +8,6 @@ another node, or, where nobody is left that holds it, from a checkpoint.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -16,6 +15,7 @@ from numpy.typing import NDArray
 
 from planner.cost.case import case_of
 from planner.cost.estimate import Estimate
+from planner.dataclasses import dataclass
 from planner.inputs.model import Experts
 from planner.numeric import Column
 from planner.plan import Plan, even_split

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from planner.cost.case import Case, filled_expert_shards
 from planner.cost.memory.padding import expert_padding, head_elements, pads_rows, stage_padding
 from planner.cost.memory.peaks import gathered_bytes
 from planner.cost.memory.weights import StageWeights
 from planner.cost.traffic.rank_order import data_stride
+from planner.dataclasses import dataclass
 from planner.formulas.collectives import pieces_seconds, ring_sent_bytes
 from planner.numeric import Num, maximum, minimum, some, where
 from planner.plan import Plan

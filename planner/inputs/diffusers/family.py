@@ -7,9 +7,9 @@ does.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from planner.dataclasses import dataclass
 from planner.inputs.hf_fields import Config
 
 Parts = list[dict[str, Any]]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Final
 
+from planner.dataclasses import dataclass
 from planner.errors import InputError, Problem
 
 _ADAPTER: Final = re.compile(r"^\s*CA '([^']+)'", re.MULTILINE)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import Final
 
+from planner.dataclasses import dataclass, field
 from planner.errors import InputError, Problem
 from planner.formulas.collective_curves import BUS_FACTOR
 from planner.units import GB, MICROSECOND

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
+from planner.dataclasses import dataclass
 from planner.errors import InputError, Problem
 from planner.units import MIB, is_whole
 

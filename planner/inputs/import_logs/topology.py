@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Final
 
+from planner.dataclasses import dataclass
 from planner.errors import InputError, Problem
 
 _ESCAPE: Final = re.compile(r"\x1b\[[\d;]*m")

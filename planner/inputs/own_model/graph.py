@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import prod
 from typing import Final
+
+from planner.dataclasses import dataclass, field, replace
 
 Shape = tuple[int, ...]
 

@@ -6,9 +6,9 @@ import itertools
 import json
 import random
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from planner.dataclasses import dataclass
 from planner.profile.device import Device
 from planner.profile.timing import Call, Clock, clock_of
 

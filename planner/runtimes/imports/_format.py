@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from planner.dataclasses import dataclass
 from planner.inputs.bounded import is_file
 from planner.inputs.yaml_file import read_text
 from planner.runtimes.imports._sheet import Imported

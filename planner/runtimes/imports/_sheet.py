@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from planner.dataclasses import dataclass, replace
 from planner.errors import InputError, Problem
 from planner.inputs.model import ModelSpec
 

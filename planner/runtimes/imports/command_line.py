@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Final
 
+from planner.dataclasses import dataclass, field, replace
 from planner.errors import InputError, Problem
 from planner.runtimes.imports import bridge_programs, trainer_programs
 from planner.runtimes.imports.shell import ShellScript, read_script

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from planner.dataclasses import dataclass
 from planner.runtimes.imports import trainer
 from planner.runtimes.imports._sheet import Imported, Sheet
 from planner.runtimes.imports.adapters import PEFT_DEFAULT, say_adapter

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from planner.dataclasses import dataclass
 from planner.errors import InputError, Problem
 from planner.inputs.bounded import is_file
 from planner.inputs.yaml_file import parse_yaml, read_text

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
+from planner.dataclasses import dataclass
 from planner.runtimes.megatron_bridge.sections import RECIPES
 
 Value = bool | int | float | str

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from planner.dataclasses import dataclass, field
 from planner.errors import InputError, Problem
 from planner.inputs.yaml_file import read_text
 from planner.runtimes.imports.arithmetic import arithmetic

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
+from planner.dataclasses import dataclass, field, replace
 from planner.errors import Problem
 from planner.inputs.yaml_file import parse_yaml, read_json, read_text
 from planner.runtimes.imports import accelerate, deepspeed, trainer

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
 from functools import partial
 from types import MappingProxyType
 from typing import Any, Final
 
 import yaml
 
+from planner.dataclasses import dataclass, replace
 from planner.errors import UnsupportedPlan
 from planner.plan import Plan
 from planner.runtimes._hub_config import (

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from planner.dataclasses import dataclass
 from planner.plan import Plan
 from planner.runtimes._run import run_of
 from planner.runtimes.family import Job

@@ -7,9 +7,9 @@ feed-forward alone.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
+from planner.dataclasses import dataclass
 from planner.inputs.model import (
     Attention,
     Block,

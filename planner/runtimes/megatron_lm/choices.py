@@ -6,11 +6,11 @@ model_parallel_config.py, whose fields are flags of the same name.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
+from planner.dataclasses import dataclass
 from planner.errors import UnsupportedPlan
 from planner.inputs.model import Attention, LatentAttention
 from planner.plan import Plan

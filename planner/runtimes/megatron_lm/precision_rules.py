@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
+from planner.dataclasses import dataclass
 from planner.inputs.model import LatentAttention
 from planner.numeric import Num
 from planner.plan import Plan

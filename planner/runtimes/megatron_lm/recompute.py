@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Final
 
+from planner.dataclasses import dataclass
 from planner.inputs.model import LatentAttention
 from planner.inputs.workload import Workload
 from planner.plan import Plan

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
+from planner.dataclasses import dataclass
 from planner.runtimes.family import StepLine
 
 

@@ -11,8 +11,9 @@ References
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
+
+from planner.dataclasses import dataclass
 
 
 @dataclass(frozen=True)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
+from planner.dataclasses import dataclass
 from planner.numeric import Num
 from planner.plan import Plan
 from planner.rules import Mask, divides

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
+from planner.dataclasses import dataclass, replace
 from planner.errors import UnsupportedPlan
 from planner.plan import Plan
 from planner.runtimes.family import Command, CommandMaker, Job, Runtime

@@ -7,10 +7,10 @@ Runtimes, eras, fitted constants, plan files and users know each trait by one fl
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
 from types import MappingProxyType
 from typing import Any
 
+from planner.dataclasses import dataclass, field, fields, replace
 from planner.runtimes.traits._trait import Trait, declared
 from planner.runtimes.traits.adapters import AdapterTraits
 from planner.runtimes.traits.allocator import AllocatorTraits

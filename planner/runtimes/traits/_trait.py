@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, fields
 from typing import Any, Final, Literal, get_args, get_origin, get_type_hints
+
+from planner.dataclasses import dataclass, field, fields
 
 LARGEST: Final = 1e15
 

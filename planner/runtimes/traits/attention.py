@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
+from planner.dataclasses import dataclass
 from planner.runtimes.traits._trait import trait
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from planner.dataclasses import dataclass
 from planner.runtimes.traits._trait import trait
 
 

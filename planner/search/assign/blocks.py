@@ -12,13 +12,13 @@ reduced cost exceeds the gap between bound and best known answer cannot occur, w
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
+from planner.dataclasses import dataclass
 from planner.numeric import Column
 from planner.search.assign.problem import HUGE, AssignProblem, layer_kinds, rounded_up
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
+from planner.dataclasses import dataclass
 from planner.search.assign.blocks import Key, Relaxed, StageRelaxations
 from planner.search.assign.problem import Segment, Stage
 

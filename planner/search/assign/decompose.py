@@ -8,11 +8,11 @@ answer is better.
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from planner.dataclasses import dataclass
 from planner.errors import Infeasible, SolverError
 from planner.numeric import Column
 from planner.search.assign.blocks import BlockTable, make_blocks

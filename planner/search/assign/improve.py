@@ -8,7 +8,6 @@ the bound.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -16,6 +15,7 @@ import numpy as np
 from planner.cost.case import case_of
 from planner.cost.estimate import Estimate, estimate
 from planner.cost.legal import all_rules
+from planner.dataclasses import dataclass, field, replace
 from planner.numeric import Column
 from planner.plan import Plan
 from planner.rules import violations

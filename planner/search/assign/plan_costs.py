@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from itertools import groupby
 
 import numpy as np
@@ -18,6 +17,7 @@ from planner.cost.stages import ENCODER, ENDS, Piece, Stages
 from planner.cost.step.layout import piece_costs, priced_layers
 from planner.cost.traffic.messages import hop_seconds, pipeline_messages
 from planner.cost.traffic.rank_order import stage_order
+from planner.dataclasses import dataclass, replace
 from planner.formulas.pipeline import Pipe
 from planner.numeric import Column
 from planner.plan import Plan

@@ -7,11 +7,11 @@ kinds, :math:`S` strategies, :math:`p` stages.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
+from planner.dataclasses import dataclass
 from planner.errors import Infeasible
 from planner.numeric import Column
 from planner.units import GIB

@@ -7,11 +7,11 @@ way; and where every stage got a layer, the filling is itself a partition.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
+from planner.dataclasses import dataclass
 from planner.numeric import Column
 from planner.search.assign.plan_costs import PlanCosts
 from planner.search.assign.problem import ROUNDING, layer_kinds

@@ -5,12 +5,11 @@ r"""Stages out of priced blocks: least weighted sum and maximum, by a dynamic pr
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
+from planner.dataclasses import dataclass
 from planner.numeric import Column
 
 MOST_STEPS = 5_000

@@ -7,12 +7,12 @@ It starts from the best cut of the file's order, which for a chain is the answer
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from planner.dataclasses import dataclass
 from planner.errors import Infeasible, SolverError
 from planner.search.graph.problem import CutProblem, Stages, slowest
 from planner.search.highs import solve_from

@@ -19,8 +19,8 @@ References
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from planner.dataclasses import dataclass
 from planner.inputs.layer_graph import LayerGraph
 
 Stages = tuple[int, ...]

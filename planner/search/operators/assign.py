@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from planner.cost.estimate import Estimate
+from planner.dataclasses import dataclass
 from planner.search.assign.improve import Improver
 from planner.search.candidates import Candidate, by_value
 from planner.search.operators.family import SearchOperator

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import ClassVar
 
 from planner.cost.estimate import Estimate
+from planner.dataclasses import dataclass
 from planner.search.assign.improve import Improver
 from planner.search.candidates import Candidate, Order, Screened, by_bound
 from planner.search.chunk import PricedRows

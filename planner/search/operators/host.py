@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 
 import numpy as np
 
 from planner.cost.estimate import Estimate
+from planner.dataclasses import dataclass, replace
 from planner.search.assign.improve import Improver
 from planner.search.candidates import Candidate, Screened, by_value
 from planner.search.chunk import PricedRows

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 
 from planner.cost.estimate import Estimate
+from planner.dataclasses import dataclass, replace
 from planner.plan import Plan
 from planner.search.assign.improve import Improver
 from planner.search.candidates import Candidate, Screened, by_value

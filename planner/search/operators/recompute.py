@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-
 import numpy as np
 
 from planner.cost.kinds import RECOMPUTED
+from planner.dataclasses import dataclass, replace
 from planner.search.assign.improve import Improver
 from planner.search.candidates import Candidate, Screened, by_value
 from planner.search.chunk import PricedRows

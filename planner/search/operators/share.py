@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +13,7 @@ from planner.cost.case import Case, case_of
 from planner.cost.estimate import Estimate, floor_seconds
 from planner.cost.step.parts import PlanParts
 from planner.cost.step.step import StepPrice
+from planner.dataclasses import dataclass, replace
 from planner.numeric import Column
 from planner.plan import Plan
 from planner.search.assign.improve import Improver

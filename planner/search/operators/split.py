@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 
 from planner.cost.case import case_of
 from planner.cost.estimate import Estimate, estimate, floor_seconds
 from planner.cost.stages import ENCODER, ENDS, weighted_split
 from planner.cost.step.layout import layer_weights, piece_costs, priced_layers
 from planner.cost.step.parts import PlanParts
+from planner.dataclasses import dataclass, replace
 from planner.plan import Plan
 from planner.search.assign.improve import Improver
 from planner.search.candidates import Candidate, Screened

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
 from planner.cost.estimate import Estimate
 from planner.cost.layer.block_cost import taken
+from planner.dataclasses import dataclass
 from planner.search.assign.improve import Improver
 from planner.search.assign.plan_costs import plan_costs
 from planner.search.assign.uneven import fits_somehow

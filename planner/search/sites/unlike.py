@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
 from math import gcd
 from typing import Final
 
@@ -16,6 +15,7 @@ from planner.cost.sites.price import SyncPrice, Way
 from planner.cost.sites.routes import chain_route
 from planner.cost.step.hosted import is_hosted
 from planner.cost.step.parts import PlanParts
+from planner.dataclasses import dataclass, replace
 from planner.inputs.sites import SitesProfile
 from planner.plan import Plan
 from planner.rules import divisors

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Final
 
 from planner.cost.sites.price import SyncPrice, Trained
+from planner.dataclasses import dataclass, field
 from planner.search.optimise import SearchResult
 from planner.search.sites.inside import Inside, plan_shards
 from planner.search.sites.request import SitesRequest

@@ -17,9 +17,9 @@ For a rank :math:`s` with chunks :math:`C`, the first :math:`f`, the last :math:
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from itertools import accumulate
 
+from planner.dataclasses import dataclass
 from planner.search.synthesis.problem import SLACK, OrderProblem
 
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import product
 from typing import Final
 
+from planner.dataclasses import dataclass
 from planner.search.synthesis.problem import FORWARD, INPUT_GRADIENT, SLACK, OrderProblem, Words
 
 LEAST_GAPS: Final = (0.0, 0.25, 0.5, 1.0)

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from math import comb
 from typing import Final, Literal, NamedTuple, get_args
 
+from planner.dataclasses import dataclass
 from planner.errors import Infeasible
 from planner.techniques.schedules.family import Kind, Orders, Pass, PassTimes
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Final
 
+from planner.dataclasses import dataclass
 from planner.errors import Infeasible
 from planner.search.synthesis.anneal import anneal
 from planner.search.synthesis.bounds import lower_bound

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Protocol
 
+from planner.dataclasses import dataclass
 from planner.search.request import SearchRequest
 from planner.sweep.row import SweepOutcome
 from planner.sweep.run import Work

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from planner.dataclasses import dataclass
 from planner.sweep.front import grouped
 from planner.sweep.ranges import Between
 from planner.sweep.row import FAILED, REFUSED, Row

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 
+from planner.dataclasses import dataclass, field
 from planner.techniques.feedback import FEEDBACKS, Feedback
 from planner.techniques.feedback.family import FULL
 

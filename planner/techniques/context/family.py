@@ -7,11 +7,11 @@ and of its keys and values together for one token, ``cp`` ranks.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from planner.dataclasses import dataclass, replace
 from planner.errors import InputError, Problem
 from planner.formulas.collectives import Tier
 from planner.numeric import Num

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Literal
 
+from planner.dataclasses import dataclass, replace
 from planner.numeric import Num, maximum, minimum, where
 from planner.plan import Plan
 from planner.registry import find

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+
+from planner.dataclasses import dataclass
 
 Tokens = NDArray[np.int64]
 """Places in the sequence. [token]"""

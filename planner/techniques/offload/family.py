@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from typing import Literal
 
+from planner.dataclasses import dataclass, replace
 from planner.errors import InputError, Problem, nearest
 from planner.numeric import Num, minimum
 from planner.registry import find

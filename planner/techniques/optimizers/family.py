@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
+from planner.dataclasses import dataclass
 from planner.numeric import Num
 
 OfMatrix = Callable[[Num, Num], Num]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
 
+from planner.dataclasses import dataclass
 from planner.errors import InputError, Problem, nearest
 
 MODULES: Final = (

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from planner.dataclasses import dataclass
 from planner.formulas.scaling import LossFit, optimal_params, optimal_params_at_ratio, scaling_loss
 
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 from itertools import product
 
+from planner.dataclasses import dataclass, field
 from planner.techniques.schedules.family import Kind, Orders, Pass, PassTimes
 
 LEAST_GAPS = (0.1, 0.5, 1.0)

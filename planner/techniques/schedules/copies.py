@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from planner.dataclasses import dataclass
 from planner.techniques.schedules.engine import (
     Pipeline,
     Task,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
+from planner.dataclasses import dataclass
 from planner.errors import UnsupportedPlan
 from planner.techniques.schedules.family import Kind, Orders, Pass, PassTimes
 

@@ -9,12 +9,12 @@ first.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from planner.dataclasses import dataclass
 from planner.formulas.pipeline import Pipe, round_microbatches
 from planner.numeric import Num, where
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Protocol
 
+from planner.dataclasses import dataclass
 from planner.inputs.model import DenseFfn, ModelSpec
 from planner.inputs.workload import Workload
 

@@ -10,8 +10,8 @@ only decays (`RecurrentMixer.only_decays`), and a product for each token where t
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
+from planner.dataclasses import dataclass
 from planner.formulas.collectives import Tier
 from planner.numeric import Num
 

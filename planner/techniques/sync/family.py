@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Final, Literal, NamedTuple
 
 import numpy as np
 
+from planner.dataclasses import dataclass, field
 from planner.formulas.learning_laws import equal_loss_compute, power_law
 from planner.inputs.model import ModelSpec
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Final
 
 from planner.calibrate.eras.record import SINCE_HOPPER
+from planner.calibrate.runs.columns import RunFigures
 from planner.calibrate.runs.table import Run
 from planner.cost.flops import step_flops
 from planner.dataclasses import dataclass
@@ -176,7 +177,7 @@ def measured_time(run: Run, model: ModelSpec, plan: Plan, accelerator: Accelerat
     return Measured(float(tokens * count(run, model, plan) / rate), basis)
 
 
-def printed_rate(run: Run, accelerator: Accelerator) -> tuple[float | None, str]:
+def printed_rate(run: RunFigures, accelerator: Accelerator) -> tuple[float | None, str]:
     """Return the FLOP/s that a run prints for each accelerator, directly or as a share of the 16-bit peak."""
     if run.tflops_per_gpu:
         return run.tflops_per_gpu * TFLOP, "tflops_per_gpu"

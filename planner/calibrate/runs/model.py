@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Final
 
+from planner.calibrate.runs.columns import RunModel
 from planner.calibrate.runs.table import Run
 from planner.inputs.model import Attention, Block, DenseFfn, Experts, ModelSpec
 from planner.inputs.prediction import PredictionLayers
@@ -62,7 +63,7 @@ def simple(name: str) -> str:
     return re.sub(r"[^a-z0-9]", "", re.sub(r"\(.*?\)", "", name.lower()))
 
 
-def known_model(run: Run, named: Named, zoo: Callable[[], BySize]) -> ModelSpec | None:
+def known_model(run: RunModel, named: Named, zoo: Callable[[], BySize]) -> ModelSpec | None:
     """Return the model of the zoo that a run trains: by its name, or by its shape where the name is unknown.
 
     No column of the run disagrees with it.
@@ -111,7 +112,7 @@ def architecture_defaults(run: Run, spec: ModelSpec | None) -> dict[str, object]
     return {key: value for key, value in chosen.items() if getattr(run, key) is None and value is not None}
 
 
-def is_gated(run: Run, hidden: int | None) -> int:
+def is_gated(run: RunModel, hidden: int | None) -> int:
     """Return whether a feed-forward is gated: by name, or as its width tells.
 
     Plain ones are four times as wide as the model, as in arXiv:1706.03762, and gated ones of another width,
@@ -121,7 +122,7 @@ def is_gated(run: Run, hidden: int | None) -> int:
     return int(bool(GATED.search(run.model.lower()) or run.experts or wide))
 
 
-def hidden_width(run: Run) -> int | None:
+def hidden_width(run: RunModel) -> int | None:
     """Return the width of a model by its heads, or of a plain one by its size, in whole heads."""
     if run.heads and run.head_dim:
         return run.heads * run.head_dim
@@ -132,14 +133,14 @@ def hidden_width(run: Run) -> int | None:
     return run.heads * HEAD_DIM if run.heads else None
 
 
-def whole_heads(run: Run, hidden: int | None) -> int | None:
+def whole_heads(run: RunModel, hidden: int | None) -> int | None:
     """Return the heads that make up a width, of the stated size or of a usual one that divides it."""
     sizes = (run.head_dim,) if run.head_dim else HEAD_DIMS
     counts = (hidden // size for size in sizes if hidden % size == 0) if hidden else ()
     return next((count for count in counts if count % (run.kv_heads or 1) == 0), None)
 
 
-def layers_by_size(params_b: float, run: Run, pp: int) -> int:
+def layers_by_size(params_b: float, run: RunModel, pp: int) -> int:
     """Return the layers, a multiple of the stages, of a dense model with ``params_b`` billion parameters.
 
     ``run`` has the other columns of its architecture; embedding and head are taken off first.
@@ -151,7 +152,7 @@ def layers_by_size(params_b: float, run: Run, pp: int) -> int:
     return max(1, round(max(layer, params_b * 1e9 - ends) / (layer or LAYER_WEIGHTS * hidden**2) / pp)) * pp
 
 
-def lacking(run: Run) -> tuple[str, ...]:
+def lacking(run: RunModel) -> tuple[str, ...]:
     """Return the columns without which no model can be built."""
     needed = (
         "num_layers",
@@ -209,7 +210,7 @@ def columns(spec: ModelSpec) -> dict[str, object]:
     return there
 
 
-def agrees(spec: ModelSpec, run: Run) -> bool:
+def agrees(spec: ModelSpec, run: RunModel) -> bool:
     """Whether every column that a run states is that of a model in the zoo."""
     pairs = ((value, getattr(run, name)) for name, value in columns(spec).items())
     return all(ours == theirs for ours, theirs in pairs if theirs is not None)

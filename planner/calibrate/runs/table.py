@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final
 
 from planner.calibrate.runs.blanks import plain_number, says_nothing
+from planner.calibrate.runs.columns import RunFigures, RunLayout, RunModel, RunSource
 from planner.calibrate.runs.tuning_cells import TUNING_CELLS
 from planner.dataclasses import dataclass, field, fields
 from planner.errors import InputError, Problem, nearest
@@ -30,67 +31,12 @@ LARGEST: Final = 10**12
 
 
 @dataclass(frozen=True)
-class Run:
+class Run(RunFigures, RunLayout, RunModel, RunSource):
     """One measured training run: the table's columns by name, None where blank, and the line it stands on.
 
     ``docs/reference/run-table.md`` has each column's meaning and unit.
     """
 
-    line: int
-    id: str
-    source: str = ""
-    ref: str = ""
-    gpu: str = ""
-    gpus_per_node: int | None = None
-    num_gpus: int | None = None
-    interconnect: str = ""
-    model: str = ""
-    num_layers: int | None = None
-    hidden: int | None = None
-    ffn_hidden: int | None = None
-    gated_mlp: int | None = None
-    heads: int | None = None
-    kv_heads: int | None = None
-    head_dim: int | None = None
-    vocab: int | None = None
-    tied_embeddings: int | None = None
-    seq_len: int | None = None
-    experts: int | None = None
-    topk: int | None = None
-    moe_ffn: int | None = None
-    n_moe_layers: int | None = None
-    shared_experts: int | None = None
-    params_b: float | None = None
-    framework: str = ""
-    tp: int | None = None
-    pp: int | None = None
-    vpp: int | None = None
-    cp: int | None = None
-    ep: int | None = None
-    etp: int | None = None
-    dp: int | None = None
-    cp_method: str = ""
-    zero: str = ""
-    seq_parallel: int | None = None
-    micro_batch: int | None = None
-    global_batch: int | None = None
-    recompute: str = ""
-    flash_attn: int | None = None
-    precision: str = ""
-    schedule: str = ""
-    offload: str = ""
-    overlap: str = ""
-    step_time_s: float | None = None
-    tokens_per_s_per_gpu: float | None = None
-    tflops_per_gpu: float | None = None
-    flops_convention: str = ""
-    mfu_pct: float | None = None
-    hfu_pct: float | None = None
-    peak_mem_gib: float | None = None
-    oom: int | None = None
-    notes: str = ""
-    memory_kind: str = ""
-    mark: str = ""
     fused_norm: int | None = None
     method: str = ""
     lora_rank: int | None = None

@@ -23,12 +23,13 @@ with deferred():
     from planner.cost import estimate as cost_estimate
     from planner.inputs import load_hardware, model_yaml
     from planner.question import meant
+    from planner.runtimes.imports import dispatch
 
 if TYPE_CHECKING:
     from planner.cost.price import Unpriced
     from planner.inputs.model import ModelSpec
     from planner.report.plan_file import Names
-    from planner.runtimes.imports._sheet import Imported
+    from planner.runtimes.imports.sheet import Imported
 
 T = TypeVar("T")
 Options = TypeVar("Options", JobOptions, PlanOptions)
@@ -195,8 +196,6 @@ def asked_of(
     InputError
         If the file is wrong, or no model can be told.
     """
-    from planner.runtimes.imports.dispatch import read_runner_file
-
     if path is None:
         if not job.model:
             expected = (
@@ -212,7 +211,7 @@ def asked_of(
         said["gpus"] = written_spans(said["gpus"])
     job = job.but(**said)
     vocab = _vocabulary(job)
-    found = read_runner_file(path, vocab)
+    found = dispatch.read_runner_file(path, vocab)
     user = {name: text for options in (job, plan) for name, text in _given(options).items()}
     values = completed({**found.options, **user})
     found, job = from_file_start.started(found, job, values)

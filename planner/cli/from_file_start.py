@@ -16,7 +16,7 @@ with deferred():
     from planner.inputs import load_hardware
 
 if TYPE_CHECKING:
-    from planner.runtimes.imports._sheet import Imported
+    from planner.runtimes.imports.sheet import Imported
 
 SAID: Final = ("gpus", "dp", "nodes")
 """Options that say how many accelerators there are."""

@@ -9,8 +9,12 @@ from pathlib import Path
 from typing import Final
 
 from planner.dataclasses import dataclass
+from planner.deferred import deferred
 from planner.inputs.shipped import data_folder
 from planner.inputs.yaml_file import read_fitted, read_yaml
+
+with deferred():
+    from planner.inputs import kernels
 
 
 @dataclass(frozen=True)
@@ -94,10 +98,8 @@ def share_of_kin(arch: str, shares: Mapping[str, float]) -> float:
     >>> [round(share_of_kin(arch, shares), 3) for arch in ("hopper", "volta", "rubin", "cdna3")]
     [0.98, 1.0, 0.9, 0.944]
     """
-    from planner.inputs.kernels import RELATIVES
-
     known = {REFERENCE: 1.0, **shares}
-    family = {arch, _arch_of(RELATIVES[arch])} if arch in RELATIVES else {arch}
+    family = {arch, _arch_of(kernels.RELATIVES[arch])} if arch in kernels.RELATIVES else {arch}
     kin = [share for name, share in known.items() if _arch_of(name) in family] or list(known.values())
     return math.exp(sum(math.log(share) for share in kin) / len(kin))
 

@@ -8,9 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import AfterValidator, Field, PositiveFloat, PositiveInt, ValidationError
 
+from planner.deferred import deferred
+from planner.errors import InputError
 from planner.fields import default
 from planner.inputs.build import wrong_input
 from planner.inputs.record import Record
+
+with deferred():
+    from planner.inputs import lengths
 
 if TYPE_CHECKING:
     from planner.inputs.lengths import PackedLengths
@@ -68,11 +73,8 @@ def adapted_groups(text: str) -> tuple[Target, ...]:
 
 def _lengths(text: str) -> str:
     """Return a source of lengths in its one spelling; a wrong one is a fault of its field."""
-    from planner.errors import InputError
-    from planner.inputs.lengths import read_lengths
-
     try:
-        return read_lengths(text, "seq_lens")
+        return lengths.read_lengths(text, "seq_lens")
     except InputError as error:
         raise ValueError("; ".join(one.expected for one in error.problems)) from None
 
@@ -132,9 +134,7 @@ class Workload(WorkloadFields):
         """Unequal lengths packed to sequences; None where all are alike."""
         if self.seq_lens is None:
             return None
-        from planner.inputs.lengths import packed
-
-        return packed(self.seq_lens, self.seq_len)
+        return lengths.packed(self.seq_lens, self.seq_len)
 
     @property
     def attended_tokens(self) -> float | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from functools import cache
 
@@ -20,6 +21,4 @@ SHARED = ("card", "emit")
 @cache
 def launchers() -> Mapping[str, Launcher]:
     """Return the table of launchers by name."""
-    import planner.launchers as package
-
-    return load_family(package, Launcher)
+    return load_family(sys.modules[__name__], Launcher)

@@ -10,7 +10,11 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from planner.dataclasses import dataclass, replace
+from planner.deferred import deferred
 from planner.report.page import Table
+
+with deferred():
+    from planner.report import html
 
 if TYPE_CHECKING:
     from planner.report.html import Cell, HtmlBlock
@@ -49,9 +53,9 @@ class Column:
 
     def cell(self, record: Any) -> Cell:
         """Return a cell of HTML."""
-        from planner.report.html import Cell, number
-
-        return number(self.number(record), self.text(record)) if self.unit else Cell(self.text(record))
+        return (
+            html.number(self.number(record), self.text(record)) if self.unit else html.Cell(self.text(record))
+        )
 
     def item(self, record: Any) -> tuple[str, str]:
         """Return title and text of one figure in a list."""
@@ -99,10 +103,8 @@ class View:
 
     def block(self, title: str, note: str = "") -> HtmlBlock:
         """Return a table of HTML, sorted by its headings."""
-        from planner.report.html import table as html_table
-
         rows = [[one.cell(row) for one in self.columns] for row in self.records]
-        return html_table(title, [one.name for one in self.columns], rows, note)
+        return html.table(title, [one.name for one in self.columns], rows, note)
 
     def beside(self, names: Iterable[str], head: str = "figure") -> Table:
         """Return a table of text with a line for each column and the records side by side under ``names``.

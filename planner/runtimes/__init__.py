@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from functools import cache
 from types import MappingProxyType
@@ -14,13 +15,18 @@ from planner.runtimes.family import Runtime
 SHARED = (
     "eager",
     "groups",
+    "idle",
     "imports",
     "libraries",
+    "numerics",
     "offered",
     "resume",
     "rocm",
     "saving",
+    "script_data",
+    "script_run",
     "settings",
+    "training_run",
     "trait_values",
     "traits",
     "variables",
@@ -47,9 +53,7 @@ def plain_runtimes() -> Mapping[str, Runtime]:
 
 
 def _fitted(*scopes: str) -> Mapping[str, Runtime]:
-    import planner.runtimes as package
-
-    table = load_family(package, Runtime)
+    table = load_family(sys.modules[__name__], Runtime)
     return MappingProxyType({name: with_fitted(runtime, *scopes) for name, runtime in table.items()})
 
 

@@ -21,7 +21,7 @@ from planner.runtimes._hub_numerics import (
     unsaid,
 )
 from planner.runtimes._hub_types import REGULAR, typed, typed_config, typed_unsaid
-from planner.runtimes._numerics import unknown_numerics
+from planner.runtimes.numerics import unknown_numerics
 from planner.runtimes.offered import attention_of, exactly, ffn_of, fits_model, uses
 
 _FAMILIES: dict[frozenset[str], str] = {

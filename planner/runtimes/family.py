@@ -15,8 +15,8 @@ from planner.inputs.workload import Workload
 from planner.plan import Plan
 from planner.remembered import remembered
 from planner.rules import ModelRule, Rule
-from planner.runtimes._idle import Idle, left_out
 from planner.runtimes.groups import MESH, Grouping
+from planner.runtimes.idle import Idle, left_out
 from planner.runtimes.settings import NO_CHANGES, Changes, Settings, Value
 from planner.runtimes.traits import Traits
 

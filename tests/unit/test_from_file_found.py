@@ -8,9 +8,9 @@ import pytest
 
 from planner.cli.from_file_start import accelerators
 from planner.errors import InputError
-from planner.runtimes.imports._sheet import Imported
 from planner.runtimes.imports.dispatch import read_runner_file
 from planner.runtimes.imports.interpolation import interpolated
+from planner.runtimes.imports.sheet import Imported
 from tests.cli.command import planner
 
 SHAPE = (

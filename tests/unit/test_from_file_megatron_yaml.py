@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from planner.errors import InputError
-from planner.runtimes.imports._sheet import Imported
 from planner.runtimes.imports.dispatch import read_runner_file
+from planner.runtimes.imports.sheet import Imported
 from planner.runtimes.imports.shell import read_script
 
 ZOO = """\

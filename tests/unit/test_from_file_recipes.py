@@ -8,8 +8,8 @@ import pytest
 
 from planner.errors import InputError
 from planner.inputs.model import ModelSpec
-from planner.runtimes.imports._sheet import Imported
 from planner.runtimes.imports.dispatch import read_runner_file
+from planner.runtimes.imports.sheet import Imported
 
 AUTOMODEL = """\
 recipe: TrainFinetuneRecipeForNextTokenPrediction

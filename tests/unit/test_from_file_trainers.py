@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from planner.errors import InputError
-from planner.runtimes.imports._sheet import Imported
 from planner.runtimes.imports.dispatch import read_runner_file
 from planner.runtimes.imports.hub import known_name
+from planner.runtimes.imports.sheet import Imported
 from tests.cli.command import planner
 
 ZERO_3 = {

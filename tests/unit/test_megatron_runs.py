@@ -11,7 +11,7 @@ import pytest
 
 from planner.launchers import Card, Target, launch_files, launchers
 from planner.runtimes import runtimes
-from planner.runtimes._run import run_of
+from planner.runtimes.training_run import run_of
 from tests.unit.test_launchers import recorded, run, stand_in
 from tests.unit.test_megatron_bridge import config  # noqa: F401
 from tests.validate.megatron import cases

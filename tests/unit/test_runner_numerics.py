@@ -17,12 +17,12 @@ from planner.inputs.numerics import Numerics, said
 from planner.rules import violations
 from planner.runtimes import runtimes
 from planner.runtimes._hub_config import hub_config
-from planner.runtimes._numerics import unknown_numerics
 from planner.runtimes.family import Job
-from planner.runtimes.imports._sheet import Sheet
 from planner.runtimes.imports.megatron_numerics import numerics_record
+from planner.runtimes.imports.sheet import Sheet
 from planner.runtimes.imports.zoo import other_numerics, same_name
 from planner.runtimes.nanotron.files import nanotron_config
+from planner.runtimes.numerics import unknown_numerics
 from tests.validate.megatron import cases
 
 

@@ -14,9 +14,9 @@ import pytest
 from planner.inputs.numerics import Numerics
 from planner.rules import violations
 from planner.runtimes import runtimes
-from planner.runtimes._run import TrainingRun, run_of
-from planner.runtimes._script_run import LOOP
 from planner.runtimes.family import Command
+from planner.runtimes.script_run import LOOP
+from planner.runtimes.training_run import TrainingRun, run_of
 from tests.unit.runner_jobs import LATENT, MHA, WIDE_HEADS, job, plan
 
 NAMES = ("torchtitan", "deepspeed", "fsdp", "nanotron")

@@ -16,9 +16,9 @@ from planner.launchers import Card, launch_files, target
 from planner.launchers._runs import _value
 from planner.launchers.family import LauncherSettings
 from planner.runtimes import runtimes
-from planner.runtimes._run import FIELDS, SOURCES, TrainingRun, run_of
 from planner.runtimes.family import Command, StepLine
 from planner.runtimes.nanotron.files import STEP_LINE
+from planner.runtimes.training_run import FIELDS, SOURCES, TrainingRun, run_of
 from planner.runtimes.variables import VARIABLES
 from tests.unit.test_launchers import LAUNCHERS, SHELLCHECK, expanded, recorded, run, stand_in
 from tests.validate.megatron import cases

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from planner.runtimes.traits import TRAITS, Traits
-from planner.runtimes.traits._trait import Trait
+from planner.runtimes.traits.trait import Trait
 from tests.cli.command import planner
 from tests.helpers import ROOT
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from planner.runtimes._run import TrainingRun, run_of
 from planner.runtimes.nanotron import ENTRY
 from planner.runtimes.nanotron.rules import own_split
+from planner.runtimes.training_run import TrainingRun, run_of
 from tests.validate.ask import counted, has, judged, ours_alone, refusals
 from tests.validate.numerics import nanotron_says
 from tests.validate.random_plans import priced_params

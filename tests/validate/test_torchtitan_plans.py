@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from planner.plan import Plan
-from planner.runtimes._run import TrainingRun, run_of
 from planner.runtimes.torchtitan import ENTRY
 from planner.runtimes.torchtitan.rules import training_dtype
 from planner.runtimes.torchtitan.schedules import SCHEDULES
+from planner.runtimes.training_run import TrainingRun, run_of
 from tests.validate.ask import counted, has, judged, ours_alone, refusals
 from tests.validate.numerics import titan_says
 from tests.validate.random_plans import stage_params

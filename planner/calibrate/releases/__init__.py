@@ -7,12 +7,16 @@ so that a price for a release is the one with which `planner validate` compares 
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from planner.calibrate.releases._release import Release, Releases
+from planner.calibrate.eras import Era, find_era
+from planner.calibrate.eras.record import BEFORE_HOPPER
+from planner.calibrate.eras.statements import era_traits, stated_traits
+from planner.calibrate.releases.family import Release, Releases
 from planner.errors import InputError, Problem, nearest
 from planner.inputs.fitted import fitted
 from planner.registry import find, load_family
@@ -20,9 +24,6 @@ from planner.runtimes import runtimes, runtimes_of_any_era
 from planner.runtimes.family import Runtime
 from planner.runtimes.traits import Traits
 from planner.units import is_whole
-
-if TYPE_CHECKING:
-    from planner.calibrate.eras import Era
 
 __all__ = [
     "Release", "Releases", "era_of", "find_release", "label_of", "named_release", "named_runtime",
@@ -37,9 +38,7 @@ def releases() -> Mapping[str, Releases]:
 
     A runtime without a file of its own here has the releases whose files can be written.
     """
-    import planner.calibrate.releases as package
-
-    known = load_family(package, Releases)
+    known = load_family(sys.modules[__name__], Releases)
     return {name: known.get(name) or _own(runtime) for name, runtime in runtimes().items()}
 
 
@@ -149,8 +148,6 @@ def era_of(release: Release, accelerator: str, zero: str = "") -> Era | None:
     """Return the era of a release on an accelerator; None where it is priced as the runtime itself."""
     if not release.framework:
         return None
-    from planner.calibrate.eras import find_era
-
     return find_era(release.framework, accelerator, None, zero)
 
 
@@ -180,8 +177,6 @@ def of_release(name: str, release: Release, accelerator: str, precision: str) ->
     era = era_of(release, accelerator)
     if era is None:
         return replace(runtimes()[name], release=release.name)
-    from planner.calibrate.eras.statements import era_traits, stated_traits
-
     text = release.framework.lower()
     said = stated_traits(era, text, None, None, accelerator, release.sequence_parallel)
     plain = runtimes_of_any_era()[name]
@@ -197,8 +192,6 @@ def of_release(name: str, release: Release, accelerator: str, precision: str) ->
 
 
 def _is_old(accelerator: str) -> bool:
-    from planner.calibrate.eras.record import BEFORE_HOPPER
-
     return bool(re.search(BEFORE_HOPPER, accelerator.lower()))
 
 

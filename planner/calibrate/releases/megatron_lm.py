@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from planner.calibrate.releases._release import Release, Releases
+from planner.calibrate.releases.family import Release, Releases
 
 _CORE = "Megatron-core, flags at their best"
 _BEFORE = "no flash attention, no distributed optimizer"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from planner.calibrate.releases._release import Release, Releases
+from planner.calibrate.releases.family import Release, Releases
 
 ENTRY = Releases(
     "nanotron",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from functools import cache
 
@@ -12,6 +13,4 @@ from planner.registry import load_family
 @cache
 def benches() -> Mapping[str, Bench]:
     """Return the table of benches by name."""
-    import planner.profile.benches as package
-
-    return load_family(package, Bench)
+    return load_family(sys.modules[__name__], Bench)

@@ -8,11 +8,11 @@ import numpy as np
 
 from planner.plan import Plan
 from planner.rules import Rule
-from planner.runtimes._idle import Idle, TrainingTask
 from planner.runtimes.deepspeed.checkpoints import checkpoint_rules
 from planner.runtimes.deepspeed.tiles import tile_rules
 from planner.runtimes.deepspeed.zeropp import zeropp_rules
 from planner.runtimes.family import Job, Runtime
+from planner.runtimes.idle import Idle, TrainingTask
 
 
 def _without_zero(plan: Plan, job: TrainingTask) -> bool:

@@ -10,8 +10,6 @@ from planner.inputs.model import ModelSpec
 from planner.inputs.workload import Workload
 from planner.plan import Plan
 from planner.runtimes._hub_config import ATTENTION, adapter_settings, balancing_loss, hub_config, model_notes
-from planner.runtimes._run import TrainingRun, run_of
-from planner.runtimes._script_run import SMOKE, STEP_LINE, defaults, production, where_set
 from planner.runtimes.deepspeed.checkpoints import checkpoint_section
 from planner.runtimes.deepspeed.offloads import DISK_PATH, aio_section, group_size, offload_section
 from planner.runtimes.deepspeed.script import script
@@ -19,7 +17,9 @@ from planner.runtimes.deepspeed.tiles import COUNTS, TILES
 from planner.runtimes.deepspeed.zeropp import ASKED, zeropp_section
 from planner.runtimes.family import GROWING_SEGMENTS, Command, Job
 from planner.runtimes.offered import stage_layers, trial_note
+from planner.runtimes.script_run import SMOKE, STEP_LINE, defaults, production, where_set
 from planner.runtimes.settings import ANY, NO_CHANGES, Changes, Settings
+from planner.runtimes.training_run import TrainingRun, run_of
 from planner.techniques.offload import OFFLOADS
 from planner.techniques.offload.family import read_offload
 

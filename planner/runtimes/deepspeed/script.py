@@ -1,7 +1,7 @@
 """The training script of a DeepSpeed plan: a whole model, or one stage of it for each pipeline rank."""
 
-from planner.runtimes._script_data import DATA
-from planner.runtimes._script_run import LOOP
+from planner.runtimes.script_data import DATA
+from planner.runtimes.script_run import LOOP
 
 HEAD = '''"""Train the model of config.json with the settings of ds_config.json.
 

@@ -19,12 +19,12 @@ from planner.runtimes._hub_config import (
     hub_config,
     model_notes,
 )
-from planner.runtimes._run import run_of
-from planner.runtimes._script_run import SMOKE, STEP_LINE, defaults, production, where_set
 from planner.runtimes.family import GROWING_SEGMENTS, Command, Job
 from planner.runtimes.fsdp.script import SCRIPT
 from planner.runtimes.offered import trial_note
+from planner.runtimes.script_run import SMOKE, STEP_LINE, defaults, production, where_set
 from planner.runtimes.settings import NO_CHANGES, Changes, Settings
+from planner.runtimes.training_run import run_of
 
 STRATEGIES = {"all-gather": "allgather", "ring": "alltoall"}
 """PyTorch's ``alltoall`` passes keys and values on to the next rank: it is the ring."""

@@ -1,7 +1,7 @@
 """The training script that Accelerate or torchrun starts for an FSDP plan."""
 
-from planner.runtimes._script_data import DATA
-from planner.runtimes._script_run import LOOP
+from planner.runtimes.script_data import DATA
+from planner.runtimes.script_run import LOOP
 
 HEAD = '''"""Train the model of config.json from random weights, or from the folder CHECKPOINT if set.
 

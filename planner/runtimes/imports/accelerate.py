@@ -13,14 +13,14 @@ from planner.errors import InputError, Problem
 from planner.inputs.bounded import is_file
 from planner.inputs.yaml_file import read_json
 from planner.runtimes.imports import deepspeed
-from planner.runtimes.imports._format import FileFormat, Source, beside
-from planner.runtimes.imports._model import with_config
-from planner.runtimes.imports._sheet import Imported, Sheet
 from planner.runtimes.imports.command_line import flag_values
 from planner.runtimes.imports.deepspeed import say_offload
+from planner.runtimes.imports.file_format import FileFormat, Source, beside
 from planner.runtimes.imports.hub_settings import compiled_by, reduced_in, script_changes
 from planner.runtimes.imports.literals import flat, literals
+from planner.runtimes.imports.model import with_config
 from planner.runtimes.imports.schemas import ACCELERATE, LAUNCH_KEYS, check_closed, check_kinds
+from planner.runtimes.imports.sheet import Imported, Sheet
 from planner.runtimes.imports.sums import accelerate_sums, deepspeed_world
 
 STRATEGIES: Final = {

@@ -10,11 +10,11 @@ from __future__ import annotations
 from typing import Any, Final
 
 from planner.runtimes.imports import accelerate
-from planner.runtimes.imports._format import FileFormat, Source
-from planner.runtimes.imports._model import with_config
-from planner.runtimes.imports._sheet import Imported
 from planner.runtimes.imports.command_line import Training
+from planner.runtimes.imports.file_format import FileFormat, Source
 from planner.runtimes.imports.literals import literals
+from planner.runtimes.imports.model import with_config
+from planner.runtimes.imports.sheet import Imported
 
 RENAMED: Final = {"FSDP_TRANSFORMER_CLS_TO_WRAP": "fsdp_transformer_layer_cls_to_wrap"}
 

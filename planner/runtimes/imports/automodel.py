@@ -22,13 +22,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from planner.runtimes.imports import torchtitan, trainer
-from planner.runtimes.imports._sheet import Imported, Sheet
 from planner.runtimes.imports.adapters import LAYERS, say_adapter
 from planner.runtimes.imports.hub import model_named
 from planner.runtimes.imports.hub_settings import reduced_in
 from planner.runtimes.imports.interpolation import interpolated
 from planner.runtimes.imports.literals import flat
 from planner.runtimes.imports.megatron_names import known_model
+from planner.runtimes.imports.sheet import Imported, Sheet
 from planner.runtimes.imports.trainer_layout import OF_OUR_FILES, TrainerLaunch
 from planner.runtimes.torchtitan.schedules import SCHEDULES
 

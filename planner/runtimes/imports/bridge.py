@@ -7,15 +7,15 @@ from dataclasses import replace
 from typing import Any, Final
 
 from planner.inputs.load import load_model
-from planner.runtimes.imports._format import FileFormat, Source
-from planner.runtimes.imports._model import with_record
-from planner.runtimes.imports._sheet import Imported
 from planner.runtimes.imports.bridge_sums import bridge_sums
 from planner.runtimes.imports.bridge_vision import language_fields, with_images
 from planner.runtimes.imports.command_line import Training
 from planner.runtimes.imports.core_fields import core_flags, field_of, set_traits, unknown_fields
+from planner.runtimes.imports.file_format import FileFormat, Source
 from planner.runtimes.imports.megatron import from_script
+from planner.runtimes.imports.model import with_record
 from planner.runtimes.imports.python_fields import Fields, python_fields
+from planner.runtimes.imports.sheet import Imported
 from planner.runtimes.imports.zoo import names_of_shape
 from planner.runtimes.megatron_lm.flags import padded_vocab
 from planner.runtimes.megatron_lm.layout import layout_stages

@@ -12,8 +12,6 @@ from planner.errors import InputError, Problem, nearest
 from planner.inputs.load import load_model
 from planner.inputs.workload import Workload
 from planner.runtimes.imports import core_fields
-from planner.runtimes.imports._model import with_record
-from planner.runtimes.imports._sheet import Imported
 from planner.runtimes.imports.bridge import (
     ROOT,
     adapters,
@@ -25,8 +23,10 @@ from planner.runtimes.imports.bridge import (
 from planner.runtimes.imports.bridge_sums import bridge_sums
 from planner.runtimes.imports.command_line import Training, flag_values
 from planner.runtimes.imports.megatron import from_script
+from planner.runtimes.imports.model import with_record
 from planner.runtimes.imports.recipe_table import BridgeRecipe, known_recipe, recipe_names
 from planner.runtimes.imports.recipe_words import FIELDS, Words, words_of
+from planner.runtimes.imports.sheet import Imported
 from planner.runtimes.imports.zoo import names_of_shape
 from planner.runtimes.megatron_bridge.sections import RECIPES
 from planner.runtimes.megatron_lm.architecture import known_architecture

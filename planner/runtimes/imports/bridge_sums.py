@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from planner.errors import Problem
-from planner.runtimes.imports._sheet import Imported
+from planner.runtimes.imports.sheet import Imported
 from planner.units import is_whole
 
 GRAPHS: Final = ("none", "local", "transformer_engine", "full_iteration")

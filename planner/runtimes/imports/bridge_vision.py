@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from planner.inputs.hf_vision_parts import USUAL_PATCHES
 from planner.inputs.vision_configs import encoder_record
-from planner.runtimes.imports._sheet import Imported
 from planner.runtimes.imports.python_fields import Fields
+from planner.runtimes.imports.sheet import Imported
 
 CONFIGS: Final = {"Qwen2_5_VLVisionConfig": "qwen2_5_vl", "Qwen3VLVisionConfig": "qwen3_vl"}
 """Classes of an encoder's config, and the model types that have it."""

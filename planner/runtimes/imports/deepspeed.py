@@ -12,13 +12,13 @@ from planner.runtimes.deepspeed.files import ELEMENTS
 from planner.runtimes.deepspeed.offloads import WHOLE_GROUP, offload_named
 from planner.runtimes.deepspeed.tiles import TILES
 from planner.runtimes.deepspeed.zeropp import SECONDARY, SWITCHES
-from planner.runtimes.imports._format import FileFormat, Source, beside
-from planner.runtimes.imports._model import started, with_config
-from planner.runtimes.imports._sheet import Imported, Sheet
+from planner.runtimes.imports.file_format import FileFormat, Source, beside
 from planner.runtimes.imports.hub_settings import reduced_in, script_changes
 from planner.runtimes.imports.literals import flat, literals
 from planner.runtimes.imports.megatron_offload import shared_offload
+from planner.runtimes.imports.model import started, with_config
 from planner.runtimes.imports.schemas import DEEPSPEED, ZERO_KEYS, check_closed, check_kinds
+from planner.runtimes.imports.sheet import Imported, Sheet
 from planner.runtimes.imports.sums import deepspeed_sums, deepspeed_world
 
 OPTIMIZERS: Final = {"adamw": "adamw", "adam": "adamw", "fusedadam": "adamw", "sgd": "sgd", "muon": "muon"}

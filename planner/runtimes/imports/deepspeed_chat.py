@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from planner.runtimes.imports import trainer
-from planner.runtimes.imports._sheet import Imported, Sheet
 from planner.runtimes.imports.hub import model_named
 from planner.runtimes.imports.literals import flat
+from planner.runtimes.imports.sheet import Imported, Sheet
 from planner.runtimes.imports.trainer_layout import TrainerLaunch, laid_out
 
 OWN: Final = frozenset(

@@ -12,10 +12,10 @@ from typing import Any, Final
 from planner.errors import InputError, Problem
 from planner.inputs.bounded import is_file
 from planner.inputs.yaml_file import parse_repeating, read_json, read_text
-from planner.runtimes.imports._format import Source, beside
-from planner.runtimes.imports._sheet import Imported
 from planner.runtimes.imports.command_line import NODES, RANKS, Training, training_of
+from planner.runtimes.imports.file_format import Source, beside
 from planner.runtimes.imports.formats import COMMANDS, FORMATS, KINDS, suffixes
+from planner.runtimes.imports.sheet import Imported
 from planner.units import is_whole
 
 SCRIPTS: Final = ("train.sh", "train.sbatch")

@@ -21,9 +21,9 @@ from planner.runtimes.imports import (
     torchtitan_flags,
     trainer_files,
 )
-from planner.runtimes.imports._format import FileFormat
-from planner.runtimes.imports._sheet import Imported
 from planner.runtimes.imports.command_line import Training
+from planner.runtimes.imports.file_format import FileFormat
+from planner.runtimes.imports.sheet import Imported
 
 FORMATS: Final[tuple[FileFormat, ...]] = (
     deepspeed.ENTRY,

@@ -8,10 +8,10 @@ from typing import Any, Final
 
 from planner.dataclasses import dataclass
 from planner.runtimes.imports import trainer
-from planner.runtimes.imports._sheet import Imported, Sheet
 from planner.runtimes.imports.adapters import PEFT_DEFAULT, say_adapter
 from planner.runtimes.imports.hub import model_named
 from planner.runtimes.imports.literals import flat
+from planner.runtimes.imports.sheet import Imported, Sheet
 from planner.runtimes.imports.trainer_layout import TrainerLaunch, laid_out
 
 LENGTHS: Final = (

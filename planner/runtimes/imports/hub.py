@@ -14,7 +14,7 @@ from planner.inputs.hf_config import read_hf_config
 from planner.inputs.lent_numbers import lent_numbers
 from planner.inputs.shipped import data_folder, names_and_aliases
 from planner.inputs.twins import TUNED, TWINS
-from planner.runtimes.imports._sheet import Sheet
+from planner.runtimes.imports.sheet import Sheet
 from planner.runtimes.imports.zoo import same_name
 
 _QUANTISED: Final = re.compile(r"awq|gptq|int4|4bit|8bit|bnb|nvfp4|mxfp4|aqlm|gguf|fp8")

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from planner.runtimes._hub_config import ATTENTION
-from planner.runtimes.imports._sheet import Sheet
+from planner.runtimes.imports.sheet import Sheet
 
 DEFAULT_KERNEL: Final = "flash-2"
 """What both runtimes run unless told otherwise."""

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from planner.runtimes.imports import trainer
-from planner.runtimes.imports._sheet import Imported, Sheet
 from planner.runtimes.imports.adapters import say_adapter
 from planner.runtimes.imports.hub import model_named
 from planner.runtimes.imports.literals import flat
 from planner.runtimes.imports.megatron_names import known_model
+from planner.runtimes.imports.sheet import Imported, Sheet
 from planner.runtimes.imports.trainer_layout import TrainerLaunch, laid_out
 
 KEYS: Final = frozenset({"finetuning_type", "cutoff_len", "template", "stage"})

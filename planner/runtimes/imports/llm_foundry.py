@@ -17,13 +17,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from planner.runtimes.imports import trainer
-from planner.runtimes.imports._model import with_record
-from planner.runtimes.imports._sheet import Imported, Sheet
 from planner.runtimes.imports.accelerate import STRATEGIES
 from planner.runtimes.imports.adapters import PEFT_DEFAULT, say_adapter
 from planner.runtimes.imports.hub import model_named
 from planner.runtimes.imports.interpolation import interpolated
 from planner.runtimes.imports.literals import flat
+from planner.runtimes.imports.model import with_record
+from planner.runtimes.imports.sheet import Imported, Sheet
 from planner.runtimes.imports.trainer_layout import OF_OUR_FILES, TrainerLaunch
 from planner.units import is_whole
 

@@ -8,8 +8,6 @@ from pathlib import Path
 from typing import Any, Final
 
 from planner.inputs.model import ModelSpec
-from planner.runtimes.imports._model import with_record
-from planner.runtimes.imports._sheet import Imported, Sheet
 from planner.runtimes.imports.command_line import Training, overridden
 from planner.runtimes.imports.core_settings import graph_setting
 from planner.runtimes.imports.megatron_batches import last_batch
@@ -21,6 +19,8 @@ from planner.runtimes.imports.megatron_model import model_record
 from planner.runtimes.imports.megatron_names import BY_LENGTH, TE_LOSS, UNDELAYED
 from planner.runtimes.imports.megatron_offload import offloaded
 from planner.runtimes.imports.megatron_sums import connection_sums, megatron_sums, overridden_values
+from planner.runtimes.imports.model import with_record
+from planner.runtimes.imports.sheet import Imported, Sheet
 from planner.runtimes.megatron_lm.context import CP_COMM, SIZES_FLAG
 from planner.runtimes.megatron_lm.layout import layout_layers, layout_stages, stands_apart
 from planner.runtimes.megatron_lm.recompute import MODULES

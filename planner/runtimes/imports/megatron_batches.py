@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from planner.runtimes.imports._sheet import Sheet
+from planner.runtimes.imports.sheet import Sheet
 
 
 def last_batch(sheet: Sheet) -> int | None:

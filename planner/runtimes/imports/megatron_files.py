@@ -8,14 +8,14 @@ from typing import Any, Final
 
 from planner.errors import Problem
 from planner.runtimes.imports import flagscale, megatron_config, modelzoo, primus, torchtitan
-from planner.runtimes.imports._format import FileFormat, Source
-from planner.runtimes.imports._model import with_record
-from planner.runtimes.imports._sheet import Imported
 from planner.runtimes.imports.command_line import Training
+from planner.runtimes.imports.file_format import FileFormat, Source
 from planner.runtimes.imports.hub import known_name
 from planner.runtimes.imports.megatron import from_script
 from planner.runtimes.imports.megatron_forks import SCHEDULES
 from planner.runtimes.imports.megatron_names import QUIET, flags_of, known_model
+from planner.runtimes.imports.model import with_record
+from planner.runtimes.imports.sheet import Imported
 
 
 def read_modelzoo(source: Source) -> Imported:

@@ -15,8 +15,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from planner.runtimes.imports._sheet import Sheet
 from planner.runtimes.imports.megatron_mindspeed import mindspeed
+from planner.runtimes.imports.sheet import Sheet
 from planner.units import is_whole
 
 DEEPSPEED: Final = {"--deepspeed", "--deepspeed_config", "--zero-stage"}

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from planner.runtimes.imports._sheet import Sheet
+from planner.runtimes.imports.sheet import Sheet
 from planner.units import is_whole
 
 PATTERNS: Final = ("--hybrid-layer-pattern", "--hybrid-override-pattern")

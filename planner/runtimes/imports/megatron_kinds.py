@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from planner.runtimes.imports._sheet import Sheet
+from planner.runtimes.imports.sheet import Sheet
 
 EXPECTED: Final = {int: "a whole number", float: "a number"}
 

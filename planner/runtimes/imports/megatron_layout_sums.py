@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Final
 
 from planner.plan import prediction_stage
-from planner.runtimes.imports._sheet import Sheet
 from planner.runtimes.imports.megatron_hybrid import PATTERNS
+from planner.runtimes.imports.sheet import Sheet
 from planner.runtimes.imports.sums import number_of
 from planner.runtimes.megatron_lm.layout import layout_stages
 from planner.units import is_whole

@@ -11,8 +11,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from planner.runtimes.imports._sheet import Sheet
 from planner.runtimes.imports.adapters import say_adapter
+from planner.runtimes.imports.sheet import Sheet
 from planner.units import is_whole
 
 OWN: Final = frozenset(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from planner.runtimes.imports._sheet import Sheet
+from planner.runtimes.imports.sheet import Sheet
 
 DELTA: Final = ("gdn", "gated_delta_net")
 """Spellings of the gated delta net, the newer one first."""

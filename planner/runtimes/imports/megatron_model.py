@@ -5,10 +5,10 @@ from __future__ import annotations
 import ast
 from typing import Any
 
-from planner.runtimes.imports._sheet import Sheet
 from planner.runtimes.imports.megatron_hybrid import PARTS, hybrid_stages, state_space
 from planner.runtimes.imports.megatron_mixers import delta_mixer, indexer_record
 from planner.runtimes.imports.megatron_numerics import numerics_record
+from planner.runtimes.imports.sheet import Sheet
 from planner.runtimes.imports.tokenizers import vocabulary
 from planner.units import is_whole
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from planner.runtimes.imports._sheet import Sheet
+from planner.runtimes.imports.sheet import Sheet
 from planner.runtimes.megatron_lm.numerics import LLAMA3
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from planner.runtimes.imports._sheet import Sheet
+from planner.runtimes.imports.sheet import Sheet
 from planner.techniques.offload import OFFLOADS
 
 

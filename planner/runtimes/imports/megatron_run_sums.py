@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from planner.runtimes.imports._sheet import Sheet
 from planner.runtimes.imports.megatron_hybrid import hybrid_sums
+from planner.runtimes.imports.sheet import Sheet
 from planner.runtimes.imports.sums import is_set, number_of
 from planner.units import is_whole
 

@@ -12,10 +12,10 @@ from collections.abc import Iterable, Mapping
 from math import prod
 from typing import Any, Final
 
-from planner.runtimes.imports._sheet import Sheet, unset_hint
 from planner.runtimes.imports.megatron_layout_sums import layer_sums
 from planner.runtimes.imports.megatron_mixers import DELTA, SPARSE
 from planner.runtimes.imports.megatron_run_sums import run_sums
+from planner.runtimes.imports.sheet import Sheet, unset_hint
 from planner.runtimes.imports.sums import is_set, number_of
 
 CHOICES: Final = {

@@ -19,11 +19,11 @@ from planner.errors import Problem
 from planner.inputs.build import build
 from planner.inputs.load import load_model
 from planner.inputs.model import ModelSpec
-from planner.runtimes.imports._format import FileFormat, Source
-from planner.runtimes.imports._model import with_record
-from planner.runtimes.imports._sheet import Imported, Sheet
+from planner.runtimes.imports.file_format import FileFormat, Source
 from planner.runtimes.imports.literals import flat
+from planner.runtimes.imports.model import with_record
 from planner.runtimes.imports.nanotron_words import check_words, grouped, modern, unscaled
+from planner.runtimes.imports.sheet import Imported, Sheet
 from planner.runtimes.nanotron.rules import unsaid
 
 SECTIONS: Final = {

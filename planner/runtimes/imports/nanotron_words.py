@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from planner.runtimes.imports._sheet import Sheet
+from planner.runtimes.imports.sheet import Sheet
 
 LEVELS: Final = ("debug", "info", "warning", "error", "critical", "passive")
 WORDS: Final[Mapping[str, tuple[str, ...]]] = {

@@ -12,14 +12,14 @@ from dataclasses import replace
 from typing import Any, Final
 
 from planner.errors import Problem
-from planner.runtimes.imports._format import FileFormat, Source
-from planner.runtimes.imports._model import with_record
-from planner.runtimes.imports._sheet import Imported
 from planner.runtimes.imports.bridge import as_fields
 from planner.runtimes.imports.command_line import Training
 from planner.runtimes.imports.core_fields import core_flags
+from planner.runtimes.imports.file_format import FileFormat, Source
 from planner.runtimes.imports.interpolation import interpolated
 from planner.runtimes.imports.megatron import from_script
+from planner.runtimes.imports.model import with_record
+from planner.runtimes.imports.sheet import Imported
 from planner.runtimes.imports.tokenizers import vocabulary
 
 RENAMED: Final = {

@@ -17,15 +17,15 @@ from typing import Any, Final
 
 from planner.errors import Problem, nearest
 from planner.runtimes.imports import core_fields
-from planner.runtimes.imports._format import FileFormat, Source
-from planner.runtimes.imports._model import with_record
-from planner.runtimes.imports._sheet import Imported
 from planner.runtimes.imports.bridge_launch import read_fields
 from planner.runtimes.imports.command_line import Training
+from planner.runtimes.imports.file_format import FileFormat, Source
+from planner.runtimes.imports.model import with_record
 from planner.runtimes.imports.nemo_perf import benchmarked, put, unfollowed
 from planner.runtimes.imports.python_objects import objects
 from planner.runtimes.imports.python_values import Made, Unread
 from planner.runtimes.imports.recipe_table import BridgeRecipe, nemo_names, nemo_recipe
+from planner.runtimes.imports.sheet import Imported
 from planner.runtimes.imports.zoo import names_of_shape
 
 RECIPE: Final = re.compile(r"(?:.*\.)?(\w+)\.(pretrain|finetune)_recipe")

@@ -8,7 +8,7 @@ from math import prod
 from typing import Final
 
 from planner.errors import Problem
-from planner.runtimes.imports._sheet import Imported, Sheet
+from planner.runtimes.imports.sheet import Imported, Sheet
 from planner.units import is_whole
 
 KINDS: Final = (

@@ -13,8 +13,8 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from planner.runtimes.imports._sheet import Sheet
 from planner.runtimes.imports.schemas import Kind, check_kinds
+from planner.runtimes.imports.sheet import Sheet
 from planner.units import is_whole
 
 

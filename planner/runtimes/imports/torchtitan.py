@@ -8,10 +8,10 @@ from dataclasses import replace
 from typing import Any, Final
 
 from planner.inputs.load import load_model
-from planner.runtimes.imports._format import FileFormat, Source, beside
-from planner.runtimes.imports._model import with_record
-from planner.runtimes.imports._sheet import Imported, Sheet
+from planner.runtimes.imports.file_format import FileFormat, Source, beside
 from planner.runtimes.imports.literals import flat, literals
+from planner.runtimes.imports.model import with_record
+from planner.runtimes.imports.sheet import Imported, Sheet
 from planner.runtimes.imports.sums import torchtitan_sums
 from planner.runtimes.imports.titan_flavors import flavored
 from planner.runtimes.imports.titan_schema import check_tokens, check_values

@@ -11,13 +11,13 @@ from typing import Any, Final
 
 from planner.errors import Problem
 from planner.inputs.load import load_model
-from planner.runtimes.imports._format import FileFormat, Source, beside
-from planner.runtimes.imports._model import with_record
-from planner.runtimes.imports._sheet import Imported, Sheet
 from planner.runtimes.imports.command_line import Training, overridden
+from planner.runtimes.imports.file_format import FileFormat, Source, beside
 from planner.runtimes.imports.literals import literals, statements
+from planner.runtimes.imports.model import with_record
 from planner.runtimes.imports.python_fields import python_fields
 from planner.runtimes.imports.schemas import check_kinds
+from planner.runtimes.imports.sheet import Imported, Sheet
 from planner.runtimes.imports.sums import literal_sums
 from planner.runtimes.imports.titan_schema import KINDS
 from planner.runtimes.imports.torchtitan import P, done, mesh, plain, rest, stages

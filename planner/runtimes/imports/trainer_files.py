@@ -21,10 +21,10 @@ from planner.runtimes.imports import (
     trainer,
     xtuner,
 )
-from planner.runtimes.imports._format import FileFormat, Source
-from planner.runtimes.imports._sheet import Imported
 from planner.runtimes.imports.command_line import Training, training_of
+from planner.runtimes.imports.file_format import FileFormat, Source
 from planner.runtimes.imports.places import find_beside
+from planner.runtimes.imports.sheet import Imported
 from planner.runtimes.imports.trainer_layout import TrainerLaunch
 from planner.units import is_whole
 

@@ -11,9 +11,9 @@ from planner.dataclasses import dataclass, field, replace
 from planner.errors import Problem
 from planner.inputs.yaml_file import parse_yaml, read_json, read_text
 from planner.runtimes.imports import accelerate, deepspeed, trainer
-from planner.runtimes.imports._sheet import Imported, Sheet
 from planner.runtimes.imports.megatron_names import known_model
 from planner.runtimes.imports.places import find_beside
+from planner.runtimes.imports.sheet import Imported, Sheet
 from planner.runtimes.imports.sums import deepspeed_world
 
 PRESET: Final = re.compile(

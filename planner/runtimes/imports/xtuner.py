@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from planner.runtimes.imports import trainer
-from planner.runtimes.imports._sheet import Imported, Sheet
 from planner.runtimes.imports.adapters import PEFT_DEFAULT, say_adapter
 from planner.runtimes.imports.hub import model_named
 from planner.runtimes.imports.literals import statements
+from planner.runtimes.imports.sheet import Imported, Sheet
 from planner.runtimes.imports.trainer_layout import TrainerLaunch, laid_out
 
 MODEL: Final = "pretrained_model_name_or_path"

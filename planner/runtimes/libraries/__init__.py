@@ -6,6 +6,7 @@ too; what they cannot say of it is told in `Library.fixed` and by their writer.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from functools import cache
 
@@ -16,9 +17,7 @@ from planner.runtimes.libraries.family import Library
 @cache
 def libraries() -> Mapping[str, Library]:
     """Return the table of libraries by name."""
-    import planner.runtimes.libraries as package
-
-    return load_family(package, Library)
+    return load_family(sys.modules[__name__], Library)
 
 
 def library_named(name: str | None) -> Library | None:

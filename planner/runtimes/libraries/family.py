@@ -21,11 +21,11 @@ from planner.runtimes._hub_config import (
     hub_config,
     unwritten,
 )
-from planner.runtimes._run import TrainingRun, run_of
 from planner.runtimes.deepspeed.files import zero_config
 from planner.runtimes.family import GROWING_SEGMENTS, Command, Job, Runtime, says_all
 from planner.runtimes.offered import trial_note
 from planner.runtimes.settings import NO_CHANGES, Changes, Settings
+from planner.runtimes.training_run import TrainingRun, run_of
 from planner.techniques.offload import OFFLOADS
 from planner.techniques.offload.family import read_offload
 

@@ -10,9 +10,8 @@ import numpy as np
 from planner.inputs.model import ModelSpec
 from planner.plan import Plan
 from planner.rules import Rule
-from planner.runtimes._idle import in_effect
-from planner.runtimes._run import run_of
 from planner.runtimes.family import Command, Job, Runtime
+from planner.runtimes.idle import in_effect
 from planner.runtimes.megatron_bridge.adapters import (
     adapter_notes,
     adapter_rule,
@@ -37,6 +36,7 @@ from planner.runtimes.megatron_lm.settings import SETTINGS, as_set
 from planner.runtimes.megatron_lm.sparse import indexer_rules, indexer_setting_rules
 from planner.runtimes.offered import fits_model, method_rule
 from planner.runtimes.settings import NO_CHANGES, Changes
+from planner.runtimes.training_run import run_of
 from planner.runtimes.traits import Traits
 
 NAME: Final = "train.py"

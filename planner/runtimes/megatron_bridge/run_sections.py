@@ -10,10 +10,10 @@ from typing import Final
 
 from planner.inputs.workload import Workload
 from planner.plan import Plan
-from planner.runtimes._run import SMOKE_STEPS, TrainingRun
 from planner.runtimes.family import Job
 from planner.runtimes.megatron_bridge.code import Code, Section, setting
 from planner.runtimes.megatron_bridge.vision import data_section, made_up_images, sees
+from planner.runtimes.training_run import SMOKE_STEPS, TrainingRun
 
 OUTPUT: Final = Code('os.path.join(OUTPUT_DIR or ".", "checkpoints")')
 

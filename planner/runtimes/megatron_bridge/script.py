@@ -6,7 +6,6 @@ from collections.abc import Mapping
 
 from planner.dataclasses import dataclass
 from planner.plan import Plan
-from planner.runtimes._run import run_of
 from planner.runtimes.family import Job
 from planner.runtimes.megatron_bridge.adapters import adapter_section
 from planner.runtimes.megatron_bridge.code import Code, Section, setting
@@ -36,6 +35,7 @@ from planner.runtimes.megatron_bridge.settings import set_fields, set_precision
 from planner.runtimes.megatron_bridge.vision import imports_of, provider_of, seen_as, sees
 from planner.runtimes.megatron_lm.run_flags import NEEDS, defaults
 from planner.runtimes.settings import Changes
+from planner.runtimes.training_run import run_of
 
 HEAD = '''\
 """{what} with Megatron-Bridge {version}; start it with the launch script beside it."""

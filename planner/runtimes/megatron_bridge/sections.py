@@ -9,7 +9,6 @@ from planner.inputs.mixers.gated_delta import GatedDelta
 from planner.inputs.model import LatentAttention, ModelSpec
 from planner.inputs.workload import Workload
 from planner.plan import Plan
-from planner.runtimes._run import TrainingRun
 from planner.runtimes.family import Job
 from planner.runtimes.megatron_bridge.code import Code, Section
 from planner.runtimes.megatron_bridge.numerics import numeric_fields, router_fields
@@ -27,6 +26,7 @@ from planner.runtimes.megatron_lm.recompute import MODULES, granularity
 from planner.runtimes.megatron_lm.sharding_rules import OPTIMIZERS, precision_aware
 from planner.runtimes.megatron_lm.sparse import KERNELS, LOSS_SHARE, VARIANT, indexer_of
 from planner.runtimes.megatron_lm.table import SHARDING
+from planner.runtimes.training_run import TrainingRun
 
 RECIPES: Final = {
     "bf16": "bf16_mixed",

@@ -19,8 +19,8 @@ from planner.inputs.encoder import Encoder
 from planner.inputs.model import ModelSpec
 from planner.plan import Plan
 from planner.rules import Rule
-from planner.runtimes._idle import Idle, TrainingTask
 from planner.runtimes.family import Job
+from planner.runtimes.idle import Idle, TrainingTask
 from planner.runtimes.megatron_bridge.code import Code, Section, setting
 
 with deferred():

@@ -6,9 +6,8 @@ from dataclasses import replace
 
 from planner.plan import Plan
 from planner.rules import Rule
-from planner.runtimes._idle import in_effect
-from planner.runtimes._run import run_of
 from planner.runtimes.family import Command, Job, Runtime
+from planner.runtimes.idle import in_effect
 from planner.runtimes.megatron_lm.architecture import known_architecture
 from planner.runtimes.megatron_lm.choices import (
     choice_rules,
@@ -38,6 +37,7 @@ from planner.runtimes.megatron_lm.settings import SETTINGS, as_set, set_flags
 from planner.runtimes.megatron_lm.sparse import indexer_release_rule, indexer_rules, indexer_setting_rules
 from planner.runtimes.offered import fits_model, method_rule
 from planner.runtimes.settings import NO_CHANGES, Changes
+from planner.runtimes.training_run import run_of
 from planner.runtimes.traits import Traits
 
 

@@ -10,7 +10,6 @@ from planner.inputs.mixers.gated_delta import GatedDelta
 from planner.inputs.model import Attention, LatentAttention, ModelSpec
 from planner.inputs.workload import Workload
 from planner.plan import Plan
-from planner.runtimes._run import TrainingRun, run_of
 from planner.runtimes.family import Job
 from planner.runtimes.megatron_lm.architecture import Architecture, architecture
 from planner.runtimes.megatron_lm.context import context_flags
@@ -30,6 +29,7 @@ from planner.runtimes.megatron_lm.sharding_rules import OPTIMIZERS, precision_aw
 from planner.runtimes.megatron_lm.sparse import indexer_flags
 from planner.runtimes.megatron_lm.table import PRECISION, SHARDING, degree_flags
 from planner.runtimes.offered import stage_layers
+from planner.runtimes.training_run import TrainingRun, run_of
 
 VOCAB_MULTIPLE: Final = 128
 """Megatron-LM pads the vocabulary to a multiple of this times tp. [element]"""

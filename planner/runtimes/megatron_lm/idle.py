@@ -11,7 +11,7 @@ import numpy as np
 
 from planner.plan import Plan
 from planner.rules import Mask
-from planner.runtimes._idle import Idle, TrainingTask
+from planner.runtimes.idle import Idle, TrainingTask
 from planner.runtimes.megatron_lm.choices import SIXTEEN_BIT_AT_REST
 
 NO_EXPERTS: Final = "the model has no experts"

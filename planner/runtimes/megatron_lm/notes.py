@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from planner.plan import Plan
-from planner.runtimes._numerics import unknown_numerics
 from planner.runtimes.family import Job
 from planner.runtimes.megatron_lm.offload import activation_layers
+from planner.runtimes.numerics import unknown_numerics
 from planner.runtimes.offered import trial_note
 
 RESHARDS = (

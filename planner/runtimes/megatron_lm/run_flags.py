@@ -12,8 +12,8 @@ from typing import Final
 
 from planner.inputs.workload import Workload
 from planner.plan import Plan
-from planner.runtimes._run import SMOKE_STEPS, TrainingRun
 from planner.runtimes.family import Job, StepLine
+from planner.runtimes.training_run import SMOKE_STEPS, TrainingRun
 
 NEEDS: Final = ("DATA_PATH", "TOKENIZER_PATH", "OUTPUT_DIR")
 

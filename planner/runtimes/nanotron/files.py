@@ -9,12 +9,12 @@ import yaml
 from planner.inputs.model import Attention, DenseFfn, Experts, ModelSpec
 from planner.inputs.numerics import Router
 from planner.plan import Plan
-from planner.runtimes._numerics import unknown_numerics
-from planner.runtimes._run import SMOKE_STEPS, TrainingRun, run_of
 from planner.runtimes.family import GROWING_SEGMENTS, Command, Job, StepLine
 from planner.runtimes.nanotron.start import START
+from planner.runtimes.numerics import unknown_numerics
 from planner.runtimes.offered import attention_of, trial_note
 from planner.runtimes.settings import NO_CHANGES, Changes
+from planner.runtimes.training_run import SMOKE_STEPS, TrainingRun, run_of
 
 
 def _unbalanced(model: ModelSpec) -> tuple[str, ...]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 
 from planner.plan import Plan
-from planner.runtimes._run import SMOKE_STEPS, TrainingRun, run_of
 from planner.runtimes.family import GROWING_SEGMENTS, Command, Job
 from planner.runtimes.torchtitan.choice import STEP_LINE, WHERE_SET, TitanChoice
 from planner.runtimes.torchtitan.model_data import family, literal, model_data, part_names
@@ -20,6 +19,7 @@ from planner.runtimes.torchtitan.module_text import (
 )
 from planner.runtimes.torchtitan.rules import training_dtype
 from planner.runtimes.torchtitan.schedules import SCHEDULES
+from planner.runtimes.training_run import SMOKE_STEPS, TrainingRun, run_of
 
 MODULE = "titan_plan"
 

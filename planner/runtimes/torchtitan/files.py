@@ -9,8 +9,8 @@ from planner.errors import UnsupportedPlan
 from planner.inputs.numerics import Router
 from planner.plan import Plan
 from planner.rules import violations
-from planner.runtimes._numerics import unknown_numerics
 from planner.runtimes.family import Command, Job
+from planner.runtimes.numerics import unknown_numerics
 from planner.runtimes.offered import trial_note
 from planner.runtimes.settings import NO_CHANGES, Changes, Settings
 from planner.runtimes.torchtitan.choice import DEFAULT_CHUNKS, TitanChoice

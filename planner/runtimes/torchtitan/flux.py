@@ -20,7 +20,6 @@ from planner.inputs.build import build
 from planner.inputs.model import ModelSpec
 from planner.plan import Plan
 from planner.rules import Rule
-from planner.runtimes._run import run_of
 from planner.runtimes.family import GROWING_SEGMENTS, Command, Job, Runtime
 from planner.runtimes.offered import (
     exactly,
@@ -36,6 +35,7 @@ from planner.runtimes.torchtitan.current import MODULE, PRODUCTION, VARIABLES, f
 from planner.runtimes.torchtitan.model_data import literal
 from planner.runtimes.torchtitan.releases import is_old
 from planner.runtimes.torchtitan.rules import DTYPES, dtype_rule
+from planner.runtimes.training_run import run_of
 
 PATCH = 16
 """Pixels along one side of a token: eight of the autoencoder, two of a patch."""

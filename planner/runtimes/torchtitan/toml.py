@@ -7,7 +7,6 @@ import json
 from planner.errors import UnsupportedPlan
 from planner.inputs.model import DenseFfn, Experts
 from planner.plan import Plan
-from planner.runtimes._run import SMOKE_STEPS, TrainingRun, run_of
 from planner.runtimes.family import GROWING_SEGMENTS, Command, Job
 from planner.runtimes.torchtitan.choice import RECIPES, STEP_LINE, WHERE_SET, TitanChoice
 from planner.runtimes.torchtitan.current import MODULE, resharding
@@ -16,6 +15,7 @@ from planner.runtimes.torchtitan.numerics import old_unsaid
 from planner.runtimes.torchtitan.releases import layers_again
 from planner.runtimes.torchtitan.rules import training_dtype
 from planner.runtimes.torchtitan.schedules import SCHEDULES
+from planner.runtimes.training_run import SMOKE_STEPS, TrainingRun, run_of
 
 HEAD = '''"""The model of one plan, registered for torchtitan {version}; titan_plan.toml imports it."""
 

@@ -11,7 +11,6 @@ from types import MappingProxyType
 from typing import Any
 
 from planner.dataclasses import dataclass, field, fields, replace
-from planner.runtimes.traits._trait import Trait, declared
 from planner.runtimes.traits.adapters import AdapterTraits
 from planner.runtimes.traits.allocator import AllocatorTraits
 from planner.runtimes.traits.attention import AttentionTraits
@@ -27,6 +26,7 @@ from planner.runtimes.traits.optimizer import StateTraits
 from planner.runtimes.traits.pipeline import PipelineTraits
 from planner.runtimes.traits.recompute import RecomputeTraits
 from planner.runtimes.traits.tensor import TensorTraits
+from planner.runtimes.traits.trait import Trait, declared
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from planner.dataclasses import dataclass
-from planner.runtimes.traits._trait import trait
+from planner.runtimes.traits.trait import trait
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from typing import Literal
 
 from planner.dataclasses import dataclass
 from planner.inputs.workload import DTYPE_BYTES
-from planner.runtimes.traits._trait import trait
+from planner.runtimes.traits.trait import trait
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from planner.dataclasses import dataclass
-from planner.runtimes.traits._trait import trait
+from planner.runtimes.traits.trait import trait
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from functools import cache
 
@@ -14,6 +15,4 @@ __all__ = ["Executor", "ExecutorSettings", "executors"]
 @cache
 def executors() -> Mapping[str, Executor]:
     """Return the table of executors by name."""
-    import planner.sweep.executors as package
-
-    return load_family(package, Executor)
+    return load_family(sys.modules[__name__], Executor)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from functools import cache
 
@@ -14,6 +15,4 @@ __all__ = ["SweepQuestion", "questions"]
 @cache
 def questions() -> Mapping[str, SweepQuestion]:
     """Return the table of questions by name."""
-    import planner.sweep.questions as package
-
-    return load_family(package, SweepQuestion)
+    return load_family(sys.modules[__name__], SweepQuestion)

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Callable
 
 from planner.plan import Plan
-from planner.runtimes._idle import in_effect
 from planner.runtimes.family import Job, Runtime
+from planner.runtimes.idle import in_effect
 from planner.runtimes.megatron_lm.idle import IDLE
 from planner.runtimes.settings import NO_CHANGES, Changes
 from tests.validate.megatron.expected import as_set, wanted

@@ -10,8 +10,8 @@ from planner.inputs.bounded import is_file
 from planner.inputs.build import build
 from planner.inputs.hf_config import read_hf_config
 from planner.inputs.model import ModelSpec
-from planner.runtimes.imports._sheet import Imported
 from planner.runtimes.imports.command_line import Training
+from planner.runtimes.imports.sheet import Imported
 from planner.runtimes.imports.zoo import known_model, other_numerics, other_vocabularies, same_name
 
 GPT2: Final = 50_257

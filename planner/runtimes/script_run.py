@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from planner.runtimes._run import SMOKE_STEPS, TrainingRun
 from planner.runtimes.family import StepLine
+from planner.runtimes.training_run import SMOKE_STEPS, TrainingRun
 
 VARIABLES: Final = (
     "TRAIN_STEPS", "LEARNING_RATE", "MIN_LEARNING_RATE", "WARMUP_STEPS", "DECAY_STEPS", "SEED",

@@ -9,8 +9,8 @@ from typing import Any
 from planner.dataclasses import dataclass
 from planner.inputs.bounded import is_file
 from planner.inputs.yaml_file import read_text
-from planner.runtimes.imports._sheet import Imported
 from planner.runtimes.imports.command_line import Training
+from planner.runtimes.imports.sheet import Imported
 
 
 @dataclass(frozen=True)

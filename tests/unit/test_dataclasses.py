@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from planner.dataclasses import dataclass
+from tests.helpers import ROOT
 
 
 def classes(decorator: Callable[..., Any]) -> tuple[type, type, type]:
@@ -120,3 +121,11 @@ def test_a_class_of_either_kind_may_have_a_base_of_the_other(base: int, child: C
     assert repr(made(1)).endswith("Made(first=1, second=0.5, more=3)")
     with pytest.raises(TypeError, match="non-frozen"):
         dataclasses.dataclass(type("Loose", (OURS[0],), {}))
+
+
+def test_the_package_takes_its_frozen_classes_from_here() -> None:
+    """Whoever starts pays for each class that does not."""
+    for path in (ROOT / "planner").rglob("*.py"):
+        text = path.read_text(encoding="utf-8")
+        if "\n@dataclass(frozen=True)" in text and path.name != "module_text.py":
+            assert "\nfrom dataclasses import dataclass" not in text, path

@@ -29,6 +29,7 @@ LAYERS = (
     ("formulas",),
     ("registry", "arguments", "fields", "files", "folders"),
     ("numeric", "units", "errors", "remembered", "shown", "printable", "deferred"),
+    ("dataclasses",),
 )
 """Top first; a part may import itself and the parts of lower lines, siblings ignore each other."""
 

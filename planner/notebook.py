@@ -13,7 +13,7 @@ from planner.arguments import checked
 from planner.cost.estimate import Estimate
 from planner.errors import InputError, Problem
 from planner.inputs.load import load_model, model_names
-from planner.plan import DEGREES, Plan
+from planner.plan import DEGREES, MESH, Plan
 from planner.question.axes import whole_plan
 from planner.question.question import given_axes
 from planner.question.reading import KEYWORDS, Reading
@@ -121,7 +121,7 @@ def _columns(given: Mapping[str, Sequence[Any]], size: int, job: Job, runtime: R
     """Return all fields of the plans, what is not given as `whole_plan` takes it."""
     usual, chunked = (whole_plan(axes, job, runtime)[0] for axes in ({}, {"vpp": 2}))
     columns: dict[str, Any] = {name: [getattr(usual, name)] * size for name in TECHNIQUES} | dict(given)
-    for name in ("tp", "pp", "vpp", "cp", "ep", "etp", "micro_batch"):
+    for name in (*MESH, "micro_batch"):
         columns[name] = np.asarray(given.get(name, [1.0] * size), dtype=float)
     if "schedule" not in given:
         columns["schedule"] = [chunked.schedule if vpp > 1 else usual.schedule for vpp in columns["vpp"]]

@@ -20,6 +20,9 @@ from planner.numeric import Num
 DEGREES: Final = tuple(axis.name for axis in AXES if axis.kind == "count" and axis.name != "zero")
 """Fields that are numbers, and columns in a batch."""
 
+MESH: Final = ("tp", "pp", "vpp", "cp", "ep", "etp")
+"""Degrees from which dp follows, and what makes a plan hard to debug."""
+
 NAMES: Final = tuple(axis.name for axis in AXES if axis.table)
 """Fields that name a technique."""
 

@@ -11,7 +11,7 @@ from planner.dataclasses import dataclass, field
 from planner.inputs.model import Attention, DenseFfn, ModelSpec
 from planner.inputs.workload import Workload
 from planner.launchers.family import VARIABLES, Launcher
-from planner.plan import Plan
+from planner.plan import MESH, Plan
 from planner.printable import as_cell
 from planner.runtimes.family import Command, Job, Runtime
 
@@ -143,7 +143,7 @@ def measured_row(plan: Plan, job: Job, runtime: Runtime) -> str:
         **_architecture(job.model),
         "seq_len": work.seq_len,
         "framework": runtime.name,
-        **{name: degrees[name] for name in ("tp", "pp", "vpp", "cp", "ep", "etp", "dp")},
+        **{name: degrees[name] for name in (*MESH, "dp")},
         "cp_method": plan.cp_method,
         "zero": plan.zero,
         "seq_parallel": int(plan.sequence_parallel),

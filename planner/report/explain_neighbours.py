@@ -8,14 +8,14 @@ from typing import Any, Final
 from planner.cost.estimate import Estimate
 from planner.cost.price import Unpriced
 from planner.dataclasses import dataclass, replace
-from planner.plan import Plan
+from planner.plan import MESH, Plan
 from planner.runtimes.family import Runtime
 from planner.techniques.schedules import PLAIN, SCHEDULES, plain_schedule
 
 Price = Callable[[Plan], Estimate | Unpriced]
 """Prices a plan of the same job, or tells which rules it breaks."""
 
-DEGREES: Final = ("tp", "pp", "vpp", "cp", "ep", "etp", "micro_batch")
+CHANGED: Final = (*MESH, "micro_batch")
 """Degrees that are halved and doubled; dp follows."""
 
 RECOMPUTES: Final = ("none", "selective", "full")
@@ -67,7 +67,7 @@ def _changes(answer: Estimate) -> Iterator[tuple[str, Any]]:
     experts = bool(answer.job.model.expert_kinds)
     silent = set() if experts else {"ep", "etp"}
     silent |= set() if plan.pp > 1 else {"vpp"}
-    for axis in DEGREES:
+    for axis in CHANGED:
         if axis not in silent:
             degree = float(getattr(plan, axis))
             yield from ((axis, value) for value in (degree / 2, degree * 2) if value == int(value) >= 1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from planner.plan import Plan
+from planner.plan import MESH, Plan
 from planner.techniques.schedules import PLAIN
 
 
@@ -16,7 +16,7 @@ def layout(plan: Plan) -> str:
 
 def layout_of(plan: Mapping[str, Any]) -> str:
     """Return the same of a plan's fields by name, as documents and CSV have them."""
-    words = [f"{name}{plan[name]:.0f}" for name in ("tp", "pp", "vpp", "cp", "ep", "etp") if plan[name] > 1]
+    words = [f"{name}{plan[name]:.0f}" for name in MESH if plan[name] > 1]
     words += [f"dp{plan['dp']:.0f}", f"mb{plan['micro_batch']:.0f}", f"zero{plan['zero']}"]
     if plan["zero"] and plan["zero_shards"] != plan["dp"] * plan["cp"]:
         words.append(f"shards{plan['zero_shards']:.0f}")

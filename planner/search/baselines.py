@@ -10,11 +10,12 @@ from typing import Final
 import numpy as np
 
 from planner.cost.estimate import Estimate, estimate
+from planner.plan import MESH
 from planner.runtimes.family import Job, Runtime
 from planner.search.request import SearchRequest, scan_of
 from planner.search.space import widest_mixer
 
-FLAT: Final = {"tp": 1, "pp": 1, "vpp": 1, "cp": 1, "ep": 1, "etp": 1}
+FLAT: Final = dict.fromkeys(MESH, 1)
 """Degrees of a plan that is data parallel alone."""
 
 

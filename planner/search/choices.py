@@ -7,13 +7,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from planner.inputs.model import ModelSpec
+from planner.plan import MESH
 from planner.runtimes.family import Job, Runtime
 from planner.search.legality import Choices
 from planner.techniques.context import CONTEXT_METHODS
 from planner.techniques.offload import HOSTED, OFFLOADS
 from planner.techniques.offload.family import read_offload
 
-DEGREE_NAMES = ("tp", "pp", "vpp", "cp", "ep", "etp", "dp", "micro_batch")
+DEGREE_NAMES = (*MESH, "dp", "micro_batch")
 """Degrees that a user may fix."""
 
 

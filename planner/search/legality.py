@@ -15,7 +15,7 @@ from planner.cost.legal import pass_rules
 from planner.cost.memory.host_rules import host_checkpoint_rules, offload_rules
 from planner.dataclasses import dataclass, replace
 from planner.numeric import Column, every
-from planner.plan import DEGREES, Plan
+from planner.plan import DEGREES, MESH, Plan
 from planner.rules import Rule
 from planner.runtimes.family import Job, Runtime
 from planner.search.tables import Rows, distinct
@@ -189,7 +189,7 @@ def plan_rows(plan: Plan, index: Rows) -> Plan:
     return replace(plan, **degrees)
 
 
-LAYOUT_AXES = ("tp", "pp", "vpp", "cp", "ep", "etp", "dp")
+LAYOUT_AXES = (*MESH, "dp")
 """Degrees that do not change with the micro-batch."""
 
 CELLS = 2**19

@@ -7,6 +7,7 @@ from typing import Final, TypeVar
 
 from planner.cost.estimate import Estimate
 from planner.cost.kinds import unmeasured_kinds
+from planner.plan import MESH
 from planner.search.guard import Ranking
 from planner.search.meshes import choice_of
 
@@ -15,9 +16,6 @@ TIE: Final = 0.01
 
 RISKY: Final = 0.01
 """Probability of running out of memory from which a plan that is no better comes after one below it. [-]"""
-
-DEGREES: Final = ("tp", "pp", "vpp", "cp", "ep", "etp")
-"""Axes of a plan that each take something to debug."""
 
 T = TypeVar("T")
 
@@ -31,7 +29,7 @@ def caution(answer: Estimate) -> tuple[bool, int, int]:
     Its risk of running out of memory, its kinds that no measured run is of, and the axes that it uses.
     """
     plan = answer.plan
-    axes = sum(float(getattr(plan, name)) > 1.0 for name in DEGREES)
+    axes = sum(float(getattr(plan, name)) > 1.0 for name in MESH)
     axes += (plan.recompute != "none") + (plan.offload != "none") + (plan.stage_layers is not None)
     return answer.oom_probability > RISKY, len(unmeasured_kinds(plan, answer.job, answer.runtime)), axes
 

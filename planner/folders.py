@@ -68,7 +68,7 @@ def _check(files: Mapping[str, str], out: Path, force: bool) -> None:
     there = [name for name in files if (out / name).exists()]
     if there and not force:
         expected = "a folder without these files, or --force to replace them"
-        raise InputError([Problem("--out", str(out / name), expected, f"{out}-2") for name in there])
+        raise InputError(Problem("--out", f"{out} with {', '.join(there)}", expected, f"{out}-2"))
 
 
 def _fill(fresh: Path, files: Mapping[str, str], out: Path) -> None:

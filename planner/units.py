@@ -127,6 +127,17 @@ def percent(share: float | None, digits: int = 1, signed: bool = False) -> str:
     return f"{100 * share:{'+' if signed else ''}.{digits}f}%"
 
 
+def rounded(share: float) -> str:
+    """Return a share as a percentage of two digits, for what is itself uncertain.
+
+    Examples
+    --------
+    >>> rounded(0.2287), rounded(0.0871), rounded(0.019), rounded(0.0003), rounded(1.52)
+    ('23%', '8.7%', '1.9%', '0.03%', '152%')
+    """
+    return f"{float(f'{100 * share:.2g}') if share < 1 else round(100 * share):g}%"
+
+
 MOST_DIGITS: Final = 18
 """Digits of a whole number that is read: no count, length or number of bytes has more. [-]"""
 

@@ -55,6 +55,9 @@ COMMANDS: Final[dict[str, tuple[str, str, str]]] = {
 """Name of a command to its module in this package, what it is called there, and its line of help."""
 
 
+HELP: Final = ("-h", "--help")
+"""What shows the help of a command, or of a group."""
+
 SPOKEN: Final = frozenset({"model", "hardware"})
 """Parameters that may be given in other words than their own."""
 
@@ -97,8 +100,10 @@ def _command(name: str, found: Any) -> Any:
     command.name = name
     for leaf in getattr(command, "commands", {name: command}).values():
         _refusing_mistakes(leaf)
-        _with_grouped_help(leaf)
+        _with_own_help(leaf, "write_help")
         _with_converters_when_said(leaf)
+    if hasattr(command, "commands"):
+        _with_own_help(command, "write_group")
     return command if isinstance(found, typer.Typer) else _telling(command)
 
 
@@ -114,7 +119,7 @@ def _refusing_mistakes(command: Any) -> None:
         for word, following in itertools.pairwise(own):
             if word in valued and following.startswith("--"):
                 ctx.fail(f"Option '{word}' requires an argument; what follows it is '{following}'.")
-        if not ctx.resilient_parsing and "--help" not in own:
+        if not ctx.resilient_parsing and not set(HELP) & set(own):
             for option in repeated(command, ctx, words):
                 ctx.fail(f"Option '{option}' is given more than once, and takes one value.")
         return plain(ctx, words)
@@ -162,14 +167,13 @@ def _as_it_stands(option: Any, value: Any) -> tuple[bool, Any]:
     return value is None or type(value) is kind, value
 
 
-def _with_grouped_help(command: Any) -> None:
-    """Let a command's help stand in groups; what that takes is loaded when help is asked for."""
+def _with_own_help(command: Any, writer: str) -> None:
+    """Let the help of a command or a group be written by a function of its page, loaded when it is asked for."""
 
-    def format_options(ctx: Any, formatter: Any) -> None:
-        help_pages.group_options(command)
-        command.format_options(ctx, formatter)
+    def format_help(ctx: Any, formatter: Any) -> None:
+        getattr(help_pages, writer)(command, ctx, formatter)
 
-    command.format_options = format_options
+    command.format_help = format_help
 
 
 def repeated(command: Any, ctx: Any, words: list[str]) -> list[str]:
@@ -229,6 +233,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     no_args_is_help=True,
+    context_settings={"help_option_names": list(HELP)},
 )
 
 
@@ -247,7 +252,7 @@ def root(
 
 def run(ended: Callable[[BaseException], int]) -> None:
     """Run the command of the process's arguments; ``ended`` tells why a command stopped."""
-    asks = {"--help", "--version"} & set(sys.argv)
+    asks = {*HELP, "--version"} & set(sys.argv)
     if complete.VARIABLE in os.environ:
         complete.prepare()
         asks = {complete.VARIABLE}

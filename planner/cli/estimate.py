@@ -37,7 +37,9 @@ def estimate(
     shown: OutputOptions,
     context: typer.Context,
     source: FromOption = None,
-    save: Annotated[Path | None, typer.Option(help="Write the plan file here.", show_default=False)] = None,
+    save: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the plan file here.", show_default=False)
+    ] = None,
     force: ForceOption = False,
 ) -> None:
     """Price one plan in full: time, memory by stage, traffic, cost, and what was assumed.

@@ -24,7 +24,7 @@ with deferred():
 _ROW: Final = re.compile(r"^\|(.+)\|$")
 _STANDS_FOR: Final = re.compile(r" (?:the )?`(\w+)`")
 _MARKS: Final = re.compile(r"[`*]")
-_NUMBERED: Final = re.compile(r"^([a-z]+)\d+$|^([a-z/-]+):[\d.]+$|^([a-z]+/)\d+$")
+_NUMBERED: Final = re.compile(r"^([a-z]+)\d+$|^([a-z/-]+):[\d.,]+%?$|^([a-z]+/)\d+$")
 
 
 class GlossaryEntry(NamedTuple):
@@ -55,7 +55,7 @@ def glossary(
     known = {name.lower(): name for entry in entries() for name in entry.names}
     reading, found = Reading(), list[GlossaryEntry]()
     for word in words or ():
-        hits = meaning(word) or trait_meaning(word) or option_meaning(word) or technique_meaning(word)
+        hits = looked_up(word)
         if not hits:
             near = nearest(plain(word), {name: name for name in known})
             reading.fault("WORD", repr(word), "a word of the glossary; planner glossary lists them", near)
@@ -69,6 +69,12 @@ def glossary(
         sys.stdout.writelines(f"{_line(one)}\n" for one in found)
     else:
         emit_rows(rows, output)
+
+
+def looked_up(word: str) -> list[GlossaryEntry]:
+    """Return what a word of an answer means, by any of the lists that have it."""
+    kept = word.strip().lower().removeprefix("offload-").partition(":")[0]
+    return meaning(word) or trait_meaning(word) or option_meaning(word) or technique_meaning(kept)
 
 
 def plain(word: str) -> str:

@@ -23,6 +23,22 @@ GROUPS: Final[Mapping[str, str]] = {
 }
 """Headings of options, with the parameters below each; others stand under Options, before the answer."""
 
+OF_SEVERAL: Final[Mapping[str, str]] = {
+    "hardware": "; several are compared",
+    "gpus": ", or a range or list to choose from",
+    "nodes": "",
+    "runtime": "; several are ranked together",
+}
+"""What help says of several values, by the option: true only of commands that choose."""
+
+TAKE_SEVERAL: Final[Mapping[str, frozenset[str]]] = {
+    "hardware": frozenset({"search"}),
+    "gpus": frozenset({"search"}),
+    "nodes": frozenset({"search"}),
+    "runtime": frozenset({"search", "budget"}),
+}
+"""Commands that choose among several values of an option."""
+
 LONG: Final = 15
 """Options from which on a help has headings."""
 
@@ -59,21 +75,65 @@ EXAMPLES: Final[Mapping[str, tuple[str, str, str]]] = {
 """Three commands that work as they stand, by the command that they show; the empty name is the program."""
 
 
-def group_options(command: Any) -> None:
-    """Let a command with many options show them under headings, and its examples after them."""
+def write_help(command: Any, ctx: Any, formatter: Any) -> None:
+    """Write the help of a command: its usage, what it does, its options under headings, and its examples."""
+    arguments = [one for one in command.params if one.param_type_name == "argument"]
+    words = " ".join(["[OPTIONS]", *(_placeholder(one) for one in arguments)])
+    formatter.write_usage(ctx.command_path, words)
+    command.format_help_text(ctx, formatter)
+    described = [(_name(one), _described(one)) for one in arguments]
+    rows = {
+        one.name: _for_one(one.name, command.name, row)
+        for one in command.get_params(ctx)
+        if one.param_type_name == "option" and (row := one.get_help_record(ctx))
+    }
+    for title, found in (("Arguments", described), *_grouped(rows).items()):
+        if found:
+            with formatter.section(title):
+                formatter.write_dl(found)
+    _write_examples(EXAMPLES.get(command.name, ()), formatter)
 
-    def format_options(ctx: Any, formatter: Any) -> None:
-        rows = {one.name: row for one in command.get_params(ctx) if (row := one.get_help_record(ctx))}
-        kinds = {one.name: one.param_type_name for one in command.get_params(ctx)}
-        arguments = [row for name, row in rows.items() if kinds[name] == "argument"]
-        options = {name: row for name, row in rows.items() if kinds[name] == "option"}
-        for title, found in (("Arguments", arguments), *_grouped(options).items()):
-            if found:
-                with formatter.section(title):
-                    formatter.write_dl(found)
-        _write_examples(EXAMPLES.get(command.name, ()), formatter)
 
-    command.format_options = format_options
+def write_group(group: Any, ctx: Any, formatter: Any) -> None:
+    """Write the help of a group of commands, with the first sentence of each whole."""
+    formatter.write_usage(ctx.command_path, "COMMAND [OPTIONS] ...")
+    group.format_help_text(ctx, formatter)
+    with formatter.section("Commands"):
+        formatter.write_dl(
+            [(name, " ".join(one.help.split("\n\n")[0].split())) for name, one in group.commands.items()]
+        )
+    with formatter.section("Options"):
+        formatter.write_dl([group.get_help_option(ctx).get_help_record(ctx)])
+
+
+def _name(argument: Any) -> str:
+    """Return what an argument is called, without marks."""
+    return str(argument.metavar or argument.name.upper()).strip("[].")
+
+
+def _placeholder(argument: Any) -> str:
+    """Return an argument as the line of usage has it: in brackets where it may be left out.
+
+    Examples
+    --------
+    >>> from types import SimpleNamespace
+    >>> _placeholder(SimpleNamespace(metavar="[WORD]...", required=False, nargs=-1))
+    '[WORD]...'
+    """
+    name = _name(argument)
+    return (name if argument.required else f"[{name}]") + ("..." if argument.nargs != 1 else "")
+
+
+def _described(argument: Any) -> str:
+    return argument.help + ("" if argument.required or "[default" in argument.help else " [optional]")
+
+
+def _for_one(name: str, command: str, row: tuple[str, str]) -> tuple[str, str]:
+    """Return what help says of an option, without its words on several values where a command takes one."""
+    words = OF_SEVERAL.get(name)
+    if words is None or command in TAKE_SEVERAL[name]:
+        return row
+    return row[0].replace("N|A..B|A,B", "N"), row[1].replace(words, "")
 
 
 def _grouped(options: Mapping[str, Any]) -> dict[str, list[Any]]:

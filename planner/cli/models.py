@@ -13,7 +13,7 @@ from planner.cli.complete import model as complete
 from planner.cli.options import Format, FormatOption
 from planner.cli.output import emit_rows
 from planner.cli.printable import to_stderr
-from planner.errors import InputError, Problem
+from planner.errors import Infeasible, InputError, Problem
 from planner.files import write_whole
 from planner.inputs.hf_config import ImportedModel, read_hf_config, without_encoder
 from planner.inputs.load import load_model, model_names
@@ -36,9 +36,28 @@ HEADINGS = {"active_params": "active", "params_per_layer": "a layer", "active_pa
 
 
 @app.command("list")
-def list_command(output: FormatOption = Format.table) -> None:
-    """List the models that ship with the planner."""
-    _emit([model_row(load_model(name)) for name in model_names()], output)
+def list_command(
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[WORD]...",
+            help="Words of the name or the kind: llama, moe, sliding.",
+            show_default=False,
+        ),
+    ] = None,
+    output: FormatOption = Format.table,
+) -> None:
+    """List the models that ship with the planner; words narrow the list.
+
+    Exit code 1 means that none is left.
+    """
+    rows = [model_row(load_model(name)) for name in model_names()]
+    rows = [
+        row for row in rows if all(word.lower() in f"{row['name']} {row['kind']}" for word in words or ())
+    ]
+    if not rows:
+        raise Infeasible("no model that ships has all these words; planner models list shows what there is")
+    _emit(rows, output)
 
 
 @app.command("show")
@@ -54,7 +73,9 @@ def show_command(
         bool,
         typer.Option("--shardings", help="Show the legal splits of its operators, and their collectives."),
     ] = False,
-    ranks: Annotated[int, typer.Option(help="Ranks that share a layer, with --shardings.", min=2)] = 8,
+    ranks: Annotated[
+        int, typer.Option(metavar="N", help="Ranks that share a layer, with --shardings.", min=2)
+    ] = 8,
     output: FormatOption = Format.table,
 ) -> None:
     """Show one model: its layers, and where its parameters are, or how its layers can be split."""
@@ -109,9 +130,11 @@ def import_command(
         ),
     ],
     out: Annotated[
-        Path | None, typer.Option(help="The model YAML to write; by default it is printed.")
+        Path | None, typer.Option(metavar="FILE", help="The model YAML to write; by default it is printed.")
     ] = None,
-    name: Annotated[str, typer.Option(help="The model's name; by default the folder's.")] = "",
+    name: Annotated[
+        str, typer.Option(metavar="NAME", help="The model's name; by default the folder's.")
+    ] = "",
     text_only: Annotated[
         bool, typer.Option("--text-only", help="Leave out an encoder of images or sound.")
     ] = False,

@@ -90,7 +90,7 @@ def search(
         ),
     ] = None,
     save: Annotated[
-        Path | None, typer.Option(help="Write the best plan's file here.", show_default=False)
+        Path | None, typer.Option(metavar="FILE", help="Write the best plan's file here.", show_default=False)
     ] = None,
     emit: Annotated[
         Path | None,

@@ -31,7 +31,7 @@ def budget_page(found: Sizing, defaults: Mapping[str, Any]) -> Page:
         f"{job.model.name} ({significant(best.params / 1e9, 3)} B parameters) on "
         f"{significant(best.tokens / 1e9, 4)} B tokens: {significant(best.days, 3)} days"
         f"{'' if best.usd is None else f', {money(best.usd)}'} on {counted(job.gpus, 'accelerator')} of "
-        f"{job.hardware.name}, for {spent(found.budget)}"
+        f"{job.hardware.name}, within {spent(found.budget)}"
     )
     table = Table(tuple(_row(one, one is best) for one in sizes[first : first + SHOWN]))
     return [head, table, "\n".join(_told(found, best, defaults))]
@@ -62,7 +62,10 @@ def _row(one: Sized, best: bool) -> dict[str, str]:
 def _told(found: Sizing, best: Sized, defaults: Mapping[str, Any]) -> list[str]:
     """Say what the usual rule would have chosen, what the law is, and what was left out."""
     lines = [_against_peak(found, best)] if found.budget.flops is None else []
-    lines.append(f"Ends by {best.binding}. Law: {found.law.said} ({found.law.cite}).")
+    limits = [found.budget.flops, found.budget.usd, found.budget.days]
+    if sum(one is not None for one in limits) > 1:
+        lines.append(f"The {best.binding} run out first.")
+    lines.append(f"Law: {found.law.said} ({found.law.cite}).")
     if found.is_at_edge:
         lines.append("The best size is at the end of those tried: a further one may be better.")
     if found.too_large:

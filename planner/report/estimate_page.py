@@ -41,7 +41,7 @@ from planner.report.unequal import lengths_page
 from planner.report.view import figure, figures
 from planner.runtimes.family import Job, Runtime
 from planner.techniques.methods import METHODS
-from planner.units import DAY, GIB, HOUR, TFLOP, percent, show
+from planner.units import DAY, GIB, HOUR, TFLOP, percent, rounded, show
 
 MEGAWATT_HOUR: Final = 1e6 * HOUR
 
@@ -289,19 +289,19 @@ def trust(answer: Estimate) -> Page:
 
 
 def unproven(answer: Estimate) -> list[str]:
-    """Say what of a plan no measured run stands behind, whatever its band."""
+    """Say in one sentence what of a plan no measured run stands behind, whatever its band."""
+    doubts = [*unproven_host(answer), *unproven_base(answer), *unproven_settings(answer), *_new_kinds(answer)]
+    return [f"Unproven: {'; '.join(doubts)}."] if doubts else []
+
+
+def _new_kinds(answer: Estimate) -> list[str]:
+    """Say which kinds of plan no measured run has, as a clause."""
     kinds = unmeasured_kinds(answer.plan, answer.job, answer.runtime)
-    if not kinds:
-        return [*unproven_host(answer), *unproven_base(answer), *unproven_settings(answer)]
-    chip = chip_of(answer.job.hardware.pool.accelerator.name)
+    name = answer.job.hardware.pool.accelerator.name
+    chip = chip_of(name) if any(map(str.isdigit, chip_of(name))) else name
     what = "a mixture of experts" if answer.job.model.expert_kinds else "a dense model"
     there = f"no measured {core_of(answer.runtime.name)} run of {what} on {chip} has"
-    return [
-        *unproven_host(answer),
-        *unproven_base(answer),
-        *unproven_settings(answer),
-        f"Unproven: {there} {' or '.join(kinds)}.",
-    ]
+    return [f"{there} {' or '.join(kinds)}"] if kinds else []
 
 
 WORTH_A_WORD: Final = 0.005
@@ -314,12 +314,12 @@ def short_trust(answer: Estimate) -> list[str]:
     band = (
         f"time never validated for {answer.runtime.name} on {name}{_there(name)}"
         if answer.error_band is None
-        else f"time ± {percent(answer.error_band)}{_lent(answer)}"
+        else f"time ± {rounded(answer.error_band)}{_lent(answer)}"
     )
     share = answer.extrapolated_share
     far = f" ({percent(share, 0)} beyond measured kernels)" if share >= WORTH_A_WORD else ""
     template = "; the profile is a template of weak sources" if answer.job.hardware.template else ""
-    return [f"Error band (90%): {band}{far}; memory ± {percent(answer.memory_band)}{template}."]
+    return [f"Error band (90%): {band}{far}; memory ± {rounded(answer.memory_band)}{template}."]
 
 
 def _lent(answer: Estimate) -> str:

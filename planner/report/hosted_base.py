@@ -20,11 +20,11 @@ References
 
 
 def unproven_base(answer: Estimate) -> list[str]:
-    """Say how far off the memory may be of adapters beside a base on the host."""
+    """Say how far off the memory may be of adapters beside a base on the host, as a clause."""
     hosted = read_offload(OFFLOADS, answer.plan.offload).fetches
     if not hosted or METHODS[answer.job.workload.method].trains_base:
         return []
     return [
-        "Unproven: the memory of adapters beside a base on the host; PEFT's own run took "
-        f"{PRINTED_OVER_PRICED:g} times its price, under FSDP 1."
+        "the memory of adapters beside a base on the host (PEFT's own run took "
+        f"{PRINTED_OVER_PRICED:g} times its price, under FSDP 1)"
     ]

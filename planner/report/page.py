@@ -112,10 +112,10 @@ def split_words(layers: str) -> str:
     Examples
     --------
     >>> split_words("11-11-10"), split_words("-".join("0" + "1" * 61 + "00"))
-    ('11-11-10', '0, 61 times 1, 2 times 0')
+    ('11-11-10', '0, 61x1, 2x0')
     """
     each = layers.split("-")
     if len(each) <= MOST_SPELLED:
         return layers
     runs = [(value, len(list(same))) for value, same in groupby(each)]
-    return ", ".join(f"{count} times {value}" if count > 1 else value for value, count in runs)
+    return ", ".join(f"{count}x{value}" if count > 1 else value for value, count in runs)

@@ -187,7 +187,7 @@ def _difference(answer: Estimate, other: Estimate) -> str:
     """Return in which words of its layout a variant differs, and its seconds."""
     own, its = _words(answer), _words(other)
     words = [word for word in its if word not in own] or [f"no {word}" for word in own if word not in its]
-    return f"{' '.join(words) or 'another split'} {significant(other.step, 4)} s"
+    return f"{' '.join(words) or 'another split'} {significant(other.step, 3)} s"
 
 
 def _words(answer: Estimate) -> list[str]:

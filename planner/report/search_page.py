@@ -29,7 +29,7 @@ from planner.search.earned import doubt_of
 from planner.search.optimise import SearchResult
 from planner.search.proof import proof_clause
 from planner.search.request import SearchRequest
-from planner.units import percent
+from planner.units import percent, rounded
 
 
 def search_page(result: SearchResult, request: SearchRequest, defaults: Mapping[str, Any]) -> Page:
@@ -90,10 +90,10 @@ def held_back(result: SearchResult) -> list[str]:
     """Return which plan is better on paper than the first, by less than the doubt about its kind."""
     for other in result.on_paper[:1]:
         doubt, kinds = doubt_of(other)
-        gain = percent(result.plans[0].step / other.step - 1.0)
+        gain = rounded(1.0 - other.step / result.plans[0].step)
         return [
-            f"Faster on paper: {layout(other.plan)}, {significant(other.step, 3)} s; its {gain} are less "
-            f"than the {percent(doubt)} of doubt since no measured run there has {' or '.join(kinds)}."
+            f"Faster on paper by {gain}: {layout(other.plan)}, {significant(other.step, 3)} s; no measured "
+            f"run there has {' or '.join(kinds)}, which adds {rounded(doubt)} of doubt."
         ]
     return []
 

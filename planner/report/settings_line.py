@@ -24,9 +24,9 @@ def settings_line(answer: Estimate | Unpriced, head: str = "Settings") -> list[s
 
 
 def unproven_settings(answer: Estimate) -> list[str]:
-    """Say which settings of a plan no measured run has."""
+    """Say which settings of a plan no measured run has, as a clause."""
     found = unmeasured(answer.job, answer.runtime)
-    return [f"Unproven: no measured run has {', '.join(found)}."] if found else []
+    return [f"no measured run has {', '.join(found)}"] if found else []
 
 
 def left_out_settings(answer: Estimate) -> list[tuple[str, str, str]]:

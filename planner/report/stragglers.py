@@ -21,11 +21,15 @@ def stragglers_page(told: Straggling) -> Page:
     """Return what slow ranks cost and whether redundancy pays."""
     answer, best = told.answer, told.best
     slower = percent(told.step / answer.step - 1)
-    pays = "none: waiting for all is best" if best is None else f"{best.name}, {best.left} not waited for"
+    pays = (
+        "No redundancy pays: waiting for all is best."
+        if best is None
+        else f"Redundancy that pays: {best.name}, {best.left} not waited for."
+    )
     whole = significant(told.step, 4)
     head = (
         f"{layout(answer.plan)} on {answer.job.gpus:,}: {whole} s a step, {slower} more than with ranks all "
-        f"alike, of {told.said}. Redundancy that pays: {pays}."
+        f"alike, of {told.said}. {pays}"
     )
     rows = [("wait for all", 0, told.step, "yes")]
     rows += [(one.name, one.left, one.time, "yes" if one.exact else "no") for one in told.remedies[:SHOWN]]

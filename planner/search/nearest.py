@@ -64,14 +64,15 @@ def nearest_that_fits(request: SearchRequest, reports: list[ScanReport]) -> Mapp
     plan = estimate(smallest.plan, job, runtime, request.memory_limit) if smallest is not None else None
     wanted = _changes(request) if legal else chain(_permitted(request), _changes(request))
     fitting = [(text, changed) for text, changed in wanted if _fits(changed)]
-    grown = [(text, changed) for text, changed in _one_node_more(request) if _fits(changed)]
+    enough = _enough(request, job, runtime)
+    grown = list(islice((one for one in _more_accelerators(request, enough) if _fits(one[1])), 1))
     if not fitting and not grown:
         fitting = list(_two_changes(request))
     return {
         "plan": plan.plan.as_dict() if plan is not None else None,
         "peak_gib": plan.peak / GIB if plan is not None else None,
         "missing_gib": (plan.peak - plan.capacity) / GIB if plan is not None else None,
-        "gpus": _enough(request, job, runtime),
+        "gpus": enough,
         "changes": [text for text, _ in fitting],
         "remedies": [
             _remedy(text, changed, plan.peak if plan is not None else None)
@@ -139,12 +140,15 @@ def _fits(request: SearchRequest) -> bool:
     return any(fits_any(scan_of(request, job, runtime, keep=1)) for job, runtime in request.jobs())
 
 
-def _one_node_more(request: SearchRequest) -> Iterator[tuple[str, SearchRequest]]:
-    """Yield the request with one node more, where it is for one cluster that joins several."""
+def _more_accelerators(request: SearchRequest, enough: int | None) -> Iterator[tuple[str, SearchRequest]]:
+    """Yield the request for one cluster with as many accelerators as are ``enough``, or with one node more."""
     pools = [cluster.pool for cluster in request.clusters]
-    if len(pools) == 1 and pools[0].network is not None:
-        per_node = pools[0].gpus_per_node
-        gpus = (max(request.gpu_counts) // per_node + 1) * per_node
+    if len(pools) != 1:
+        return
+    per_node = pools[0].gpus_per_node
+    node_more = (max(request.gpu_counts) // per_node + 1) * per_node
+    counts = {enough, node_more if pools[0].network is not None else None}
+    for gpus in sorted(filter(None, counts)):
         yield f"--gpus {gpus}", replace(request, gpu_counts=(gpus,))
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from planner.search.scan import Scan
-from planner.units import percent
+from planner.units import rounded
 
 BETTER: Final = {
     "time": "faster",
@@ -19,7 +19,7 @@ BETTER: Final = {
 
 def proof_clause(objective: str, gap: float) -> str:
     """Say how good the best plan is proved to be, by an objective or any, in one clause."""
-    most = f"more than {percent(gap, 2)} " if gap else ""
+    most = f"more than {rounded(gap)} " if gap else ""
     return f"no plan in this space that fits is {most}{BETTER.get(objective, 'better')}"
 
 

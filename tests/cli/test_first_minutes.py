@@ -10,10 +10,14 @@ from pathlib import Path
 import pytest
 
 from planner.cli.commands import COMMANDS, LazyCommands
-from planner.cli.glossary import entries, meaning
+from planner.cli.glossary import entries, looked_up, meaning
 from planner.cli.help import COMMAND_GROUPS, EXAMPLES, GROUPS
 from planner.errors import InputError
 from planner.inputs.load_hardware import load_hardware
+from planner.techniques.context import CONTEXT_METHODS
+from planner.techniques.offload import OFFLOADS
+from planner.techniques.schedules import SCHEDULES
+from planner.techniques.settings import SETTINGS
 from tests.cli.command import planner
 
 SMALL = (
@@ -99,6 +103,14 @@ def test_every_word_of_the_glossary_is_found() -> None:
     for entry in entries():
         for name in entry.names:
             assert entry in meaning(name)
+
+
+def test_every_word_that_a_layout_may_have_is_explained() -> None:
+    recomputes = {"selective", "selective:mlp+core_attn", "full", "full:2", "stream:16"}
+    offloads = {f"offload-{name}" for name in OFFLOADS if name != "none"} | {"offload-optimizer:88%"}
+    offloads |= {"offload-activations:33", "offload-modules:mlp"}
+    words = {*recomputes, *offloads, *SCHEDULES, *CONTEXT_METHODS, *SETTINGS, "shards8", "sp"}
+    assert [word for word in sorted(words) if not looked_up(word)] == []
 
 
 def test_unknown_words_are_told_at_once() -> None:
@@ -220,3 +232,16 @@ def test_a_library_may_be_named_as_the_runtime(tmp_path: Path) -> None:
     assert (first.code, first.out) == (0, second.out)
     assert "--runtime trl is taken as --target trl" in first.err
     assert (tmp_path / "a" / "trl.yaml").read_bytes() == (tmp_path / "b" / "trl.yaml").read_bytes()
+
+
+@pytest.mark.parametrize("name", ["", *COMMANDS])
+def test_help_is_asked_for_in_two_ways_and_is_plain(name: str) -> None:
+    """No marks of the parser's own, no sentence cut short, and no promise of several values that are refused."""
+    long, short = planner(*name.split(), "--help"), planner(*name.split(), "-h")
+    assert long == short
+    assert (long.code, long.err) == (0, "")
+    usage, *lines = long.out.splitlines()
+    assert not re.search(r"\[\[|\{|\.\.\.\.|\]\.\.\.\]", usage)
+    told = "\n".join(line for line in lines if "table|json" not in line)
+    assert not re.search(r"<(?:path|str|int|float|list|bool)|(?m:\.\.\.$)", told)
+    assert "several are" not in told or name in {"search", "budget"}

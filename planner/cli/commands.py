@@ -36,6 +36,11 @@ COMMANDS: Final[dict[str, tuple[str, str, str]]] = {
     "cluster": ("cluster", "cluster", "Several jobs on one cluster: share and time of each."),
     "budget": ("budget", "budget", "The best model size for a budget of FLOPs, dollars or days."),
     "phases": ("phases", "phases", "A plan for each phase of a training whose sequences grow."),
+    "rl": (
+        "post_training",
+        "rl",
+        "Reinforcement learning: who generates, who trains, how long a step takes.",
+    ),
     "report": ("report", "report", "A plan or a search as one HTML page with charts."),
     "emit": ("launch", "emit", "Write the launch files of a saved plan."),
     "tune": ("tune", "tune", "Run the best few plans in turn and rank them again as measured."),
@@ -168,7 +173,7 @@ def _as_it_stands(option: Any, value: Any) -> tuple[bool, Any]:
 
 
 def _with_own_help(command: Any, writer: str) -> None:
-    """Let the help of a command or a group be written by a function of its page, loaded when it is asked for."""
+    """Let help be written by a function of the pages of help, which are loaded when it is asked for."""
 
     def format_help(ctx: Any, formatter: Any) -> None:
         getattr(help_pages, writer)(command, ctx, formatter)

@@ -43,7 +43,7 @@ LONG: Final = 15
 """Options from which on a help has headings."""
 
 COMMAND_GROUPS: Final[Mapping[str, str]] = {
-    "Plan": "search estimate explain compare sweep budget phases partition balance cluster",
+    "Plan": "search estimate explain compare sweep budget phases rl partition balance cluster",
     "Run": "emit tune diagnose mfu goodput resume report simulate",
     "Measure": "validate benchmark calibrate profile check",
     "Look up": "models hardware runtimes glossary config completion",
@@ -125,7 +125,7 @@ def _placeholder(argument: Any) -> str:
 
 
 def _described(argument: Any) -> str:
-    return argument.help + ("" if argument.required or "[default" in argument.help else " [optional]")
+    return str(argument.help) + ("" if argument.required or "[default" in argument.help else " [optional]")
 
 
 def _for_one(name: str, command: str, row: tuple[str, str]) -> tuple[str, str]:

@@ -298,7 +298,7 @@ def _new_kinds(answer: Estimate) -> list[str]:
     """Say which kinds of plan no measured run has, as a clause."""
     kinds = unmeasured_kinds(answer.plan, answer.job, answer.runtime)
     name = answer.job.hardware.pool.accelerator.name
-    chip = chip_of(name) if any(map(str.isdigit, chip_of(name))) else name
+    chip = name if chip_of(name).isalpha() else chip_of(name)
     what = "a mixture of experts" if answer.job.model.expert_kinds else "a dense model"
     there = f"no measured {core_of(answer.runtime.name)} run of {what} on {chip} has"
     return [f"{there} {' or '.join(kinds)}"] if kinds else []

@@ -141,7 +141,7 @@ def _fits(request: SearchRequest) -> bool:
 
 
 def _more_accelerators(request: SearchRequest, enough: int | None) -> Iterator[tuple[str, SearchRequest]]:
-    """Yield the request for one cluster with as many accelerators as are ``enough``, or with one node more."""
+    """Yield the request for one cluster with as many accelerators as are ``enough``, or one node more."""
     pools = [cluster.pool for cluster in request.clusters]
     if len(pools) != 1:
         return

@@ -236,7 +236,7 @@ def test_a_library_may_be_named_as_the_runtime(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["", *COMMANDS])
 def test_help_is_asked_for_in_two_ways_and_is_plain(name: str) -> None:
-    """No marks of the parser's own, no sentence cut short, and no promise of several values that are refused."""
+    """No marks of the parser's own, no sentence cut short, no promise of several values that are refused."""
     long, short = planner(*name.split(), "--help"), planner(*name.split(), "-h")
     assert long == short
     assert (long.code, long.err) == (0, "")

@@ -25,6 +25,8 @@ RECORDS: Final = {
 }
 
 NOT_RUN: Final = {
+    **dict.fromkeys(("expected_touched", "left_share"), "raises a share to the power of a count"),
+    "generation_seconds": "takes a function, and adds what it returns",
     "corrected": "multiplies seconds by a share of no unit; its callers are run",
     "tile_costs": "takes a list of tiles when a curve is made",
     **dict.fromkeys(

@@ -40,7 +40,10 @@ UNEVEN = (
 
 
 def test_a_step_by_hand() -> None:
-    """Stage 0: 1 + 1.5 + 4; stage 1: two layers of 5 s."""
+    """Stage 0: 1 + 1.5 + 4; stage 1: two layers of 5 s; all stages once and the slowest for the others.
+
+    Stages of unequal layers are those of Yuan 2.0 (arXiv:2311.15786), which prints no time of them.
+    """
     told = price(HAND, UNEVEN)
     assert told.stage_seconds.tolist() == [0.25 + 6.5, 0.75 + 10.0]
     layers = (2 + 2 * 6) + (2 + 2 * 1) + (3 + 2 * 8)

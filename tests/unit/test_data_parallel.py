@@ -47,6 +47,11 @@ def sent(zero: int, experts: float = 0.0, **fields: Any) -> float:
     return float(data_parallel_sent(case, plan, weights(experts)))
 
 
+def test_whole_replicas_reduce_once_a_step_however_many_passes() -> None:
+    """PyTorch DDP, arXiv:2006.15704, sec. 3.2.4: passes that accumulate synchronise nothing."""
+    assert sent(0, micro_batch=1) == sent(0, micro_batch=2) == pytest.approx(15 / 16 * 8 * PARAMS)
+
+
 @pytest.mark.parametrize("zero", [0, 1, 2])
 def test_volume_of_the_first_stages(zero: int) -> None:
     """arXiv:1910.02054, sec. 7: 2 Psi, a reduce-scatter and an all-gather; here 4 and 2 bytes an element.

@@ -17,7 +17,7 @@ from planner.cost.step.played import chunk_pieces, piece_sum, wire_tiers
 from planner.cost.step.replay import played_step
 from planner.cost.traffic.messages import rank_messages
 from planner.errors import InputError
-from planner.formulas.collectives import Tier
+from planner.formulas.collectives import Tier, all_to_all_seconds
 from planner.formulas.messages import shared_seconds
 from planner.inputs.hardware import HardwareProfile
 from planner.inputs.load import load_model
@@ -47,6 +47,18 @@ def priced(
     answer = price(plan, Job(load_model("llama3-8b"), cluster, gpus, work), runtimes()[runtime])
     assert isinstance(answer, Estimate)
     return answer
+
+
+@pytest.mark.parametrize("oversubscribed", [2.0, 4.0, 8.0])
+def test_an_all_to_all_over_a_spine_takes_its_share_of_fewer_links(oversubscribed: float) -> None:
+    """Planned paths or ideal spraying (arXiv:2407.00550): bytes that leave a leaf over its uplinks."""
+    rate, nbytes, ranks = 50e9, 1e9, 64
+    inside = (Tier("a", 8, 450e9, 0.0, 450e9), Tier("b", 32, rate, 0.0, rate))
+    spine = Tier("c", np.inf, rate / oversubscribed, 0.0, rate / oversubscribed)
+    leaving = nbytes * (ranks - 32) / ranks
+    assert float(all_to_all_seconds(nbytes, ranks, 1, (*inside, spine))) == pytest.approx(
+        oversubscribed * leaving / rate
+    )
 
 
 def test_messages_of_a_stage_share_the_link(tmp_path: Path) -> None:

@@ -1,0 +1,117 @@
+"""``planner rl``: reinforcement learning on a cluster, generation and training in turn or side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from planner.cli.options import Format, OutputOptions, Written, of_fields, spread
+from planner.cli.output import emit_document, emit_page, emit_rows
+from planner.deferred import deferred
+from planner.fields import JOB
+from planner.question.reading import Reading
+
+with deferred():
+    from planner.cli import search
+    from planner.cost import rollout
+    from planner.report import post_training as report_post_training
+    from planner.search import post_training as search_post_training
+
+if TYPE_CHECKING:
+    from planner.cost.rollout import Answers
+    from planner.search.request import SearchRequest
+
+LEFT_OUT: Final = (
+    "seq_len", "global_batch", "global_batch_tokens", "tokens", "document_tokens", "seq_lens",
+    "max_tokens_per_rank", "images", "freeze_encoder",
+)  # fmt: skip
+"""Fields that prompts and answers say, or that have no meaning for them."""
+
+
+@of_fields(field for field in JOB if field.name not in LEFT_OUT)
+class PolicyOptions(Written):
+    """What is trained and where, the lengths left to prompts and answers."""
+
+
+def _count(default: int, text: str) -> Any:
+    return typer.Option(metavar="N", help=f"{text} [default: {default}]", show_default=False)
+
+
+@spread
+def rl(
+    job: PolicyOptions,
+    shown: OutputOptions,
+    prompts: Annotated[str | None, _count(512, "Prompts of a step.")] = None,
+    samples: Annotated[str | None, _count(8, "Answers to each prompt.")] = None,
+    prompt_len: Annotated[str | None, _count(512, "Tokens of a prompt.")] = None,
+    answer_len: Annotated[str | None, _count(2048, "Tokens of an answer, in the mean.")] = None,
+    longest: Annotated[
+        str | None,
+        typer.Option(
+            metavar="N",
+            help="Tokens of an answer, at most. [default: four times the mean]",
+            show_default=False,
+        ),
+    ] = None,
+    reference: Annotated[
+        bool, typer.Option("--reference/--no-reference", help="Whether a frozen copy scores answers too.")
+    ] = True,
+) -> None:
+    """Place reinforcement learning: who generates, who trains, and how long a step takes.
+
+    All accelerators generate, score and train in turn, or some generate the next answers while the others
+    train, one step behind. Exit code 1 means that nothing fits.
+    """
+    said = {"prompts": prompts, "samples": samples, "prompt_len": prompt_len, "answer_len": answer_len}
+    request, answers, defaults = read_post_training(job.said, said, longest)
+    found = search_post_training.place(request, answers, reference)
+    if shown.output is Format.json:
+        emit_document(report_post_training.post_training_document(found, defaults))
+    elif shown.output is Format.csv:
+        emit_rows(report_post_training.post_training_rows(found), shown.output)
+    else:
+        page = report_post_training.post_training_page(found, {} if shown.quiet else defaults)
+        emit_page(page, shown.output)
+    if not found.placements:
+        raise typer.Exit(1)
+
+
+def read_post_training(
+    job: Mapping[str, Any], said: dict[str, str | None], longest: str | None
+) -> tuple[SearchRequest, Answers, dict[str, Any]]:
+    """Return the search of the training, what a step generates, and the defaults taken.
+
+    Raises
+    ------
+    InputError
+        With every fault of the options.
+    """
+    reading = Reading()
+    usual = {"prompts": 512, "samples": 8, "prompt_len": 512, "answer_len": 2048}
+    flags = {name: f"--{name.replace('_', '-')}" for name in usual}
+    read = {
+        name: (reading.length if name.endswith("len") else reading.count)(flags[name], text)
+        for name, text in said.items()
+    }
+    sizes = {name: usual[name] if read[name] is None else int(read[name] or 1) for name in usual}
+    most = reading.length("--longest", longest) or 4 * sizes["answer_len"]
+    if most < sizes["answer_len"]:
+        reading.fault("--longest", f"{most:,}", "at least the mean of answers", str(sizes["answer_len"]))
+    reading.finish()
+    batch = sizes["prompts"] * sizes["samples"]
+    length = sizes["prompt_len"] + sizes["answer_len"]
+    question, request = search.read({**job, "seq_len": str(length), "global_batch": str(batch)})
+    if len(request.clusters) * len(request.gpu_counts) * len(request.runtimes) > 1:
+        reading.fault("--hardware", "several clusters, counts or runtimes", "one of each")
+    reading.finish()
+    answers = rollout.Answers(
+        sizes["prompts"],
+        sizes["samples"],
+        float(sizes["prompt_len"]),
+        float(sizes["answer_len"]),
+        float(most),
+    )
+    taken = {name: sizes[name] for name in usual if said[name] is None}
+    return request, answers, question.defaults | taken

@@ -1,0 +1,167 @@
+"""Reinforcement learning on a pool: generation, scoring and training in turn on all, or side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Final
+
+from planner.cost.estimate import Estimate
+from planner.cost.rollout import BYTES, Answers, Generator, best_engine
+from planner.formulas.post_training import push_seconds, reshard_share
+from planner.search.optimise import SearchResult, search
+from planner.search.request import SearchRequest
+
+SHARES: Final = (0.125, 0.25, 0.375, 0.5, 0.625, 0.75, 0.875)
+"""Shares of the accelerators that train where others generate. [-]"""
+
+FORWARD: Final = 1.0 / 3.0
+"""Time of a forward pass over that of a step's passes: backward is twice as much. [-]"""
+
+
+@dataclass(frozen=True)
+class Placement:
+    """One way to place generation and training, with its price.
+
+    Parameters
+    ----------
+    engine : Generator
+        What generates.
+    train : Estimate
+        The plan that trains.
+    scorings : int
+        Forward passes over all answers before training: of the policy itself, and of a reference. [-]
+    apart : bool
+        Whether others generate the next step's answers while these train.
+    """
+
+    engine: Generator
+    train: Estimate
+    scorings: int
+    apart: bool
+
+    @property
+    def gpus(self) -> int:
+        """Accelerators in all. [-]"""
+        return self.train.job.gpus + (self.engine.gpus if self.apart else 0)
+
+    @property
+    def generating(self) -> float:
+        """Seconds in which answers are generated, their prompts read. [s]"""
+        return self.engine.seconds + self._prefill
+
+    @property
+    def _prefill(self) -> float:
+        """Seconds in which prompts are read, each once: forward at the speed of the plan that trains. [s]"""
+        answers = self.engine.answers
+        tokens = answers.prompts * answers.prompt_tokens
+        return self._forward(tokens) * self.train.job.gpus / self.engine.gpus
+
+    def _forward(self, tokens: float) -> float:
+        passes = self.train.step - self.train.time.optimizer
+        return FORWARD * passes * tokens / self.train.job.workload.tokens_per_step
+
+    @property
+    def scoring(self) -> float:
+        """Seconds of the passes before training. [s]"""
+        return self.scorings * self._forward(self.train.job.workload.tokens_per_step)
+
+    @property
+    def training(self) -> float:
+        """Seconds of the optimizer step. [s]"""
+        return self.train.step
+
+    @cached_property
+    def weights(self) -> float:
+        """Seconds until the engine has the new weights. [s]"""
+        engine, plan = self.engine, self.train.plan
+        nbytes = BYTES * engine.model.params
+        tiers, domain = engine.pool.tiers, engine.pool.scaleup_domain
+        if self.apart:
+            link = tiers[-1 if self.gpus > domain else 0]
+            rate, senders = link.pair_bandwidth, float(self.train.job.gpus)
+            seconds = push_seconds(nbytes, senders, engine.gpus, engine.ranks, rate, link.latency)
+            return float(seconds)
+        sharing = float(plan.tp * (plan.zero_shards if plan.zero == 3 else plan.ep))
+        link = tiers[-1 if sharing * float(plan.pp) > domain else 0]
+        share = float(reshard_share(sharing, float(plan.pp), engine.ranks))
+        return nbytes * share / link.bandwidth + link.latency
+
+    @property
+    def step(self) -> float:
+        """Seconds of one step of learning. [s]"""
+        there = self.scoring + self.training
+        longest = max(self.generating, there) if self.apart else self.generating + there
+        return longest + self.weights
+
+    @property
+    def limit(self) -> str:
+        """What takes longest."""
+        parts = {"generation": self.generating, "training": self.scoring + self.training}
+        return max({**parts, "weights": self.weights}.items(), key=lambda one: one[1])[0]
+
+
+@dataclass(frozen=True)
+class PostTraining:
+    """All placements that fit, the fastest first."""
+
+    placements: tuple[Placement, ...]
+    answers: Answers
+    request: SearchRequest
+
+
+def place(request: SearchRequest, answers: Answers, reference: bool) -> PostTraining:
+    """Return the placements of a step on one cluster: all accelerators in turn, and shares side by side.
+
+    Shares whose generation alone takes longer than the best found are left out.
+
+    Parameters
+    ----------
+    request : SearchRequest
+        The training alone, on all accelerators.
+    answers : Answers
+        What a step generates.
+    reference : bool
+        Whether a frozen copy scores answers too.
+    """
+    found = list(_placements(request, answers, reference))
+    return PostTraining(tuple(sorted(found, key=lambda one: one.step)), answers, request)
+
+
+def _placements(request: SearchRequest, answers: Answers, reference: bool) -> Iterator[Placement]:
+    gpus, pool, best = request.gpu_counts[0], request.clusters[0].pool, float("inf")
+    for train in (gpus, *_counts(gpus, pool.gpus_per_node)):
+        apart = train < gpus
+        engine = best_engine(request.model, pool, gpus - train if apart else gpus, answers)
+        if engine is None or engine.seconds >= best:
+            continue
+        plan = _trained(request, train, reference)
+        if plan is not None:
+            found = Placement(engine, plan, 1 + reference, apart)
+            best = min(best, found.step)
+            yield found
+
+
+def _counts(gpus: int, per_node: int) -> list[int]:
+    """Return how many accelerators may train beside others: whole nodes, or any of one node.
+
+    Examples
+    --------
+    >>> _counts(64, 8), _counts(8, 8)
+    ([8, 16, 24, 32, 40, 48, 56], [1, 2, 3, 4, 5, 6, 7])
+    """
+    unit = per_node if gpus > per_node else 1
+    return sorted({unit * round(share * gpus / unit) for share in SHARES} - {0, gpus})
+
+
+def _trained(request: SearchRequest, gpus: int, reference: bool) -> Estimate | None:
+    """Return the fastest plan on so many accelerators, beside a frozen copy spread over all of them."""
+    pool = request.clusters[0].pool
+    visible = float(pool.accelerator.memory_visible)
+    limit = min(visible, request.memory_limit or visible)
+    limit -= BYTES * request.model.params / gpus if reference else 0.0
+    found: SearchResult = search(
+        replace(request, gpu_counts=(gpus,), top=1, memory_limit=limit, uniform=True)
+    )
+    return found.plans[0] if found.plans else None

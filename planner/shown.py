@@ -14,12 +14,16 @@ def show_with(short: Callable[[Any], str], html: Callable[[Any], str], record: C
     _VIEWS.update(short=short, html=html, record=record)
 
 
-class Shown:
-    """An answer with a short form, a table for notebooks, and a record."""
+class Short:
+    """A thing that is one line at a prompt."""
 
     def __repr__(self) -> str:
         """Return one line that says what it is."""
         return str(_VIEWS["short"](self)) if _VIEWS else object.__repr__(self)
+
+
+class Shown(Short):
+    """An answer with a short form, a table for notebooks, and a record."""
 
     def _repr_html_(self) -> str | None:
         """Return a table for notebooks."""

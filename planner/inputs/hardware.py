@@ -14,6 +14,7 @@ from planner.formulas.collectives import Tier
 from planner.inputs.bounds import Capability, Delay, Efficiency, Power, Rate, Reached, Size
 from planner.inputs.links import WHOLE, Islands, ScaleUp
 from planner.inputs.record import Flag, FlopRate, Positive, Price, Record, Share, Sourced
+from planner.shown import Short
 from planner.units import GB, GIB
 
 if TYPE_CHECKING:
@@ -329,7 +330,7 @@ def _some(pools: tuple[Pool, ...]) -> tuple[Pool, ...]:
     return pools
 
 
-class HardwareProfile(Record):
+class HardwareProfile(Short, Record):
     """A cluster: one pool in the common case, several for a mixed one."""
 
     name: str

@@ -34,6 +34,7 @@ from planner.inputs.prediction import PredictionLayers
 from planner.inputs.published import Published
 from planner.inputs.record import Count, Flag, Positive, Record
 from planner.inputs.variants import Variant
+from planner.shown import Short
 
 __all__ = [
     "MOST_NORMS",
@@ -55,7 +56,7 @@ __all__ = [
 ]
 
 
-class ModelSpec(Record):
+class ModelSpec(Short, Record):
     """A transformer as the planner prices it.
 
     ``layers`` names the block of each layer, first to last; consecutive equal names make a run. A file may

@@ -6,14 +6,19 @@ from html import escape
 from typing import Any, Final
 
 from planner.cost.estimate import Estimate
+from planner.inputs.hardware import HardwareProfile
+from planner.inputs.model import ModelSpec
 from planner.report.as_json import Document, search_document
 from planner.report.estimate_page import TIME_WORDS
 from planner.report.explain import Explanation, explain_document
 from planner.report.layout import layout
 from planner.report.moments import whole_document
-from planner.report.page import significant
+from planner.report.page import counted, significant
+from planner.runtimes.family import Job, Runtime
+from planner.search.columns import PricedColumns
 from planner.search.optimise import SearchResult
 from planner.shown import show_with
+from planner.simulate.record import StepRecord
 from planner.units import GIB, percent
 
 MOST_ROWS: Final = 20
@@ -26,7 +31,7 @@ def short(answer: Any) -> str:
     if isinstance(answer, Explanation):
         return f"<Explanation of {short(answer.answer)[1:-1]}>"
     if not isinstance(answer, SearchResult):
-        return object.__repr__(answer)
+        return _part(answer)
     if not answer.plans:
         return f"<SearchResult: none of {answer.valid:,} legal plans fits>"
     best = answer.plans[0]
@@ -34,6 +39,32 @@ def short(answer: Any) -> str:
         f"<SearchResult {_where(best)}: {answer.fits:,} of {answer.valid:,} legal plans fit, "
         f"best {layout(best.plan)}, {_figures(best)}>"
     )
+
+
+def _part(part: Any) -> str:
+    """Return what an answer is made of, or made into, in one line."""
+    match part:
+        case Job():
+            work = part.workload
+            told = (
+                f"{part.model.name} on {part.gpus:,} {part.hardware.name}, {work.global_batch:,} sequences "
+            )
+            told += f"of {work.seq_len:,} tokens, {work.precision}, {work.optimizer}, {work.method}"
+        case ModelSpec():
+            told = f"{part.name}, {part.params / 1e9:.3g} B parameters, {part.num_layers} layers"
+        case HardwareProfile():
+            nodes = (f"{pool.gpus_per_node} {pool.accelerator.name} a node" for pool in part.pools)
+            told = ", ".join((part.name, *nodes))
+        case Runtime():
+            told = " ".join(filter(None, (part.name, part.release)))
+        case StepRecord():
+            told = f"{significant(part.makespan)} s, bubble {significant(part.bubble)} s"
+            told += f", {counted(len(part.stages), 'stage')}"
+        case PricedColumns():
+            told = f"{len(part.step):,} plans, {int(part.legal.sum()):,} legal, {int(part.fits.sum()):,} fit"
+        case _:
+            return object.__repr__(part)
+    return f"<{type(part).__name__} {told}>"
 
 
 def _where(answer: Estimate) -> str:

@@ -19,6 +19,7 @@ from planner.runtimes.groups import MESH, Grouping
 from planner.runtimes.idle import Idle, left_out
 from planner.runtimes.settings import NO_CHANGES, Changes, Settings, Value
 from planner.runtimes.traits import Traits
+from planner.shown import Short
 
 with deferred():
     from planner.inputs import vision_configs
@@ -32,8 +33,8 @@ later ones read it, with a warning, only where the first is unset (``c10/core/Al
 
 
 @made_with_care
-@dataclass(frozen=True)
-class Job:
+@dataclass(frozen=True, repr=False)
+class Job(Short):
     """Everything that a plan is for: the model, the cluster, how much of it, and the workload.
 
     ``idle`` accelerators of the cluster are left over, since no plan can use them too.
@@ -208,8 +209,13 @@ class OrderCommandMaker(Protocol):
     ) -> Command: ...
 
 
-@dataclass(frozen=True)
-class Runtime:
+def _tower(model: ModelSpec) -> str | None:
+    """Return the family of a model's encoder, where it has one that is known."""
+    return None if model.encoder is None else vision_configs.vision_family(model.encoder, model.hidden)
+
+
+@dataclass(frozen=True, repr=False)
+class Runtime(Short):
     """One training framework, as the planner sees it.
 
     Parameters
@@ -349,17 +355,11 @@ class Runtime:
 
     def builds_encoder(self, model: ModelSpec) -> bool:
         """Whether its files build a model's encoder."""
-        return (
-            model.encoder is not None
-            and vision_configs.vision_family(model.encoder, model.hidden) in self.encoders
-        )
+        return _tower(model) in self.encoders
 
     def splits_encoder(self, model: ModelSpec) -> bool:
         """Whether they split it over tensor-parallel ranks."""
-        return self.builds_encoder(model) and (
-            model.encoder is not None
-            and vision_configs.vision_family(model.encoder, model.hidden) in self.split_encoders
-        )
+        return _tower(model) in (set(self.encoders) & set(self.split_encoders))
 
     def for_model(self, model: ModelSpec) -> Runtime:
         """Return it as it trains a model: a diffusion transformer by rules and methods of their own."""

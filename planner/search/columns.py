@@ -19,13 +19,14 @@ from planner.plan import Plan
 from planner.runtimes.family import Job, Runtime
 from planner.search.legality import plan_rows
 from planner.search.tables import LayerGrid, StageTables
+from planner.shown import Short
 
 TECHNIQUES: Final = ("sequence_parallel", "cp_method", "recompute", "schedule", "zero", "offload")
 """Fields of a plan that are names or switches: rows with the same ones are priced together."""
 
 
-@dataclass(frozen=True)
-class PricedColumns:
+@dataclass(frozen=True, repr=False)
+class PricedColumns(Short):
     """Prices of plans, one element for each.
 
     Parameters

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from planner.dataclasses import dataclass
+from planner.shown import Short
 from planner.techniques.schedules.engine import Timeline, Times
 
 
@@ -33,8 +34,8 @@ class RankRecord:
     peak_bytes: float | None = None
 
 
-@dataclass(frozen=True)
-class StepRecord:
+@dataclass(frozen=True, repr=False)
+class StepRecord(Short):
     """One step over all ranks.
 
     Parameters

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 import time
 from pathlib import Path
 
@@ -102,6 +103,12 @@ def test_wrong_columns_are_refused() -> None:
         planner.estimate_plans(JOB, tp=[1, 2], pp=[1, 2, 4])
     with pytest.raises(planner.InputError, match="ful"):
         planner.estimate_plans(JOB, tp=[1, 0], recompute=["ful", "none"])
+
+
+def test_what_answers_are_made_of_is_one_line() -> None:
+    parts = (JOB, JOB.model, JOB.hardware, planner.load_runtime("megatron-lm"), planner.simulate_plan(PLAN))
+    for part in (*parts, planner.estimate_plans(JOB, tp=[1, 2])):
+        assert re.fullmatch(rf"<{type(part).__name__} [^\n]{{5,120}}>", repr(part))
 
 
 def test_answers_are_short_and_have_tables() -> None:

@@ -79,6 +79,13 @@ FORMATS: Final = (
         "milliseconds",
         (rf"Peak reserved:\s*{_NUMBER}\s*(MiB)", rf"Peak allocated\s*{_NUMBER}\s*(MiB)"),
     ),
+    LogFormat("NeMo", r"train_step_timing in s\W", rf"train_step_timing in s\W+{_NUMBER}()", "seconds"),
+    LogFormat(
+        "Composer",
+        r"throughput/device/tokens_per_sec\W",
+        rf"throughput/device/tokens_per_sec\W+{_NUMBER}()",
+        "tokens/s/gpu",
+    ),
     LogFormat(
         "the planner's scripts",
         r"\bstep \d+.* seconds [0-9.]+",

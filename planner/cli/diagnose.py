@@ -47,8 +47,8 @@ def diagnose(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="A log of Megatron, NeMo, torchtitan, DeepSpeed, nanotron, Composer, the Hugging Face trainer "
-            "or the planner's own scripts.",
+            help="A log of Megatron, NeMo, torchtitan, DeepSpeed, nanotron, Composer, the Hugging Face "
+            "trainer or the planner's own scripts.",
             show_default=False,
         ),
     ] = None,

@@ -50,7 +50,7 @@ def _row(rank: int, one: Placement) -> dict[str, str]:
         "generate": significant(one.generating, 3),
         "score": significant(one.scoring, 3),
         "train": significant(one.training, 3),
-        "weights": significant(one.weights, 2),
+        "weights": f"{one.weights:.2f}",
         **({} if usd is None else {"$/step": f"{significant(usd, 3)}{_star(one)}"}),
     }
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final
 
 from planner.cost.estimate import Estimate
 from planner.cost.rollout import BYTES, Answers, Generator, best_engine
+from planner.dataclasses import dataclass, replace
 from planner.formulas.post_training import push_seconds, reshard_share
 from planner.search.optimise import SearchResult, search
 from planner.search.request import SearchRequest

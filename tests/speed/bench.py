@@ -221,7 +221,7 @@ def search_lines(folder: Path) -> Iterator[str]:
 
 def start_lines(folder: Path) -> Iterator[str]:
     """Yield the times of the smallest commands."""
-    empty, help_, found = start_seconds(folder)
+    *_, (empty, help_, found) = start_seconds(folder)
     yield f"planner --help over an empty typer application {help_ / empty:>7.2f}   (at most 1.2)"
     yield f"planner search llama2-7b on 8 accelerators, s  {found:>7.2f}   (under 1)"
     yield f"  over the help of an empty application        {found / empty:>7.2f}   (at most 8)"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import resource
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 from tests.helpers import ROOT, user_environment
@@ -12,11 +13,11 @@ from tests.helpers import ROOT, user_environment
 EMPTY = "import typer\napp = typer.Typer()\n\n@app.command()\ndef main():\n    'Do nothing.'\n\napp()\n"
 
 
-def processor_seconds(*commands: tuple[str, ...], folder: Path, repeats: int = 20) -> list[float]:
-    """Return the least processor times of Python processes, in turns so that all meet the same load. [s]"""
-    times: list[list[float]] = [[] for _ in commands]
+def processor_seconds(*commands: tuple[str, ...], folder: Path, repeats: int = 20) -> Iterator[list[float]]:
+    """Yield after each round the least processor times of Python processes, in turns under the same load. [s]"""
+    least = [float("inf")] * len(commands)
     for _ in range(repeats):
-        for arguments, taken in zip(commands, times, strict=True):
+        for place, arguments in enumerate(commands):
             before = resource.getrusage(resource.RUSAGE_CHILDREN)
             subprocess.run(
                 [sys.executable, *arguments],
@@ -26,24 +27,24 @@ def processor_seconds(*commands: tuple[str, ...], folder: Path, repeats: int = 2
                 capture_output=True,
             )
             after = resource.getrusage(resource.RUSAGE_CHILDREN)
-            taken.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
-    return [min(taken) for taken in times]
+            taken = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+            least[place] = min(least[place], taken)
+        yield [*least]
 
 
-def start_seconds(folder: Path) -> tuple[float, float, float]:
-    """Return the times of an empty application's help, the planner's, and a search for a 7B model. [s]"""
-    empty, help_, found = processor_seconds(
+def start_seconds(folder: Path) -> Iterator[list[float]]:
+    """Yield the times of an empty application's help, the planner's, and a search for a 7B model. [s]"""
+    return processor_seconds(
         ("-c", EMPTY, "--help"),
         ("-m", "planner", "--help"),
         ("-m", "planner", "search", "llama2-7b", "--hardware", "dgx-h100", "--gpus", "8"),
         folder=folder,
     )
-    return empty, help_, found
 
 
 def main() -> None:
     """Print the figures."""
-    empty, help_, found = start_seconds(ROOT)
+    *_, (empty, help_, found) = start_seconds(ROOT)
     print(f"planner --help over an empty typer application's help: {help_ / empty:.2f} (at most 1.2)")
     print(
         f"planner search llama2-7b --hardware dgx-h100 --gpus 8: {found:.2f} s (under 1), "

@@ -122,6 +122,17 @@ class Plan:
         degrees = {name: _entry(getattr(self, name), index) for name in DEGREES}
         return Plan(**(vars(self) | degrees | changes))
 
+    def rows(self, index: list[int]) -> list[Plan]:
+        """Return the scalar plans at some places of a batch of one axis."""
+        flat = {name: np.asarray(getattr(self, name), dtype=float) for name in DEGREES}
+        size = len(index)
+        degrees = [
+            column[index].tolist() if column.ndim and column.size > 1 else [float(column.item())] * size
+            for column in flat.values()
+        ]
+        names = {name: value for name, value in vars(self).items() if name not in flat}
+        return [Plan(**dict(zip(flat, row, strict=True)), **names) for row in zip(*degrees, strict=True)]
+
     def as_dict(self) -> dict[str, object]:
         """Return the scalar plan with whole degrees as integers, as the contract's JSON has it.
 

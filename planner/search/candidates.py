@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from operator import attrgetter, itemgetter
+from operator import attrgetter
 from typing import Final
 
 import numpy as np
@@ -108,7 +108,7 @@ def merged(
     keys: Column,
     among: NDArray[np.bool_],
     keep: int,
-    made: Callable[[int], Candidate],
+    made: Callable[[list[int]], list[Candidate]],
     order: Order,
 ) -> list[Candidate]:
     """Return the ``keep`` least of the known candidates and of the rows in ``among``, by ``keys``.
@@ -121,7 +121,8 @@ def merged(
         return known
     if better.size > keep:
         better = better[np.argpartition(keys[better], keep - 1)[:keep]]
-    found: list[tuple[float, Candidate | int]] = [(order(candidate), candidate) for candidate in known]
-    found += zip(keys[better].tolist(), better.tolist(), strict=True)
-    found.sort(key=itemgetter(0))
-    return [made(one) if isinstance(one, int) else one for _, one in found[:keep]]
+    size, rows = len(known), better.tolist()
+    ranked = np.argsort([*map(order, known), *keys[better].tolist()], kind="stable")[:keep].tolist()
+    new = [place for place in ranked if place >= size]
+    found = dict(zip(new, made([rows[place - size] for place in new]), strict=True))
+    return [known[place] if place < size else found[place] for place in ranked]

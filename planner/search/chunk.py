@@ -161,21 +161,17 @@ class PricedRows:
         screened = Screened(self.values, self.bounds, safe)
         smallest = int(np.argmin(used))
         if report.smallest is None or used[smallest] < report.smallest.total_bytes:
-            report.smallest = self._row(screened, smallest)
+            report.smallest = self._rows(screened, [smallest])[0]
         report.best = self.merged(report.best, screened, max(scope.keep, scope.shown), by_value)
 
     def merged(self, known: list[Candidate], screened: Screened, keep: int, order: Order) -> list[Candidate]:
         """Return the ``keep`` first of the known candidates and of these rows."""
         keys = screened.bounds if order is by_bound else screened.values
-        return merged(known, keys, screened.among, keep, lambda index: self._row(screened, index), order)
+        return merged(known, keys, screened.among, keep, lambda rows: self._rows(screened, rows), order)
 
-    def _row(self, screened: Screened, index: int) -> Candidate:
-        """Return one row as a candidate."""
-        if index not in self.plans:
-            self.plans[index] = self.plan.row((index,))
-        return Candidate(
-            value=float(screened.values[index]),
-            bound=float(screened.bounds[index]),
-            total_bytes=float(self.used[index]),
-            plan=self.plans[index],
-        )
+    def _rows(self, screened: Screened, rows: list[int]) -> list[Candidate]:
+        """Return some rows as candidates."""
+        new = [row for row in rows if row not in self.plans]
+        self.plans.update(zip(new, self.plan.rows(new), strict=True))
+        columns = (np.asarray(one)[rows].tolist() for one in (screened.values, screened.bounds, self.used))
+        return list(map(Candidate, *columns, map(self.plans.__getitem__, rows)))

@@ -268,6 +268,9 @@ class Legality:
             return legal
         rows, masks = replace(plan_rows(self.space, legal.rows), **vars(legal.names)), []
         for one, mask in zip(self.choices.states(), legal.masks, strict=True):
+            if not mask.any():
+                masks.append(mask)
+                continue
             plan = replace(rows, zero=one.zero, offload=one.offload)
             rules = [
                 *host_checkpoint_rules(plan, case_of(plan, self.job, self.runtime)),
@@ -312,13 +315,13 @@ class Legality:
 
     def _legal_passes(self, part: Rectangle, names: PassNames, removed: Counter[str]) -> NDArray[np.bool_]:
         """Return the plans that keep the rules of the techniques, whatever their states."""
-        states = self.choices.states()
-        plan = named(part.plan, names, states[0], self.shards)
-        there = part.rows >= 0
-        twins = there & twin_passes(plan, names, self.choices)
+        states, there = self.choices.states(), part.rows >= 0
+        twins = there & twin_passes(part.plan, names, self.choices)
         removed["same-as-another"] += len(states) * int(np.count_nonzero(twins))
-        rules = pass_rules(plan, case_of(plan, self.job, self.runtime))
-        return obeying(rules, there & ~twins, len(states), removed)
+        if not (left := there & ~twins).any():
+            return left
+        plan = named(part.plan, names, states[0], self.shards)
+        return obeying(pass_rules(plan, case_of(plan, self.job, self.runtime)), left, len(states), removed)
 
     def _legal_states(
         self,
@@ -332,9 +335,11 @@ class Legality:
         plan = named(part.plan, names, states, self.shards)
         twins = among & twin_states(plan, states)
         removed["same-as-another"] += int(np.count_nonzero(twins))
+        if not (left := among & ~twins).any():
+            return left
         case = case_of(plan, self.job, self.runtime)
         rules = [*offload_rules(plan, case), *self.runtime.own_rules(plan, self.job, self.runtime)]
-        return obeying(rules, among & ~twins, 1, removed)
+        return obeying(rules, left, 1, removed)
 
 
 def _some_left(part: Rectangle, left: NDArray[np.bool_]) -> tuple[Rectangle, NDArray[np.bool_]]:

@@ -164,7 +164,7 @@ def test_merging_keeps_the_least(seed: int) -> None:
     seen: list[float] = []
     for _ in range(6):
         keys = np.where(draw.uniform(size=40) < 0.3, np.inf, draw.integers(0, 60, 40).astype(float))
-        known = merged(known, keys, keys < np.inf, 10, lambda index, keys=keys: float(keys[index]), float)  # type: ignore[misc,arg-type,assignment]
+        known = merged(known, keys, keys < np.inf, 10, lambda rows, keys=keys: keys[rows].tolist(), float)  # type: ignore[misc,arg-type,assignment]
         seen += keys[np.isfinite(keys)].tolist()
         assert known == sorted(seen)[:10]
 

@@ -127,9 +127,12 @@ class Improver:
         values: list[tuple[float, str, tuple[int, ...]]] = []
 
         def offer(name: str, columns: Column, problem: AssignProblem) -> None:
-            partition = best_partition(columns, problem.sum_weight, problem.slowest_weight)
+            below = values[-1][0] if len(values) == PRICED_IN_FULL else np.inf
+            partition = best_partition(columns, problem.sum_weight, problem.slowest_weight, below)
             if partition is not None:
                 values.append((partition.value, name, partition.sizes))
+                values.sort()
+                del values[PRICED_IN_FULL:]
 
         job, runtime, limit = self.scan.job, self.scan.runtime, self.scan.limit
         for name in (*self.scan.choices.recompute, *self._between(plan)):
@@ -141,10 +144,7 @@ class Improver:
             for number in numbers:
                 columns = stage_columns(costs, 0, plain=1, first=number, tie=TIE)
                 offer(f"full:{number}", columns, costs.problem)
-        values.sort()
-        return [
-            replace(plan, recompute=name, stage_layers=sizes) for _, name, sizes in values[:PRICED_IN_FULL]
-        ]
+        return [replace(plan, recompute=name, stage_layers=sizes) for _, name, sizes in values]
 
     def _between(self, plan: Plan) -> list[str]:
         """Return the modules to recompute, one more each time, where memory is short and the choice open."""

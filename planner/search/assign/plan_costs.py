@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from itertools import groupby
 
 import numpy as np
@@ -134,9 +135,9 @@ def stage_columns(
     problem = costs.problem
     layers, stages = problem.layers, problem.stages
     most = min(layers - stages + 1, max(8, MOST_TIMES_MEAN * -(-layers // stages)))
-    chosen = (strategy, plain, first)
-    seconds, outside = _summed(problem, problem.seconds, most, *chosen)
-    nbytes = _stage_bytes(costs, most, *chosen)
+    tables = problem.seconds, problem.static, problem.held
+    seconds, static, held = _summed(tables, problem, most, strategy, plain, first)
+    nbytes, outside = _stage_bytes(costs, static, held, strategy), _places(layers, most, first)[-1]
     capacity = problem.capacity[:, None, None]
     longer = 1.0 + tie * np.minimum(nbytes / capacity, 1.0)
     block = longer * (seconds + problem.extra_seconds[:, None, None])
@@ -154,31 +155,44 @@ def excess_columns(costs: PlanCosts) -> Column:
     """
     problem = costs.problem
     most = problem.layers - problem.stages + 1
-    _, outside = _summed(problem, problem.seconds, most, 0, 0, np.inf)
-    excess = _stage_bytes(costs, most, 0, 0, np.inf) - problem.capacity[:, None, None]
+    outside = _places(problem.layers, most, np.inf)[-1]
+    static, held = _summed((problem.static, problem.held), problem, most, 0, 0, np.inf)
+    excess = _stage_bytes(costs, static, held, 0) - problem.capacity[:, None, None]
     columns: Column = np.where(outside, np.inf, excess)
     return columns
 
 
-def _summed(
-    problem: AssignProblem, table: Column, most: int, strategy: int, plain: int, first: float
-) -> tuple[Column, NDArray[np.bool_]]:
-    """Sum of a table (K, S) over the layers of every block, and where there is no block."""
-    layers = problem.layers
+@lru_cache(maxsize=64)
+def _places(
+    layers: int, most: int, first: float
+) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.bool_]]:
+    """Return the first layer of every block, that after its ``first`` ones, and where there is no block."""
     ends, sizes = np.arange(layers + 1)[:, None], np.arange(most + 1)[None, :]
     starts = np.maximum(ends - sizes, 0)
-    middle = np.minimum(starts + np.minimum(sizes, first), layers).astype(int)
-    layer_table = table[layer_kinds(problem)][:, [strategy, plain]]
-    sums = np.concatenate([np.zeros((1, 2)), np.cumsum(layer_table, axis=0)])
-    block: Column = sums[middle, 0] - sums[starts, 0] + sums[ends, 1] - sums[middle, 1]
-    return block, (sizes > ends) | (sizes == 0)
+    middle = np.minimum(starts + np.minimum(sizes, first), layers).astype(np.intp)
+    return starts, middle, (sizes > ends) | (sizes == 0)
 
 
-def _stage_bytes(costs: PlanCosts, most: int, strategy: int, plain: int, first: float) -> Column:
-    """Bytes of every block on every stage. [byte]"""
+def _summed(tables: Sequence[Column], problem: AssignProblem, most: int, *chosen: float) -> list[Column]:
+    """Sums of tables (K, S) over the layers of every block whose first layers take one strategy of two."""
+    strategy, plain, first = chosen
+    starts, middle, _ = _places(problem.layers, most, first)
+    kinds = layer_kinds(problem)
+    found = []
+    for table in tables:
+        own, others = (_cumulated(table[kinds, int(one)]) for one in (strategy, plain))
+        found.append(own[middle] - own[starts] + others[:, None] - others[middle])
+    return found
+
+
+def _cumulated(values: Column) -> Column:
+    """Sum of the values before each place."""
+    return np.concatenate([[0.0], np.cumsum(values)])
+
+
+def _stage_bytes(costs: PlanCosts, static: Column, held: Column, strategy: int) -> Column:
+    """Bytes of every block on every stage, from those at rest and those of each micro-batch. [byte]"""
     problem = costs.problem
-    static, _ = _summed(problem, problem.static, most, strategy, plain, first)
-    held, _ = _summed(problem, problem.held, most, strategy, plain, first)
     rebuilt = np.maximum(float(costs.rebuilt[strategy]), problem.floor_bytes)
     fixed = (problem.extra_bytes + rebuilt)[:, None, None]
     nbytes: Column = fixed + static + problem.in_flight[:, None, None] * held

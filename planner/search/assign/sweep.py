@@ -6,7 +6,7 @@ r"""Stages out of priced blocks: least weighted sum and maximum, by a dynamic pr
 from __future__ import annotations
 
 import numpy as np
-from numpy.lib.stride_tricks import sliding_window_view
+from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
 from planner.dataclasses import dataclass
@@ -66,24 +66,25 @@ def least_sums(columns: Column, longest: float = np.inf) -> Column:
     """
     stages, ends, sizes = columns.shape
     allowed = columns if longest == np.inf else np.where(columns <= longest, columns, np.inf)
-    before, windows = _starts(ends, sizes)
-    reached = np.empty((ends, sizes))
+    before, windows, reached = _starts(ends, sizes)
     sums = np.full((stages + 1, ends), np.inf)
     sums[0, 0] = 0.0
     for stage in range(stages):
         before[:] = sums[stage]
         np.add(windows, allowed[stage], out=reached)
-        reached.min(axis=1, out=sums[stage + 1])
+        np.minimum.reduce(reached, axis=1, out=sums[stage + 1])
     return sums
 
 
-def _starts(ends: int, sizes: int) -> tuple[Column, Column]:
-    """Return values by the layer that a block starts at, and a view of them by its end and its size.
+def _starts(ends: int, sizes: int) -> tuple[Column, Column, Column]:
+    """Return values by the layer that a block starts at, that view by end and size, and a table of its shape.
 
     Values are set in place; they are infinite where a block would start before the first layer.
     """
     padded = np.full(sizes - 1 + ends, np.inf)
-    return padded[sizes - 1 :], sliding_window_view(padded, sizes)[:, ::-1]
+    step = padded.strides[0]
+    windows = as_strided(padded[sizes - 1 :], (ends, sizes), (step, -step), writeable=False)
+    return padded[sizes - 1 :], windows, np.empty((ends, sizes))
 
 
 def sizes_of(columns: Column, sums: Column, longest: float) -> tuple[int, ...]:
@@ -100,20 +101,24 @@ def sizes_of(columns: Column, sums: Column, longest: float) -> tuple[int, ...]:
     return tuple(reversed(sizes))
 
 
-def best_partition(columns: Column, sum_weight: float, slowest_weight: float) -> Partition | None:
-    """Return the partition with the least weighted sum and maximum; None where nothing fits.
+def best_partition(
+    columns: Column, sum_weight: float, slowest_weight: float, below: float = np.inf
+) -> Partition | None:
+    """Return the partition of least weighted sum and maximum; None where none fits or is up to ``below``.
 
     The slowest stage is lowered step by step, each time to the next price below the one just reached: from
     the longest that could still pay, seen from the partition whose slowest stage is shortest, until even
     that shortest one could not make up for the sum.
     """
+    columns = _up_to(columns, np.inf)
     shortest = bottleneck(columns)
-    if not np.isfinite(shortest):
+    if not np.isfinite(shortest) or shortest * (sum_weight + slowest_weight) > below:
         return None
-    best = _partition(columns, shortest, sum_weight, slowest_weight)
+    best = _partition(_up_to(columns, shortest), shortest, sum_weight, slowest_weight)
     least_sum = float(least_sums(columns)[-1, -1])
     spare = best.value - sum_weight * least_sum
     longest = spare / slowest_weight if slowest_weight > 0 else np.inf
+    columns = _up_to(columns, longest)
     for _ in range(MOST_STEPS):
         if longest < shortest:
             break
@@ -123,6 +128,12 @@ def best_partition(columns: Column, sum_weight: float, slowest_weight: float) ->
             break
         longest = float(np.nextafter(found.slowest, -np.inf))
     return best
+
+
+def _up_to(columns: Column, longest: float) -> Column:
+    """Return the columns of the sizes that some block has which takes no longer than so."""
+    some = np.flatnonzero((columns <= longest if longest < np.inf else columns < longest).any(axis=(0, 1)))
+    return columns[:, :, : some[-1] + 1] if some.size else columns[:, :, :1]
 
 
 def _partition(columns: Column, longest: float, sum_weight: float, slowest_weight: float) -> Partition:
@@ -135,12 +146,11 @@ def _partition(columns: Column, longest: float, sum_weight: float, slowest_weigh
 def bottleneck(columns: Column) -> float:
     """Return the least maximum over all partitions."""
     stages, ends, sizes = columns.shape
-    before, windows = _starts(ends, sizes)
-    reached = np.empty((ends, sizes))
+    before, windows, reached = _starts(ends, sizes)
     before[0] = -np.inf
     for stage in range(stages):
         np.maximum(windows, columns[stage], out=reached)
-        reached.min(axis=1, out=before)
+        np.minimum.reduce(reached, axis=1, out=before)
     return float(before[-1])
 
 

@@ -14,7 +14,7 @@ EMPTY = "import typer\napp = typer.Typer()\n\n@app.command()\ndef main():\n    '
 
 
 def processor_seconds(*commands: tuple[str, ...], folder: Path, repeats: int = 20) -> Iterator[list[float]]:
-    """Yield after each round the least processor times of Python processes, in turns under the same load. [s]"""
+    """Yield after each round the least processor times of Python processes, in turns: like loads. [s]"""
     least = [float("inf")] * len(commands)
     for _ in range(repeats):
         for place, arguments in enumerate(commands):

@@ -20,7 +20,7 @@ from planner.runtimes._hub_config import hub_config
 from planner.runtimes.family import Job
 from planner.runtimes.imports.megatron_numerics import numerics_record
 from planner.runtimes.imports.sheet import Sheet
-from planner.runtimes.imports.zoo import other_numerics, same_name
+from planner.runtimes.imports.zoo import same_name, with_own_numbers
 from planner.runtimes.nanotron.files import nanotron_config
 from planner.runtimes.numerics import unknown_numerics
 from tests.validate.megatron import cases
@@ -174,10 +174,21 @@ def test_megatron_flags_are_read_back_field_by_field(name: str) -> None:
     assert said(Numerics.model_validate(found)) == wanted
 
 
-def test_a_script_with_another_base_is_told() -> None:
-    (note,) = other_numerics({"numerics": {"rope_theta": 10000.0}}, "llama3-8b")
+def own_numbers(name: str, **numerics: object) -> tuple[Numerics, str]:
+    """Return the numbers of a file that is built as a model of the zoo, and what is told of them."""
+    model, (note,) = with_own_numbers({"numerics": numerics}, name, "train")
+    assert model is not None
+    assert model.name == f"{name} as in train"
+    assert model.params == load_model(name).params
+    return model.numerics, note
+
+
+def test_a_script_with_another_base_keeps_it() -> None:
+    found, note = own_numbers("llama3-8b", rope_theta=10000.0)
     assert "rope_theta 10000.0, not 500000.0" in note
-    assert other_numerics({"numerics": {"rope_theta": 500000.0, "init_std": 0.01}}, "llama3-8b") == ()
+    assert found == load_model("llama3-8b").numerics.model_copy(update={"rope_theta": 10000.0})
+    same = {"numerics": {"rope_theta": 500000.0, "init_std": 0.01}}
+    assert with_own_numbers(same, "llama3-8b", "train") == (None, ())
 
 
 MULTIPLIERS = {
@@ -257,15 +268,17 @@ def test_the_bridge_leaves_scale_and_rounding_to_latent_attention() -> None:
     )
 
 
-def test_positions_that_one_of_two_stretches_are_told() -> None:
-    scaled = {"rope_theta": 10000.0, "rope_scaling": {"kind": "linear", "factor": 8.0}}
-    (note,) = other_numerics({"numerics": scaled}, "llama2-7b")
+def test_positions_that_one_of_two_stretches_are_the_files() -> None:
+    scaling = {"kind": "linear", "factor": 8.0}
+    found, note = own_numbers("llama2-7b", rope_theta=10000.0, rope_scaling=scaling)
     assert "rope_scaling linear, not none" in note
-    (note,) = other_numerics({"numerics": {"rope_theta": 500000.0}}, "llama3.1-8b")
+    assert said(found)["rope_scaling"] == scaling
+    found, note = own_numbers("llama3.1-8b", rope_theta=500000.0)
     assert "rope_scaling none, not llama3" in note
-    router = {"router": {"score": "softmax", "aux_loss": 0.02}}
-    (note,) = other_numerics({"numerics": router}, "qwen3-30b-a3b")
+    assert found.rope_scaling is None
+    found, note = own_numbers("qwen3-30b-a3b", router={"score": "softmax", "aux_loss": 0.02})
     assert "router.aux_loss 0.02, not 0.001" in note
+    assert said(found)["router"] == said(load_model("qwen3-30b-a3b").numerics)["router"] | {"aux_loss": 0.02}
 
 
 def test_a_config_with_other_numbers_is_not_taken_for_the_zoos_model() -> None:

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, Final
 
 from planner.errors import InputError, Problem
-from planner.inputs.bounded import is_file
 from planner.inputs.yaml_file import read_json
 from planner.runtimes.imports import deepspeed
 from planner.runtimes.imports.command_line import flag_values
@@ -19,9 +18,11 @@ from planner.runtimes.imports.file_format import FileFormat, Source, beside
 from planner.runtimes.imports.hub_settings import compiled_by, reduced_in, script_changes
 from planner.runtimes.imports.literals import flat, literals
 from planner.runtimes.imports.model import with_config
+from planner.runtimes.imports.places import find_beside
 from planner.runtimes.imports.schemas import ACCELERATE, LAUNCH_KEYS, check_closed, check_kinds
 from planner.runtimes.imports.sheet import Imported, Sheet
 from planner.runtimes.imports.sums import accelerate_sums, deepspeed_world
+from planner.runtimes.imports.trainer import WITHOUT_EFFECT as OF_TRAINER
 
 STRATEGIES: Final = {
     "FULL_SHARD": "3", "1": "3", "SHARD_GRAD_OP": "2", "2": "2", "NO_SHARD": "0", "3": "0",
@@ -180,22 +181,34 @@ def _megatron(sheet: Sheet) -> None:
     sheet.say("zero", 1 if sheet.has(f"{place}use_distributed_optimizer") else 0, "distributed_type")
 
 
+SCRIPT: Final = {
+    "micro_batch": "--per_device_train_batch_size",
+    "accumulation": "--gradient_accumulation_steps",
+    "seq_len": "--max_seq_length",
+}
+"""Arguments of any training script, as transformers names them."""
+
+AGAIN: Final = "--gradient_checkpointing"
+
+
 def _script(sheet: Sheet, flags: Mapping[str, str], settings: Mapping[str, Any]) -> None:
     """Say what the training script and its arguments decide."""
-    for option, flag in (
-        ("micro_batch", "--per_device_train_batch_size"),
-        ("accumulation", "--gradient_accumulation_steps"),
-        ("seq_len", "--max_seq_length"),
-    ):
+    for option, flag in SCRIPT.items():
         sheet.say(option, flags.get(flag))
+    others = [
+        flag
+        for flag in flags
+        if flag not in (*SCRIPT.values(), AGAIN)
+        and not OF_TRAINER.fullmatch(flag.lstrip("-").replace("-", "_"))
+    ]
+    if others:
+        told = f"arguments of the script that are not read: {', '.join(others)[:160]}"
+        sheet.notes.append(f"{told}; --seq-len, --micro-batch and --global-batch say what they decide")
     sheet.say("seq_len", settings.get("SEQ_LEN"))
     sheet.changes += script_changes(settings)
     sheet.changes += reduced_in(settings.get("REDUCE_DTYPE"), "fp32")
     sheet.changes += compiled_by(sheet, "dynamo_config.dynamo_backend")
-    if settings.get("RECOMPUTE") or str(flags.get("--gradient_checkpointing", "false")).lower() in (
-        "",
-        "true",
-    ):
+    if settings.get("RECOMPUTE") or str(flags.get(AGAIN, "false")).lower() in ("", "true"):
         sheet.say("recompute", "full")
     if settings.get("LORA_RANK"):
         sheet.say("method", "qlora" if settings.get("QUANTISED") else "lora")
@@ -225,9 +238,9 @@ def read(source: Source) -> Imported:
     named = config_file(tree)
     if named is None:
         return with_config(found, path)
-    config = path.parent / named
-    if not is_file(config):
-        expected = "a DeepSpeed JSON, found from the folder of this file"
+    config = find_beside(Path(named), path)
+    if config is None:
+        expected = "a DeepSpeed JSON, found from the folders above this file"
         raise InputError(Problem(f"{path}: {CONFIG_FILE}", named, expected))
     inner = deepspeed.from_json(read_json(config), constants, str(config))
     return with_config(deepspeed_world(with_deepspeed(found, inner, config), str(config)), path)

@@ -87,4 +87,6 @@ def say_adapter(sheet: Sheet, bits: int, rank: tuple[str, int], targets: tuple[s
     sheet.say("lora_rank", default if said is None else said, key)
     key, usual = targets
     value = sheet.take(key)
+    if value in (None, "", []) and list(usual) == list(PEFT_DEFAULT):
+        sheet.notes.append(f"no {key}: {' and '.join(usual)}, as peft has it for most models; --lora-targets")
     say_targets(sheet, target_words(value) if value not in (None, "", []) else list(usual), key)

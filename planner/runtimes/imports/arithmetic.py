@@ -9,8 +9,15 @@ from typing import Final
 _ARITHMETIC: Final = re.compile(r"[\d\s+*/()%-]{1,200}")
 
 
-def arithmetic(text: str, whole: str) -> str:
-    """Return the value of whole-number arithmetic, or it as it was written."""
+def arithmetic(text: str) -> str:
+    """Return the value of whole-number arithmetic, or it as a shell script would write it.
+
+    Examples
+    --------
+    >>> arithmetic("4 * 2"), arithmetic("512/${GPUS}")
+    ('8', '$((512/${GPUS}))')
+    """
+    whole = f"$(({text}))"
     if not _ARITHMETIC.fullmatch(text) or "**" in text:
         return whole
     try:

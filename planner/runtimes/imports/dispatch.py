@@ -57,7 +57,8 @@ def _from_script(path: Path, vocab: int | None) -> Imported:
         if _NUMBER.fullmatch(count) and not (is_whole(count) and int(count))
     )
     found = _started(training, path, vocab)
-    return replace(found, faults=(*found.faults, *wrong)) if wrong else found
+    told = (f"{training.commands} commands train: the last is read",) if training.commands > 1 else ()
+    return replace(found, faults=(*found.faults, *wrong), notes=(*found.notes, *told))
 
 
 def _started(training: Training, path: Path, vocab: int | None) -> Imported:

@@ -13,6 +13,7 @@ from planner.runtimes.imports.hub import model_named
 from planner.runtimes.imports.literals import flat
 from planner.runtimes.imports.sheet import Imported, Sheet
 from planner.runtimes.imports.trainer_layout import TrainerLaunch, laid_out
+from planner.runtimes.imports.trainer_programs import MODELS
 
 LENGTHS: Final = (
     "block_size", "max_length", "max_seq_length", "model_max_length", "max_seq_len", "cutoff_len",
@@ -90,13 +91,13 @@ TRL_KEYS: Final = frozenset(
      "use_peft", "lora_r", "dataset_name", "dataset_mixer", "packing", "num_train_epochs", "output_dir"}
 )  # fmt: skip
 REWARDED: Final = (
-    "beta",
-    "reward_funcs",
-    "num_generations",
-    "max_completion_length",
-    "max_prompt_length",
-    "loss_type",
+    *("beta", "reward_funcs", "num_generations", "max_completion_length", "max_prompt_length", "loss_type"),
+    *("ref_model", "ref_model_name_or_path", "reference_model", "dpo_beta"),
 )
+SEEING: Final = (
+    *("vision_tower", "mm_vision_tower", "vision_model_name_or_path", "mm_tunable_parts", "image_folder"),
+)
+"""What LLaVA and its kin say beside the language model."""
 
 
 def is_one(tree: Mapping[str, Any]) -> bool:
@@ -112,6 +113,7 @@ def from_tree(tree: Mapping[str, Any], path: Path, launch: TrainerLaunch, dialec
         sheet.fault(
             rewarded[0], "a training with rewards or preferences", "next-token training, which is priced"
         )
+    _with_images(sheet)
     trainer.batch(sheet, "per_device_train_batch_size", 8)
     packed = sheet.has("packing", "group_texts", "packed") or dialect.packed
     key = next(
@@ -130,10 +132,19 @@ def from_tree(tree: Mapping[str, Any], path: Path, launch: TrainerLaunch, dialec
     sheet.seen.update(key for key in ("loss_type",) if str(tree.get(key)) == "nll")
     _unpriced(sheet)
     trainer.told_kernels(sheet)
-    model = model_named(sheet, path, "model_name_or_path", "model_name", "model", "model_id")
+    model = model_named(sheet, path, *(name.lstrip("-") for name in MODELS if "-" not in name.lstrip("-")))
     known = {key for key in sheet.values if trainer.WITHOUT_EFFECT.fullmatch(key)}
     sheet.seen.update(known)
     return laid_out(sheet, tree, path, launch, model)
+
+
+def _with_images(sheet: Sheet) -> None:
+    """Make a fault of an encoder of images beside the model: ``MODEL`` may name one that has it."""
+    seeing = next((key for key in SEEING if sheet.take(key) not in (None, "")), None)
+    if seeing is not None:
+        expected = "text alone: an encoder of images is not read from here; MODEL that has one, or none"
+        sheet.fault(seeing, repr(str(sheet.values[seeing])[:60]), expected)
+        sheet.instead[seeing] = "model"
 
 
 def _method(sheet: Sheet, dialect: Dialect) -> None:

@@ -108,7 +108,12 @@ SCHEDULES: Final = (
 
 
 def fork_sums(sheet: Sheet) -> None:
-    """Make faults of a fork's schedules, which decide the layout and which Megatron-LM does not run."""
+    """Make faults of a fork's schedules, which decide the layout and which Megatron-LM does not run.
+
+    Megatron-DeepSpeed's ``--cpu-optimizer`` takes DeepSpeed's Adam for states on the host [1]_.
+    """
+    if sheet.has("--cpu-optimizer"):
+        sheet.say("offload", "optimizer", "--cpu-optimizer")
     for key in SCHEDULES:
         if sheet.values.get(key) is not None:
             sheet.seen.add(key)

@@ -12,7 +12,7 @@ from planner.inputs.hf_config import read_hf_config
 from planner.inputs.model import ModelSpec
 from planner.runtimes.imports.command_line import Training
 from planner.runtimes.imports.sheet import Imported
-from planner.runtimes.imports.zoo import known_model, other_numerics, other_vocabularies, same_name
+from planner.runtimes.imports.zoo import known_model, other_vocabularies, same_name, with_own_numbers
 
 GPT2: Final = 50_257
 """Tokens where nothing tells them, which decides no layout: Megatron-LM's pretrain_gpt.py has
@@ -33,13 +33,14 @@ def with_config(found: Imported, path: Path) -> Imported:
 
 
 def with_record(found: Imported, record: dict[str, Any] | None, path: Path, key: str) -> Imported:
-    """Return what was found with the model of a record: the zoo's where it has the same parts."""
+    """Return what was found with the model of a record: the zoo's where it has the same parts and numbers."""
     if record is None:
         return found
     name, model = known_model(record, str(path))
     if name is not None:
-        doubts = other_vocabularies(record, str(path))
-        return replace(found, model_name=name, notes=(*found.notes, *doubts, *other_numerics(record, name)))
+        own, numbers = with_own_numbers(record, name, path.stem)
+        notes = (*found.notes, *other_vocabularies(record, str(path)), *numbers)
+        return replace(found, model=own, model_name=None if own else name, notes=notes)
     if model is None and key == "MODEL":
         note = f"no {key}, so no model could be made of its shape; name one as MODEL"
         return replace(found, notes=(*found.notes, note))

@@ -118,9 +118,10 @@ def read(source: Source) -> Imported:
 
 def _own_numerics(found: Imported, record: dict[str, Any] | None, where: str) -> Imported:
     """Return what was found with the file's own model, where the zoo's has numerics that nanotron lacks."""
-    if record is None or found.model_name is None or not unsaid(load_model(found.model_name)):
+    known = load_model(found.model_name) if found.model_name else found.model
+    if record is None or known is None or not unsaid(known):
         return found
-    model = build(ModelSpec, {**record, "name": f"{found.model_name} as nanotron has it"}, where)
+    model = build(ModelSpec, {**record, "name": f"{known.name} as nanotron has it"}, where)
     return replace(found, model=model, model_name=None)
 
 

@@ -45,6 +45,8 @@ _VARIABLE: Final = re.compile(r"\$\{?([A-Za-z_]\w*)\}?(?!\[)")
 MOST_SOURCED: Final = 20
 """How many scripts are read in the place where one sources them."""
 _EXPR: Final = re.compile(r"\s*expr\s+")
+_PRINTED: Final = re.compile(r"`|\$\((?!\()")
+"""What only a shell can tell: the output of a command."""
 
 
 @dataclass(frozen=True)
@@ -324,9 +326,9 @@ class _Reader:
             inside = self.balanced("(", ")")
             whole = self.text[start : self.at]
             if inside.startswith("("):
-                return [arithmetic(self.named(inside[1:-1]), whole)]
+                return [arithmetic(self.named(inside[1:-1]))]
             if sums := _EXPR.match(inside):
-                return [arithmetic(self.named(inside[sums.end() :].replace("\\*", "*")), whole)]
+                return [arithmetic(self.named(inside[sums.end() :].replace("\\*", "*")))]
             written = here_document(inside, self.simple)
             return [written or place_of(_VARIABLE.sub(self.simple, inside), self.where) or whole]
         if self.text.startswith("${", self.at):
@@ -340,9 +342,13 @@ class _Reader:
         return (self.known(match[0]) or [f"${{{match[0]}}}"])[:1]
 
     def known(self, name: str) -> list[str] | None:
-        """Return a variable's value: the script's, else the environment's; None where neither sets it."""
+        """Return a variable's value: the script's, else the environment's; None where neither sets it.
+
+        What a command would print in the script is the environment's to say.
+        """
         found = self.variables.get(name)
-        said = (self.outer.get(name) or os.environ.get(name)) if found is None else None
+        printed = found is not None and len(found) == 1 and _PRINTED.search(found[0]) is not None
+        said = (self.outer.get(name) or os.environ.get(name)) if found is None or printed else None
         return [said] if said else found
 
     def simple(self, match: re.Match[str]) -> str:
@@ -391,10 +397,11 @@ class _Reader:
         return " ".join(words)
 
     def named(self, text: str) -> str:
-        """Return arithmetic with its variables replaced."""
+        """Return arithmetic with its variables replaced, as far as their values are known."""
 
         def value(match: re.Match[str]) -> str:
             self.using.add(match[1])
-            return self.simple(match)
+            found = "".join((self.known(match[1]) or [])[:1])
+            return found if found and not _PRINTED.search(found) else f"${{{match[1]}}}"
 
         return re.sub(r"\$?\{?([A-Za-z_]\w*)\}?", value, text)

@@ -34,7 +34,7 @@ WITHOUT_EFFECT: Final = re.compile(
     r"|hf_hub_token|hub_token|model_(?:name|author|type)|acc_strategy|early_stopping_.*|strict|debug|profile.*"
     r"|add_special_tokens|append_concat_token|splits|use_reentrant|use_nested_quant|use_flash_attn.*|lazy_preprocess"
     r"|train_data_path|torch_empty_cache_steps|use_slow_tokenizer|with_tracking|add_bos|try_launch_.*|pissa_.*"
-    r"|checkpointing_steps|keep_last_n_checkpoints|timeout|hf_entity|wandb_entity|push_to_hub|reduce_loss"
+    r"|checkpointing_steps|keep_last_n_checkpoints|timeout(?:_minutes)?|(?:max_)?train_steps|decay_steps|hf_entity|wandb_entity|push_to_hub|reduce_loss"
     r"|auto_find_batch_size|auto_resume_from_checkpoints|packing_strategy|skip_.*|ray_.*|callbacks|is_.*_derived_model|.*_loss_coef|ddp|world_size"
 )
 """Arguments that decide neither layout nor what is kept in memory."""

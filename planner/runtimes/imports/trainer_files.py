@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -51,20 +50,6 @@ OWN_RANKS: Final = ("--nproc-per-node", "--nproc_per_node")
 
 
 def read_command(training: Training, path: Path, vocab: int | None) -> Imported:
-    """Return what a command says, and that it is the last of several where it is.
-
-    Raises
-    ------
-    InputError
-        If a file that it names is not there.
-    """
-    found = _read(training, path)
-    if training.commands == 1:
-        return found
-    return replace(found, notes=(*found.notes, f"{training.commands} commands train: the last is read"))
-
-
-def _read(training: Training, path: Path) -> Imported:
     """Return what a command says, with the file that it names, its launcher's flags and its variables.
 
     Raises

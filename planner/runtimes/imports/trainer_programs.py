@@ -36,12 +36,10 @@ LAUNCHES: Final = (("accelerate", "launch"), ("-m", "accelerate.commands.launch"
 
 TRAINED: Final = ("--per_device_train_batch_size", "--per-device-train-batch-size")
 MODELS: Final = (
-    "--model_name_or_path",
-    "--model-name-or-path",
-    "--model_name",
-    "--model_id",
-    "--model_id_or_path",
+    *("--model_name_or_path", "--model-name-or-path", "--model_name", "--model_id", "--model_id_or_path"),
+    *("--model_path", "--model_dir", "--base_model", "--model", "--pretrained_model_name_or_path"),
 )
+"""What scripts of the Trainer call the weights that they start from."""
 _YAML: Final = re.compile(r"[^=]*\.(?:ya?ml|json)")
 _RECIPE: Final = re.compile(r"--config(?:=.*)?|-c")
 

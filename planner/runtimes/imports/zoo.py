@@ -120,17 +120,28 @@ def _known(path: str, changed: int) -> ModelSpec:
     return load_model(path)
 
 
-def other_numerics(record: Mapping[str, Any], name: str) -> tuple[str, ...]:
-    """Return a note for what a file says of positions, norms, scales and router that its zoo model has not.
+def with_own_numbers(
+    record: Mapping[str, Any], name: str, title: str
+) -> tuple[ModelSpec | None, tuple[str, ...]]:
+    """Return the zoo's model ``name`` with what a file says of positions, norms, scales and router otherwise.
 
-    A number that only one of the two says is no difference.
+    A number that only one of the two says is no difference. Without any there is no model of the file's own;
+    else a note says in what it differs.
     """
-    own = Numerics.model_validate(record.get("numerics", {}))
-    other = _differing(own, load_model(name).numerics)
+    known, own = load_model(name), Numerics.model_validate(record.get("numerics", {}))
+    other = _differing(own, known.numerics)
     if not other:
-        return ()
-    words = ", ".join(f"{key} {told}, not {known}" for key, (told, known) in other.items())
-    return (f"{name} but for its numerics: {words}. Files written of this plan have those of {name}.",)
+        return None, ()
+    told, base = said(own), said(known.numerics)
+    merged = base | told
+    if "router" in base and "router" in told:
+        merged["router"] = {**base["router"], **told["router"]}
+    if "rope_scaling" in other and "rope_scaling" not in told:
+        merged.pop("rope_scaling", None)
+    words = ", ".join(f"{key} {value}, not {usual}" for key, (value, usual) in other.items())
+    numbers = Numerics.model_validate(merged)
+    model = known.model_copy(update={"name": f"{name} as in {title}", "numerics": numbers})
+    return model, (f"{name} but for its numerics, which are the file's: {words}",)
 
 
 def same_name(model: ModelSpec) -> str | None:

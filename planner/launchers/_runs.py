@@ -10,7 +10,7 @@ from planner.launchers._shell import argument_lines, placed
 from planner.launchers.card import PLAN
 from planner.launchers.family import LauncherSettings
 from planner.runtimes.family import Command, StepLine
-from planner.runtimes.variables import SPREAD, VARIABLES
+from planner.runtimes.variables import SPREAD, VARIABLES, without_effect
 
 SMOKE: Final = '[[ -n "${SMOKE}" ]]'
 REAL: Final = '[[ -z "${SMOKE}" ]]'
@@ -46,7 +46,19 @@ def variable_block(
     lines += [_exported(name, "", VARIABLES[name]) for name in (*command.needs, *real)]
     lines += [_exported(name, "", VARIABLES[name]) for name in always if name not in command.needs]
     lines += [_exported(name, "", f"{VARIABLES[name]}, if any") for name in unset if name not in real]
-    return "".join(lines) + default_block(command) + _check(tuple(always), tuple(real))
+    return "".join(lines) + default_block(command) + _check(tuple(always), tuple(real)) + _idle(command)
+
+
+def _idle(command: Command) -> str:
+    """Return the lines that warn of variables that are set and have no effect."""
+    idle = without_effect(command.variables)
+    if not idle:
+        return ""
+    return (
+        f"for name in {' '.join(idle)}; do\n"
+        '  if [[ -n "${!name:-}" ]]; then echo "${name} has no effect here; README.md says why." >&2; fi\n'
+        "done\n"
+    )
 
 
 def default_block(command: Command) -> str:

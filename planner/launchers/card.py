@@ -14,6 +14,7 @@ from planner.launchers.family import VARIABLES, Launcher
 from planner.plan import MESH, Plan
 from planner.printable import as_cell
 from planner.runtimes.family import Command, Job, Runtime
+from planner.runtimes.variables import without_effect
 
 MEASURED = "measured.csv"
 CARD = "README.md"
@@ -82,6 +83,12 @@ def _more(launcher: Launcher, command: Command) -> list[str]:
     if rows:
         head = ["What may be set:", "", "| variable | meaning | otherwise |", "| --- | --- | --- |"]
         parts.append("\n".join([*head, *rows]))
+    if idle := without_effect(command.variables):
+        reasons: dict[str, list[str]] = {}
+        for name, why in idle.items():
+            reasons.setdefault(why, []).append(f"`{name}`")
+        told = "; ".join(f"{' and '.join(names)}: {why}" for why, names in reasons.items())
+        parts.append(f"Without effect here: {told}.")
     return parts
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Final
 
 VARIABLES: Final = {
@@ -36,7 +37,7 @@ VARIABLES: Final = {
     "MINUTES": "minutes after which to save and stop",
     "TENSORBOARD_DIR": "a folder for TensorBoard",
     "WANDB_PROJECT": "the project in Weights & Biases",
-    "DATA_CACHE": "a folder for the index of the data",
+    "DATA_CACHE": "a folder for the index or the cache of the data",
     "TIME_LIMIT": "the time that the job may take",
     "QOS": "the quality of service",
     "RESERVATION": "the reservation to run in",
@@ -52,6 +53,25 @@ VARIABLES: Final = {
     "STORAGE_PATH": "the folder or bucket where Ray keeps results, OUTPUT_DIR otherwise",
 }
 """The variables that launch files take from the environment, with what each means."""
+
+WITHOUT: Final = {
+    "MINUTES": "it does not save and stop by itself",
+    "EVAL_INTERVAL": "it evaluates nothing",
+    "EVAL_STEPS": "it evaluates nothing",
+    "TENSORBOARD_DIR": "it writes nothing for TensorBoard",
+    "WANDB_PROJECT": "it writes nothing for Weights & Biases",
+    "TIMEOUT_MINUTES": "its limit stands in its code",
+    "MIN_LEARNING_RATE": "its learning rate ends where its own schedule does",
+    "DECAY_STEPS": "its learning rate is lowest at the end",
+    "DATA_CACHE": "it makes no index, and HF_DATASETS_CACHE says where the datasets library keeps data",
+}
+"""Why a variable of a run has no effect on a runtime that does not take it."""
+
+
+def without_effect(known: Iterable[str]) -> dict[str, str]:
+    """Return the variables of a run that are not among the ``known`` ones of a command, and why."""
+    return {name: why for name, why in WITHOUT.items() if name not in set(known)}
+
 
 PATHS: Final = (
     "DATA_PATH",

@@ -16,7 +16,8 @@ from planner.rules import violations
 from planner.runtimes import runtimes
 from planner.runtimes.family import Command
 from planner.runtimes.script_run import LOOP
-from planner.runtimes.training_run import TrainingRun, run_of
+from planner.runtimes.training_run import FIELDS, TrainingRun, run_of
+from planner.runtimes.variables import without_effect
 from tests.unit.runner_jobs import LATENT, MHA, WIDE_HEADS, job, plan
 
 NAMES = ("torchtitan", "deepspeed", "fsdp", "nanotron")
@@ -56,6 +57,13 @@ def test_a_smoke_run_has_twenty_steps_and_asks_for_nothing(name: str, version: s
     assert "20" in start.smoke
     assert start.step_line is not None
     assert not any("${" in part for part in (*start.program, *start.smoke, *start.closing))
+
+
+@pytest.mark.parametrize(("name", "version"), CASES)
+def test_a_variable_of_a_run_is_taken_or_has_a_reason(name: str, version: str) -> None:
+    known = command(name, version).variables
+    documented = {*FIELDS, "MINUTES", "TENSORBOARD_DIR", "WANDB_PROJECT", "DATA_CACHE"}
+    assert documented - set(known) == set(without_effect(known))
 
 
 def test_tensor_parallel_fsdp_writes_its_first_weights_to_the_users_folder() -> None:

@@ -107,6 +107,15 @@ def pod(launcher: str, folder: Path, programs: Path, user: dict[str, str]) -> tu
     return folder / "node.sh", env
 
 
+def test_what_is_set_and_has_no_effect_is_told(tmp_path: Path) -> None:
+    stand_in(tmp_path, "torchrun")
+    written("torchrun", tmp_path, both(), smoke=True)
+    done = run(tmp_path / "train.sh", tmp_path, MINUTES="5", DATA_CACHE="/c")
+    assert done.returncode == 0
+    assert done.stderr.count("MINUTES has no effect here") == 1
+    assert "DATA_CACHE" not in done.stderr
+
+
 SHELLS = ["torchrun", "slurm", "kubernetes", "skypilot"]
 DATA = {"DATA_PATH": "0.7 /a 0.3 /b"}
 

@@ -176,7 +176,7 @@ def nanotron_command(plan: Plan, job: Job, version: str, changes: Changes = NO_C
         smoke=("--smoke", str(SMOKE_STEPS)),
         production_needs=("DATA_PATH", "TOKENIZER_PATH", "OUTPUT_DIR"),
         defaults=run_of(job).defaults(*VARIABLES),
-        where_set={"WANDB_PROJECT": ("--project", "${WANDB_PROJECT}")},
+        where_set={"WANDB_PROJECT": ("--project", "${WANDB_PROJECT}"), "DATA_CACHE": ()},
         step_line=STEP_LINE,
         files={
             "nanotron.yaml": header + yaml.safe_dump(nanotron_config(plan, job), sort_keys=False),
@@ -186,8 +186,8 @@ def nanotron_command(plan: Plan, job: Job, version: str, changes: Changes = NO_C
             *unknown_numerics(job.model),
             *_unbalanced(job.model),
             "Start it again with the same OUTPUT_DIR and it goes on from the last checkpoint. nanotron saves "
-            "at intervals alone, not when it is told to stop, evaluates nothing, and its collectives wait 20 "
-            "minutes.",
+            "at intervals alone, not when it is told to stop, has no evaluation (nothing calls its "
+            "`validation_step`), and its collectives wait 20 minutes (`default_pg_timeout`).",
             "Checkpoints: weights and optimizer states load under another tp or dp; under another pp, "
             "nanotron warns, the states have not been checked.",
             *trial_note(job.workload),

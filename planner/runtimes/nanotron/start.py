@@ -88,6 +88,8 @@ def main():
             made_up(config, options.smoke, folder)
         else:
             real(config)
+        if os.environ.get("DATA_CACHE"):
+            os.environ["HF_DATASETS_CACHE"] = os.environ["DATA_CACHE"]  # read when nanotron imports datasets
         resolved = Path(folder) / "nanotron.yaml"
         resolved.write_text(yaml.safe_dump(config, sort_keys=False))
         sys.argv = [str(SCRIPT), "--config-file", str(resolved)]

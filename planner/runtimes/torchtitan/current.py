@@ -158,7 +158,7 @@ def current_command(plan: Plan, job: Job, choice: TitanChoice) -> Command:
         closing=(f"activation-checkpoint:{RECOMPUTES[plan.recompute]}",),
         production_needs=("DATA_PATH", "TOKENIZER_PATH", "OUTPUT_DIR"),
         defaults=run_of(job).defaults(*VARIABLES) | {"EVAL_STEPS": "0"},
-        where_set=WHERE_SET,
+        where_set=WHERE_SET | {"DATA_CACHE": ()},
         step_line=STEP_LINE,
         module=True,
         files={f"{MODULE}.py": module_text(plan, job, choice)},

@@ -227,8 +227,9 @@ def told(name):
 
 
 def one_dataset(path, split):
+    kept = {"cache_dir": os.environ["DATA_CACHE"]} if os.environ.get("DATA_CACHE") else {}
     return SingleDatasetConfig(
-        source=HuggingFaceRandomAccessSource.Config(path=path, split=split),
+        source=HuggingFaceRandomAccessSource.Config(path=path, split=split, load_dataset_kwargs=kept),
         processor=TextProcessor.Config(),
         post_filters=(lambda sample: sample is not None,),
     )

@@ -2,8 +2,10 @@
 
 References
 ----------
-.. [1] torchtitan v0.2.2, ``torchtitan/models/llama3/__init__.py`` and ``qwen3/__init__.py``: ``debugmodel``;
-   ``models/llama3/model/model.py``: the width of a feed-forward, a multiple of 256.
+.. [1] torchtitan v0.2.2, ``torchtitan/models/*/__init__.py`` of llama3, llama4, qwen3, deepseek_v3 and
+   gpt_oss: ``debugmodel``; ``models/llama3/model/model.py``: the width of a feed-forward, a multiple of 256;
+   ``models/llama4/model/model.py``: every second layer has experts, as wide as two thirds of four times the
+   width over one expert and the shared one, a multiple of 256.
 .. [2] ``torchtitan/models/flux/__init__.py``: both flavors are alike, with no embedder of a
    guidance; ``job_config.py``: an image of 256 pixels, 256 tokens of text where nothing is said.
 """
@@ -20,19 +22,52 @@ USUAL: Final = 256
 """Pixels of an image's side, and tokens of its text [2]_."""
 
 
-def _dense(layers: int, inner: int, tied: bool, mixer: Mapping[str, Any]) -> dict[str, Any]:
-    block = {"mixer": {"kind": "attention", **mixer}, "ffn": {"kind": "dense", "inner": inner}}
-    return {
-        "hidden": 256, "vocab": 2048, "tied_embeddings": tied, "blocks": {"dense": block},
-        "layers": ["dense"] * layers,
-    }  # fmt: skip
+def _small(mixer: Mapping[str, Any], ffns: list[Mapping[str, Any]], **more: Any) -> dict[str, Any]:
+    """Return a model of width 256 with a layer for each feed-forward."""
+    kinds = [ffn for number, ffn in enumerate(ffns) if ffn not in ffns[:number]]
+    blocks = {f"block{number}": {"mixer": mixer, "ffn": ffn} for number, ffn in enumerate(kinds)}
+    layers = [f"block{kinds.index(ffn)}" for ffn in ffns]
+    return {"hidden": 256, "vocab": 2048, "tied_embeddings": False, "blocks": blocks, "layers": layers} | more
 
 
-LLAMA: Final = _dense(6, 768, False, {"heads": 16, "kv_heads": 16, "head_dim": 16})
-QWEN: Final = _dense(8, 3072, True, {"heads": 16, "kv_heads": 8, "head_dim": 128, "qk_norm": "head"})
+def _attention(heads: int, kv_heads: int, head_dim: int, **more: Any) -> dict[str, Any]:
+    return {"kind": "attention", "heads": heads, "kv_heads": kv_heads, "head_dim": head_dim, **more}
+
+
+def _dense(inner: int) -> dict[str, Any]:
+    return {"kind": "dense", "inner": inner}
+
+
+def _experts(experts: int, topk: int, inner: int, **more: Any) -> dict[str, Any]:
+    return {"kind": "moe", "experts": experts, "topk": topk, "inner": inner, **more}
+
+
+QWEN: Final = _attention(16, 8, 128, qk_norm="head")
+LATENT: Final = {
+    "kind": "latent", "heads": 16, "kv_lora_rank": 512, "qk_nope_head_dim": 128, "qk_rope_head_dim": 64,
+    "v_head_dim": 128,
+}  # fmt: skip
+LLAMA: Final = _small(_attention(16, 16, 16), [_dense(768)] * 6)
+LLAMA4: Final = _small(_attention(16, 16, 16), [_dense(768), _experts(8, 1, 512, shared_inner=512)] * 3)
+DEEPSEEK: Final = _small(LATENT, [_dense(1024), *[_experts(8, 3, 256, shared_inner=512)] * 5])
+OSS: Final = {
+    **_small(_attention(64, 8, 64, qkv_bias=True, output_bias=True, sinks=True), [], vocab=201_088),
+    "blocks": {
+        name: {
+            "mixer": _attention(64, 8, 64, qkv_bias=True, output_bias=True, sinks=True, **window),
+            "ffn": _experts(8, 4, 2880, bias=True, router_bias=True),
+        }
+        for name, window in (("sliding", {"window": 128}), ("full", {}))
+    },
+    "layers": ["sliding", "full"] * 2,
+}
 DEBUG: Final[Mapping[tuple[str, str], dict[str, Any]]] = {
     **{("llama3", f"debugmodel{kind}"): LLAMA for kind in ("", "_flex_attn", "_varlen_attn")},
-    ("qwen3", "debugmodel"): QWEN,
+    **{("deepseek_v3", f"debugmodel{kind}"): DEEPSEEK for kind in ("", "_flex_attn")},
+    ("llama4", "debugmodel"): LLAMA4,
+    ("gpt_oss", "debugmodel"): OSS,
+    ("qwen3", "debugmodel"): _small(QWEN, [_dense(3072)] * 8, tied_embeddings=True),
+    ("qwen3", "debugmodel_moe"): _small(QWEN, [_experts(64, 8, 768)] * 8),
 }
 """Family and flavor to the model [1]_."""
 

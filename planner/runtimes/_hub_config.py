@@ -11,6 +11,7 @@ from planner.inputs.workload import Workload
 from planner.plan import Plan
 from planner.remembered import remembered
 from planner.rules import Rule
+from planner.runtimes._hub_adapted import adapted_names, named_rule
 from planner.runtimes._hub_dense import DENSE
 from planner.runtimes._hub_hybrids import HYBRIDS, kernel_notes
 from planner.runtimes._hub_numerics import (
@@ -20,7 +21,7 @@ from planner.runtimes._hub_numerics import (
     unbalanced,
     unsaid,
 )
-from planner.runtimes._hub_types import REGULAR, typed, typed_config, typed_unsaid
+from planner.runtimes._hub_types import typed, typed_config, typed_unsaid
 from planner.runtimes.numerics import unknown_numerics
 from planner.runtimes.offered import attention_of, exactly, ffn_of, fits_model, uses
 
@@ -290,17 +291,11 @@ def _gpt2_fields(model: ModelSpec, block: Block) -> dict[str, object]:
     }
 
 
-LATENT = ("q_proj", "q_a_proj", "q_b_proj", "kv_a_proj_with_mqa", "kv_b_proj")
-"""Linear layers of latent attention's queries, keys and values."""
-
-
 def adapter_settings(model: ModelSpec, work: Workload) -> dict[str, object]:
     """Return the rank of adapters and the modules beside which PEFT puts them, for a training script."""
     if work.method == "full":
         return {"LORA_RANK": 0, "LORA_TARGETS": None}
-    kind = architecture(model)
-    named = TYPES[kind].adapted if kind in TYPES else REGULAR
-    named = {**named, "qkv": LATENT} if kind == "deepseek_v3" else named
+    named = adapted_names(model, architecture(model), TYPES)
     found = [name for group in work.lora_targets or () for name in named[group]]
     return {"LORA_RANK": work.lora_rank, "LORA_TARGETS": found or "all-linear"}
 
@@ -327,10 +322,5 @@ def model_notes(model: ModelSpec) -> tuple[str, ...]:
 
 def adapted_rule(model: ModelSpec, work: Workload) -> Rule:
     """Return the rule that the adapted layers have names of their own."""
-    kind = architecture(model)
-    nameless = kind == "gpt2" or (kind in TYPES and not TYPES[kind].adapted)
-    return Rule(
-        "adapted-layers-are-named",
-        not work.lora_targets or not nameless,
-        lambda: (f"lora targets of {kind}", "all, since attention and feed-forward share names there", "all"),
-    )
+    named = adapted_names(model, architecture(model), TYPES) if work.lora_targets else {}
+    return named_rule(model, work, named)

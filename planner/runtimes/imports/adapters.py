@@ -12,7 +12,9 @@ LAYERS: Final = {
     "q_proj": "qkv", "k_proj": "qkv", "v_proj": "qkv", "qkv_proj": "qkv", "linear_qkv": "qkv",
     "c_attn": "qkv", "Wqkv": "qkv", "wqkv": "qkv", "W_pack": "qkv", "query_key_value": "qkv",
     "wo": "proj", "w1": "fc1", "w3": "fc1", "w2": "fc2",
-    "dense_h_to_4h": "fc1", "dense_4h_to_h": "fc2",
+    "q_a_proj": "qkv", "q_b_proj": "qkv", "kv_a_proj_with_mqa": "qkv", "kv_b_proj": "qkv",
+    "dense": "proj", "dense_h_to_4h": "fc1", "dense_4h_to_h": "fc2",
+    "c_fc": "fc1", "fc_in": "fc1", "fc_out": "fc2",
     "o_proj": "proj", "linear_proj": "proj", "out_proj": "proj",
     "gate_proj": "fc1", "up_proj": "fc1", "gate_up_proj": "fc1", "linear_fc1": "fc1",
     "down_proj": "fc2", "linear_fc2": "fc2",
@@ -53,12 +55,13 @@ def say_targets(sheet: Sheet, words: Iterable[str], key: str) -> None:
     sheet.instead[key] = "lora_targets"
     if not names or "all" in names:
         return
-    other = [name for name in names if name not in LAYERS]
+    known = LAYERS if "c_attn" in names else {**LAYERS, "c_proj": "fc2"}  # beside it, attention's output too
+    other = [name for name in names if name not in known]
     if other:
         expected = f"{', '.join(LAYERS)} or all; or --lora-targets, as A+B of {', '.join(ORDER)}"
         sheet.fault(key, ", ".join(other)[:80], expected)
         return
-    groups = {LAYERS[name] for name in names}
+    groups = {known[name] for name in names}
     split = [name for name in ("q_proj", "k_proj", "v_proj") if name in names]
     if split and len(split) < 3:
         sheet.notes.append(f"adapters on {' and '.join(split)}: priced as on all of qkv, a little more")

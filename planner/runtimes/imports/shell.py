@@ -11,11 +11,11 @@ from typing import Final
 from planner.dataclasses import dataclass, field
 from planner.errors import InputError, Problem
 from planner.inputs.yaml_file import read_text
+from planner.runtimes.imports import shell_known
 from planner.runtimes.imports.arithmetic import arithmetic
 from planner.runtimes.imports.branches import Branches
 from planner.runtimes.imports.places import find_beside
 from planner.runtimes.imports.shell_fields import Fields
-from planner.runtimes.imports.shell_known import here_document, place_of, slurm_variables
 from planner.units import is_whole
 
 MOST_CHARACTERS: Final = 1_000_000
@@ -37,16 +37,12 @@ _ARGUMENTS: Final = re.compile(
 )
 """The arguments of the script itself: there are none."""
 _INNER_ARGUMENTS: Final = re.compile(r"\$(?:[@*]|\{[@*](?::\d+)?\})")
-_PLACEHOLDER: Final = re.compile(r"<([A-Z][^<>\n|;&]*[^\s<>|;&])>")
-"""What somebody is to fill in, such as ``<PATH TO gpt-vocab.json>``: no redirection."""
 _ARGUMENT: Final = re.compile(r"\$\{\d+\}|\s*")
 """An argument of the script, which nobody gave, or nothing: what a condition then sets is its default."""
 _VARIABLE: Final = re.compile(r"\$\{?([A-Za-z_]\w*)\}?(?!\[)")
 MOST_SOURCED: Final = 20
 """How many scripts are read in the place where one sources them."""
 _EXPR: Final = re.compile(r"\s*expr\s+")
-_PRINTED: Final = re.compile(r"`|\$\((?!\()")
-"""What only a shell can tell: the output of a command."""
 
 
 @dataclass(frozen=True)
@@ -83,16 +79,12 @@ def read_script(text: str, where: str) -> ShellScript:
         If a quote or a bracket is not closed, or if its variables grow without bound.
     """
     directives = {match[1]: match[2] or "" for match in _DIRECTIVE.finditer(text)}
-    reader = _Reader(_plain(text), where, slurm_variables(directives))
+    reader = _Reader(shell_known.plain_text(text), where, shell_known.slurm_variables(directives))
     reader.run()
     doubts = tuple(tuple(sorted(reader.behind(names) & reader.doubtful)) for names in reader.used)
     texts = [value for values in reader.variables.values() for value in values if " " in value.strip()]
     commands = tuple(map(tuple, reader.commands))
     return ShellScript(commands, directives, doubts, tuple(reversed(texts)), reader.variables)
-
-
-def _plain(text: str) -> str:
-    return _PLACEHOLDER.sub("PLACEHOLDER", text.replace("\r\n", "\n"))
 
 
 class _Reader:
@@ -166,7 +158,7 @@ class _Reader:
             return
         outer, words = (self.text, self.at, self.using), len(self.commands)
         try:
-            self.text, self.at = _plain(read_text(file)), 0
+            self.text, self.at = shell_known.plain_text(read_text(file)), 0
             self.run()
         except InputError:
             del self.commands[words:], self.used[words:]
@@ -329,8 +321,8 @@ class _Reader:
                 return [arithmetic(self.named(inside[1:-1]))]
             if sums := _EXPR.match(inside):
                 return [arithmetic(self.named(inside[sums.end() :].replace("\\*", "*")))]
-            written = here_document(inside, self.simple)
-            return [written or place_of(_VARIABLE.sub(self.simple, inside), self.where) or whole]
+            written = shell_known.here_document(inside, self.simple)
+            return [written or shell_known.place_of(_VARIABLE.sub(self.simple, inside), self.where) or whole]
         if self.text.startswith("${", self.at):
             inside = self.balanced("{", "}")
             return self.braced(inside, self.text[start : self.at])
@@ -347,7 +339,7 @@ class _Reader:
         What a command would print in the script is the environment's to say.
         """
         found = self.variables.get(name)
-        printed = found is not None and len(found) == 1 and _PRINTED.search(found[0]) is not None
+        printed = found is not None and len(found) == 1 and shell_known.PRINTED.search(found[0]) is not None
         said = (self.outer.get(name) or os.environ.get(name)) if found is None or printed else None
         return [said] if said else found
 
@@ -402,6 +394,6 @@ class _Reader:
         def value(match: re.Match[str]) -> str:
             self.using.add(match[1])
             found = "".join((self.known(match[1]) or [])[:1])
-            return found if found and not _PRINTED.search(found) else f"${{{match[1]}}}"
+            return found if found and not shell_known.PRINTED.search(found) else f"${{{match[1]}}}"
 
         return re.sub(r"\$?\{?([A-Za-z_]\w*)\}?", value, text)

@@ -29,6 +29,18 @@ _WRITTEN: Final = re.compile(r"\s*cat\s*<<-?\s*(['\"]?)(\w+)\1[ \t]*\n(.*\n)?[ \
 _SIGNS: Final = re.compile(r"\$\{?([A-Za-z_]\w*)\}?(?!\[)|\\(?:\n|([$`\\]))")
 
 
+PRINTED: Final = re.compile(r"`|\$\((?!\()")
+"""What only a shell can tell: the output of a command."""
+
+_PLACEHOLDER: Final = re.compile(r"<([A-Z][^<>\n|;&]*[^\s<>|;&])>")
+"""What somebody is to fill in, such as ``<PATH TO gpt-vocab.json>``: no redirection."""
+
+
+def plain_text(text: str) -> str:
+    """Return a script with the line ends of this system, and a word where something is to be filled in."""
+    return _PLACEHOLDER.sub("PLACEHOLDER", text.replace("\r\n", "\n"))
+
+
 def slurm_variables(directives: Mapping[str, str]) -> dict[str, str]:
     """Return the variables that Slurm sets by what the ``#SBATCH`` lines ask for.
 

@@ -25,6 +25,7 @@ from planner.runtimes.imports.model import with_record
 from planner.runtimes.imports.nanotron_words import check_words, grouped, modern, unscaled
 from planner.runtimes.imports.sheet import Imported, Sheet
 from planner.runtimes.nanotron.rules import unsaid
+from planner.runtimes.nanotron.table import DEGREES, ENGINES, MODES
 
 SECTIONS: Final = {
     "parallelism": (
@@ -53,7 +54,7 @@ OTHER_RELEASE: Final = "moe_layer_recompute"
 """A switch of another release than the one read here, without effect where it is off."""
 
 WHOLE: Final = {
-    "dp": "parallelism.dp", "pp": "parallelism.pp", "tp": "parallelism.tp",
+    **{name: f"parallelism.{DEGREES[name]}" for name in ("dp", "pp", "tp")},
     "seq_len": "tokens.sequence_length", "micro_batch": "tokens.micro_batch_size",
     "accumulation": "tokens.batch_accumulation_per_replica",
 }  # fmt: skip
@@ -65,8 +66,8 @@ bf16 weights and pad it (src/nanotron/helpers.py, ``init_optimizer_and_grad_accu
 ``_vocab_size_with_padding``).
 """
 
-ENGINES: Final = {"1f1b": "1f1b", "afab": "gpipe"}
-MODES: Final = {"ALL_REDUCE": False, "REDUCE_SCATTER": True}
+SCHEDULES: Final = {word: name for name, word in ENGINES.items()}
+SEQUENTIAL: Final = {word: on for on, word in MODES.items()}
 DTYPES: Final = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32"}
 SHAPE: Final = "model.model_config."
 
@@ -210,14 +211,14 @@ def _chosen(sheet: Sheet, key: str, known: Mapping[str, Any], usual: str, upper:
 
 
 def _layout(sheet: Sheet) -> None:
-    for option, name in (("cp", "context_parallel_size"), ("ep", "expert_parallel_size")):
-        key = f"parallelism.{name}"
+    for option in ("cp", "ep"):
+        key = f"parallelism.{DEGREES[option]}"
         sheet.say(option, _counted(sheet, key) if key in sheet.values else 1, key)
-    engine = _chosen(sheet, "parallelism.pp_engine", ENGINES, "afab")
+    engine = _chosen(sheet, "parallelism.pp_engine", SCHEDULES, "afab")
     if sheet.options.get("pp", "1") != "1":
         sheet.say("schedule", engine, "parallelism.pp_engine")
     if (
-        _chosen(sheet, "parallelism.tp_mode", MODES, "ALL_REDUCE", upper=True)
+        _chosen(sheet, "parallelism.tp_mode", SEQUENTIAL, "ALL_REDUCE", upper=True)
         and sheet.options.get("tp") != "1"
     ):
         sheet.say("sequence_parallel", "true", "parallelism.tp_mode")

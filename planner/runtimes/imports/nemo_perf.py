@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from planner.runtimes.imports.python_values import Made
+from planner.runtimes.megatron_lm.table import DEGREE_FIELDS, VIRTUAL
 
 PARAMETERS: Final = (
     *("recipe", "task", "num_nodes", "num_gpus_per_node", "mbs", "gbs", "max_steps", "tp_size", "pp_size"),
@@ -23,12 +24,8 @@ PLACES: Final[Mapping[str, tuple[str, ...]]] = {
     "num_gpus_per_node": ("trainer", "devices"),
     "mbs": ("data", "micro_batch_size"),
     "gbs": ("data", "global_batch_size"),
-    "tp_size": ("trainer", "strategy", "tensor_model_parallel_size"),
-    "pp_size": ("trainer", "strategy", "pipeline_model_parallel_size"),
-    "cp_size": ("trainer", "strategy", "context_parallel_size"),
-    "vp_size": ("trainer", "strategy", "virtual_pipeline_model_parallel_size"),
-    "ep_size": ("trainer", "strategy", "expert_model_parallel_size"),
-    "etp_size": ("trainer", "strategy", "expert_tensor_parallel_size"),
+    **{f"{name}_size": ("trainer", "strategy", field) for name, field in DEGREE_FIELDS.items()},
+    "vp_size": ("trainer", "strategy", VIRTUAL),
     "enable_cuda_graphs": ("model", "config", "enable_cuda_graph"),
 }
 SCALES: Final = {

@@ -27,22 +27,24 @@ from planner.runtimes.imports.python_values import Made, Unread
 from planner.runtimes.imports.recipe_table import BridgeRecipe, nemo_names, nemo_recipe
 from planner.runtimes.imports.sheet import Imported
 from planner.runtimes.imports.zoo import names_of_shape
+from planner.runtimes.megatron_lm.table import DEGREE_FIELDS, VIRTUAL
 
 RECIPE: Final = re.compile(r"(?:.*\.)?(\w+)\.(pretrain|finetune)_recipe")
 STRATEGY: Final = "MegatronStrategy"
 TRAINERS: Final = re.compile(r"(?:.*\.)?(?:\w+_)?trainer")
 PARAMETERS: Final = {
-    "tensor_parallelism": "tensor_model_parallel_size",
-    "pipeline_parallelism": "pipeline_model_parallel_size",
-    "virtual_pipeline_parallelism": "virtual_pipeline_model_parallel_size",
-    "context_parallelism": "context_parallel_size",
-    "expert_parallelism": "expert_model_parallel_size",
+    "tensor_parallelism": DEGREE_FIELDS["tp"],
+    "pipeline_parallelism": DEGREE_FIELDS["pp"],
+    "virtual_pipeline_parallelism": VIRTUAL,
+    "context_parallelism": DEGREE_FIELDS["cp"],
+    "expert_parallelism": DEGREE_FIELDS["ep"],
     "sequence_parallelism": "sequence_parallel",
 }
 """What the trainer functions of NeMo's recipes call the fields of a strategy."""
 
-DEGREES: Final = ("tensor_model_parallel_size", "pipeline_model_parallel_size", "context_parallel_size")
-EXPERTS: Final = "expert_model_parallel_size"
+DENSE: Final = {name: DEGREE_FIELDS[name] for name in ("tp", "pp", "cp")}
+"""The degrees of every strategy, and their fields."""
+
 CONFIG: Final = re.compile(r"(?:.*\.)?(\w+?)Config(\w*)")
 STEMS: Final = {
     "deepseekv3": "deepseek_v3", "deepseekv2": "deepseek_v2", "deepseekv2lite": "deepseek_v2_lite",
@@ -158,7 +160,7 @@ class _Reader:
             return
         found = f"a layout that is made {self.made.doubt}"[:160]
         self.fault("model", "model", found, "the model that runs, as MODEL before --from")
-        for option, name in zip(("tp", "pp", "cp"), DEGREES, strict=True):
+        for option, name in DENSE.items():
             self.fault(option, name, found, f"the degree that runs: --{option} N")
 
     def elsewhere(self, recipe: BridgeRecipe) -> None:
@@ -169,8 +171,8 @@ class _Reader:
         if mode is not False and told and _recipe_of(self.made):
             changers.append("performance_mode")
         strategy = _part(self.made, "trainer", "strategy")
-        names = dict(zip(("tp", "pp", "cp"), DEGREES, strict=True))
-        names |= {"ep": EXPERTS} if f"model.{EXPERTS}" in recipe.fields else {}
+        inner = DEGREE_FIELDS["ep"]
+        names = DENSE | ({"ep": inner} if f"model.{inner}" in recipe.fields else {})
         for option, name in names.items():
             if changers and name not in strategy:
                 self.fault(option, name, f"what {changers[0]} makes of it", f"the degree, or --{option} N")
@@ -261,7 +263,7 @@ class _Reader:
         trainer = self.made.fields.get("trainer")
         if isinstance(trainer, Made) and isinstance(trainer.fields.get("strategy"), Made):
             return
-        for option, name in zip(("tp", "pp", "cp"), DEGREES, strict=True):
+        for option, name in DENSE.items():
             if name not in strategy:
                 self.fault(option, name, "nothing: another file decides it", f"the degree, or --{option} N")
 

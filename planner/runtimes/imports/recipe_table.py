@@ -10,16 +10,13 @@ from typing import Any, Final
 
 from planner.dataclasses import dataclass
 from planner.runtimes.megatron_bridge.sections import RECIPES
+from planner.runtimes.megatron_lm.table import DEGREE_FIELDS, VIRTUAL
 
 Value = bool | int | float | str
 
 PLACES: Final[Mapping[str, str]] = {
-    "tp": "model.tensor_model_parallel_size",
-    "pp": "model.pipeline_model_parallel_size",
-    "vp": "model.virtual_pipeline_model_parallel_size",
-    "cp": "model.context_parallel_size",
-    "ep": "model.expert_model_parallel_size",
-    "etp": "model.expert_tensor_parallel_size",
+    **{name: f"model.{field}" for name, field in DEGREE_FIELDS.items()},
+    "vp": f"model.{VIRTUAL}",
     "sp": "model.sequence_parallel",
     "seq": "model.seq_length",
     "global": "train.global_batch_size",

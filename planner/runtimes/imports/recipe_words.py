@@ -16,19 +16,17 @@ from typing import Any, Final
 from planner.errors import Problem
 from planner.inputs.yaml_file import parse_yaml
 from planner.runtimes.imports.recipe_table import plain
+from planner.runtimes.megatron_lm.table import DEGREE_FIELDS, VIRTUAL
 
 FIELDS: Final[Mapping[str, str]] = {
     **dict.fromkeys(("-gb", "--global_batch_size"), "train.global_batch_size"),
     **dict.fromkeys(("-mb", "--micro_batch_size"), "train.micro_batch_size"),
     **dict.fromkeys(("-sl", "--seq_length"), "dataset.seq_length"),
-    **dict.fromkeys(("-tp", "--tensor_model_parallel_size"), "model.tensor_model_parallel_size"),
-    **dict.fromkeys(("-pp", "--pipeline_model_parallel_size"), "model.pipeline_model_parallel_size"),
-    **dict.fromkeys(("-cp", "--context_parallel_size"), "model.context_parallel_size"),
-    **dict.fromkeys(
-        ("-vp", "--virtual_pipeline_model_parallel_size"), "model.virtual_pipeline_model_parallel_size"
-    ),
-    **dict.fromkeys(("-ep", "--expert_model_parallel_size"), "model.expert_model_parallel_size"),
-    **dict.fromkeys(("-et", "-etp", "--expert_tensor_parallel_size"), "model.expert_tensor_parallel_size"),
+    **{
+        flag: f"model.{field}"
+        for name, field in (*DEGREE_FIELDS.items(), ("vp", VIRTUAL), ("et", DEGREE_FIELDS["etp"]))
+        for flag in (f"-{name}", f"--{field}")
+    },
     "--hidden_size": "model.hidden_size",
     "--num_moe_experts": "model.num_moe_experts",
     "--pipeline_model_parallel_layout": "model.pipeline_model_parallel_layout",

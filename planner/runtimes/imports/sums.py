@@ -9,6 +9,7 @@ from typing import Final
 
 from planner.errors import Problem
 from planner.runtimes.imports.sheet import Imported, Sheet
+from planner.runtimes.torchtitan.table import DEGREES, REPLICAS, SHARDS
 from planner.units import is_whole
 
 KINDS: Final = (
@@ -20,11 +21,9 @@ KINDS: Final = (
 STRATEGIES_2: Final = ("TRUE", "FALSE")
 OLD_DEGREES: Final = {
     "data_parallel_degree": "dp",
-    "data_parallel_replicate_degree": "dp",
-    "data_parallel_shard_degree": "zero_shards",
-    "tensor_parallel_degree": "tp",
-    "context_parallel_degree": "cp",
-    "pipeline_parallel_degree": "pp",
+    REPLICAS: "dp",
+    SHARDS: "zero_shards",
+    **{DEGREES[option]: option for option in ("tp", "cp", "pp")},
 }
 """Degrees of torchtitan's job configs of 2024 and the options that say them."""
 

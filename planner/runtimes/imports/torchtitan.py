@@ -17,6 +17,7 @@ from planner.runtimes.imports.titan_flavors import flavored
 from planner.runtimes.imports.titan_schema import check_tokens, check_values
 from planner.runtimes.imports.torchtitan_module import module_record
 from planner.runtimes.torchtitan.schedules import ASYNC_EXPOSED, SCHEDULES
+from planner.runtimes.torchtitan.table import DEGREES, REPLICAS, SHARDS
 from planner.units import is_whole
 
 OURS: Final = {entry.name.lower(): name for name, entry in SCHEDULES.items()}
@@ -51,15 +52,14 @@ TOML_RELEASE: Final = "0.2.2"
 
 MOVED: Final = {
     "training.compile": "compile.enable",
-    "training.data_parallel_degree": f"{P}data_parallel_shard_degree",
+    "training.data_parallel_degree": f"{P}{SHARDS}",
     "experimental.enable_async_tensor_parallel": f"{P}enable_async_tensor_parallel",
     **{
         f"{section}.{name}": f"{P}{name}"
         for section in ("training", "experimental")
         for name in (
-            *("data_parallel_replicate_degree", "data_parallel_shard_degree", "tensor_parallel_degree"),
-            *("context_parallel_degree", "pipeline_parallel_degree", "pipeline_parallel_schedule"),
-            *("fsdp_reshard_after_forward", "context_parallel_rotate_method"),
+            *(REPLICAS, SHARDS, *(DEGREES[option] for option in ("tp", "cp", "pp"))),
+            *("pipeline_parallel_schedule", "fsdp_reshard_after_forward", "context_parallel_rotate_method"),
         )
     },
 }
@@ -101,7 +101,7 @@ def from_toml(tree: Mapping[str, Any], gpus: int | None, where: str, layers: int
         sheet.say("accumulation", local // (piece or 1) if piped else 1, "training.local_batch_size")
     stages(sheet, sheet.take(f"{P}module_fqns_per_model_part"))
     if int(sheet.options["tp"]) > 1:
-        sheet.say("sequence_parallel", "true", f"{P}tensor_parallel_degree")
+        sheet.say("sequence_parallel", "true", f"{P}{DEGREES['tp']}")
     rest(sheet, sheet.take("activation_checkpoint.mode"))
     option = sheet.take("activation_checkpoint.selective_ac_option")
     known = ZOO.get((str(name).lower(), str(flavor).lower()))
@@ -122,26 +122,20 @@ def _every_nth(sheet: Sheet, option: str, layers: int | None) -> None:
 
 def mesh(sheet: Sheet, gpus: int | None) -> None:
     """Say the degrees, with what is left of the accelerators for the shards."""
-    names = {
-        "tp": "tensor_parallel",
-        "cp": "context_parallel",
-        "pp": "pipeline_parallel",
-        "ep": "expert_parallel",
-    }
-    said = {option: sheet.whole(f"{P}{name}_degree") for option, name in names.items()}
+    said = {option: sheet.whole(f"{P}{DEGREES[option]}") for option in ("tp", "cp", "pp", "ep")}
     degrees = {option: 1 if degree is None else degree for option, degree in said.items()}
     for option, degree in degrees.items():
-        sheet.say(option, degree, f"{P}{names[option]}_degree")
-    inner = sheet.whole(f"{P}expert_tensor_parallel_degree")
-    sheet.say("etp", inner, f"{P}expert_tensor_parallel_degree")
-    copies = sheet.whole(f"{P}data_parallel_replicate_degree") or 1
-    shard = sheet.whole(f"{P}data_parallel_shard_degree")
+        sheet.say(option, degree, f"{P}{DEGREES[option]}")
+    inner = f"{P}{DEGREES['etp']}"
+    sheet.say("etp", sheet.whole(inner), inner)
+    copies = sheet.whole(f"{P}{REPLICAS}") or 1
+    shard = sheet.whole(f"{P}{SHARDS}")
     others = degrees["tp"] * degrees["cp"] * degrees["pp"] * copies
     if shard is None or shard < 0:
         shard = gpus // others if gpus and others > 0 and gpus % others == 0 else None
     again = str(sheet.take(f"{P}fsdp_reshard_after_forward") or "default")
     never = again == "never" or (again == "default" and degrees["pp"] > 1)
-    key = f"{P}data_parallel_shard_degree"
+    key = f"{P}{SHARDS}"
     if shard is not None:
         sheet.say("dp", shard * copies, key)
         shards = shard * degrees["cp"]

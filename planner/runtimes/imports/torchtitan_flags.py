@@ -24,6 +24,7 @@ from planner.runtimes.imports.torchtitan import P, done, mesh, plain, rest, stag
 from planner.runtimes.imports.torchtitan_module import module_record
 from planner.runtimes.torchtitan.current import LOW_BITS
 from planner.runtimes.torchtitan.registry import REGISTRY, RegistryEntry
+from planner.runtimes.torchtitan.table import DEGREES
 from planner.units import is_whole
 
 
@@ -208,10 +209,7 @@ def _unknown(training: Training, path: Path, gpus: int | None, name: str, own: s
 
 
 DECIDED: Final = {
-    "tp": f"{P}tensor_parallel_degree",
-    "cp": f"{P}context_parallel_degree",
-    "pp": f"{P}pipeline_parallel_degree",
-    "ep": f"{P}expert_parallel_degree",
+    **{option: f"{P}{DEGREES[option]}" for option in ("tp", "cp", "pp", "ep")},
     "seq_len": "training.max_context_length",
     "micro_batch": "training.num_tokens_per_microbatch_per_dp_rank",
 }

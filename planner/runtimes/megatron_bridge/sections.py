@@ -25,7 +25,7 @@ from planner.runtimes.megatron_lm.offload import activation_layers, offloaded_mo
 from planner.runtimes.megatron_lm.recompute import MODULES, granularity
 from planner.runtimes.megatron_lm.sharding_rules import OPTIMIZERS, precision_aware
 from planner.runtimes.megatron_lm.sparse import KERNELS, LOSS_SHARE, VARIANT, indexer_of
-from planner.runtimes.megatron_lm.table import SHARDING
+from planner.runtimes.megatron_lm.table import SHARDING, VIRTUAL, degree_fields
 from planner.runtimes.training_run import TrainingRun
 
 RECIPES: Final = {
@@ -221,14 +221,13 @@ def _index(model: ModelSpec) -> Section:
 def _parallel(plan: Plan, job: Job) -> Section:
     model, work = job.model, job.workload
     fields: Section = {
-        "tensor_model_parallel_size": int(plan.tp),
-        "pipeline_model_parallel_size": int(plan.pp),
-        "virtual_pipeline_model_parallel_size": int(plan.vpp) if plan.vpp > 1 else None,
-        "context_parallel_size": int(plan.cp),
+        **degree_fields(plan, "tp", "pp"),
+        VIRTUAL: int(plan.vpp) if plan.vpp > 1 else None,
+        **degree_fields(plan, "cp"),
         "sequence_parallel": plan.sequence_parallel and bool(plan.tp > 1),
     }
     if plan.ep > 1 or model.expert_kinds:
-        fields |= {"expert_model_parallel_size": int(plan.ep), "expert_tensor_parallel_size": int(plan.etp)}
+        fields |= degree_fields(plan, "ep", "etp")
     if plan.pp > 1:
         fields["pipeline_dtype"] = TORCH_DTYPES["fp16" if work.precision == "fp16" else "bf16"]
     if plan.cp > 1:

@@ -15,6 +15,12 @@ DEGREES: Final = {
 }
 """The flag of each degree of a plan."""
 
+DEGREE_FIELDS: Final = {name: flag.removeprefix("--").replace("-", "_") for name, flag in DEGREES.items()}
+"""The field of each degree in Megatron-core's configurations, as Bridge and NeMo have them."""
+
+VIRTUAL: Final = "virtual_pipeline_model_parallel_size"
+"""The field of the chunks of a pipeline rank."""
+
 SHARDING: Final = {2: "optim_grads", 3: "optim_grads_params"}
 """Values of ``--data-parallel-sharding-strategy`` by ZeRO stage."""
 
@@ -38,6 +44,11 @@ RECIPES: Final = {
     if "--fp8-recipe" in flags
 }
 """The precision that each value of ``--fp8-recipe`` stands for."""
+
+
+def degree_fields(plan: Plan, *names: str) -> dict[str, int]:
+    """Return the fields of the degrees that are named with their values, for a scalar plan."""
+    return {DEGREE_FIELDS[name]: int(getattr(plan, name)) for name in names}
 
 
 def degree_flags(plan: Plan, *names: str) -> list[str]:

@@ -11,6 +11,7 @@ from planner.inputs.numerics import Router
 from planner.plan import Plan
 from planner.runtimes.family import GROWING_SEGMENTS, Command, Job, StepLine
 from planner.runtimes.nanotron.start import START
+from planner.runtimes.nanotron.table import ENGINES, MODES, degree_keys
 from planner.runtimes.numerics import unknown_numerics
 from planner.runtimes.offered import attention_of, trial_note
 from planner.runtimes.settings import NO_CHANGES, Changes
@@ -28,9 +29,6 @@ def _unbalanced(model: ModelSpec) -> tuple[str, ...]:
         f"nanotron's Qwen2 model adds no balancing loss to its experts{own}, and the price has balanced "
         "experts.",
     )
-
-
-ENGINES = {"1f1b": "1f1b", "gpipe": "afab"}
 
 
 def model_config(model: ModelSpec, seq_len: int) -> dict[str, Any]:
@@ -78,13 +76,9 @@ def _moe_config(model: ModelSpec, experts: Experts) -> dict[str, Any]:
 
 def _parallelism(plan: Plan) -> dict[str, Any]:
     return {
-        "dp": int(plan.dp),
-        "pp": int(plan.pp),
-        "tp": int(plan.tp),
-        "context_parallel_size": int(plan.cp),
-        "expert_parallel_size": int(plan.ep),
+        **degree_keys(plan),
         "pp_engine": ENGINES[plan.schedule] if plan.pp > 1 else "1f1b",
-        "tp_mode": "REDUCE_SCATTER" if plan.sequence_parallel else "ALL_REDUCE",
+        "tp_mode": MODES[plan.sequence_parallel],
         "tp_linear_async_communication": plan.sequence_parallel,
         "recompute_layer": plan.recompute == "full",
     }

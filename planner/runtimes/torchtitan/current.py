@@ -19,6 +19,7 @@ from planner.runtimes.torchtitan.module_text import (
 )
 from planner.runtimes.torchtitan.rules import training_dtype
 from planner.runtimes.torchtitan.schedules import SCHEDULES
+from planner.runtimes.torchtitan.table import degree_keys, shard_keys
 from planner.runtimes.training_run import SMOKE_STEPS, TrainingRun, run_of
 
 MODULE = "titan_plan"
@@ -85,14 +86,9 @@ def resharding(plan: Plan) -> str:
 def flags(plan: Plan, job: Job, choice: TitanChoice) -> tuple[str, ...]:
     """Return the command line after ``--module`` and ``--config``, every degree said."""
     work = job.workload
-    shards = plan.cp if plan.zero == 0 else plan.zero_shards
+    mesh = shard_keys(plan) | degree_keys(plan, "tp", "cp", "pp", "ep")
     values = {
-        "parallelism.data_parallel_replicate_degree": plan.dp * plan.cp / shards,
-        "parallelism.data_parallel_shard_degree": shards / plan.cp,
-        "parallelism.tensor_parallel_degree": plan.tp,
-        "parallelism.context_parallel_degree": plan.cp,
-        "parallelism.pipeline_parallel_degree": plan.pp,
-        "parallelism.expert_parallel_degree": plan.ep,
+        **{f"parallelism.{key}": degree for key, degree in mesh.items()},
         "parallelism.num_pp_microbatches": plan.num_microbatches if plan.pp > 1 else 1,
         "training.num_tokens_per_microbatch_per_dp_rank": plan.micro_batch * work.seq_len,
         "training.num_tokens_per_train_step": work.slots_per_step,

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from planner.dataclasses import dataclass
+from planner.runtimes.torchtitan.table import DEGREES
 
 
 @dataclass(frozen=True)
@@ -62,8 +63,8 @@ class RegistryEntry:
         said = {
             "training.max_context_length": str(self.length),
             "training.num_tokens_per_microbatch_per_dp_rank": str(self.length * self.sequences),
-            "parallelism.tensor_parallel_degree": str(self.tp),
-            "parallelism.expert_parallel_degree": str(self.ep),
+            f"parallelism.{DEGREES['tp']}": str(self.tp),
+            f"parallelism.{DEGREES['ep']}": str(self.ep),
             "parallelism.pipeline_parallel_schedule": self.schedule,
             "compile.enable": str(self.compiled),
             "training.disable_cuda_graphs": str(not self.graphs),

@@ -15,6 +15,7 @@ from planner.runtimes.torchtitan.numerics import old_unsaid
 from planner.runtimes.torchtitan.releases import layers_again
 from planner.runtimes.torchtitan.rules import training_dtype
 from planner.runtimes.torchtitan.schedules import SCHEDULES
+from planner.runtimes.torchtitan.table import degree_keys, shard_keys
 from planner.runtimes.training_run import SMOKE_STEPS, TrainingRun, run_of
 
 HEAD = '''"""The model of one plan, registered for torchtitan {version}; titan_plan.toml imports it."""
@@ -204,21 +205,16 @@ def _optimizer(run: TrainingRun) -> dict[str, dict[str, object]]:
 def job_config(plan: Plan, job: Job, choice: TitanChoice) -> dict[str, dict[str, object]]:
     """Return the tables of the TOML, every degree said."""
     work, run = job.workload, run_of(job)
-    shards = plan.cp if plan.zero == 0 else plan.zero_shards
     piped = bool(plan.pp > 1)
     schedule = SCHEDULES[plan.schedule] if piped else None
     local = plan.micro_batch * (plan.num_microbatches if piped else 1)
     parallelism: dict[str, object] = {
-        "data_parallel_replicate_degree": int(plan.dp * plan.cp / shards),
-        "data_parallel_shard_degree": int(shards / plan.cp),
-        "tensor_parallel_degree": int(plan.tp),
-        "context_parallel_degree": int(plan.cp),
+        **shard_keys(plan),
+        **degree_keys(plan, "tp", "cp"),
         "context_parallel_rotate_method": (
             "alltoall" if plan.cp > 1 and plan.cp_method == "ring" else "allgather"
         ),
-        "pipeline_parallel_degree": int(plan.pp),
-        "expert_parallel_degree": int(plan.ep),
-        "expert_tensor_parallel_degree": int(plan.etp),
+        **degree_keys(plan, "pp", "ep", "etp"),
         "fsdp_reshard_after_forward": resharding(plan),
         "pipeline_parallel_microbatch_size": int(plan.micro_batch),
     }

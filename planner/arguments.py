@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import types
+from abc import ABCMeta
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import wraps
 from numbers import Integral, Real
@@ -128,6 +129,8 @@ def is_of(value: object, kind: object) -> bool:
     >>> is_of(8, int), is_of("8", int), is_of(True, int), is_of((1, 2), tuple[int, ...])
     (True, False, False, True)
     """
+    if isinstance(kind, ABCMeta):
+        return isinstance(value, kind)
     if kind is Any:
         return True
     if _is_union(kind):

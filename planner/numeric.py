@@ -130,6 +130,18 @@ def where(condition: Truth, one: Num, other: Num) -> Num:
     return np.where(condition, one, other)
 
 
+def highest(value: Num) -> Num:
+    """Return the most along the first axis, the ranks: `numpy.max`, where a number stands for one rank.
+
+    Examples
+    --------
+    >>> highest(3.0)
+    3.0
+    """
+    found: Num = np.max(value, axis=0) if isinstance(value, np.ndarray) else value
+    return found
+
+
 def some(value: Num | Truth) -> bool:
     """Whether a number is not zero, or any of many: `numpy.any`, without its price for one plan.
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from planner.calibrate.runs.defaults import PricedRun
+from planner.dataclasses import changed
 from planner.inputs.fitted import REFERENCE, SHARE, all_constants, share_of_kin
 from planner.inputs.hardware import Accelerator, HardwareProfile, Pool
 from planner.inputs.record import Sourced
@@ -50,7 +51,7 @@ class WithConstants:
 
     def __call__(self, runs: Sequence[PricedRun]) -> list[PricedRun]:
         """Return the runs with their constants replaced."""
-        return [replace(run, runtime=self.runtime(run), job=self.job(run)) for run in runs]
+        return [changed(run, runtime=self.runtime(run), job=self.job(run)) for run in runs]
 
     @cached_property
     def _by_owner(self) -> dict[tuple[str, str], dict[str, float]]:
@@ -101,7 +102,7 @@ class WithConstants:
             self._kept.append(hardware)
             pools = tuple(self.pool(pool, priced) for pool in hardware.pools)
             self._clusters[key] = hardware.model_copy(update={"pools": pools})
-        return replace(priced.job, hardware=self._clusters[key])
+        return changed(priced.job, hardware=self._clusters[key])
 
     def device(self, accelerator: Accelerator) -> dict[str, float]:
         """Return the constants of an accelerator, the share of its kin where it has no runs."""

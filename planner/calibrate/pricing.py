@@ -34,7 +34,7 @@ from planner.errors import PlannerError
 from planner.inputs.measured_bands import eras_that_ran
 from planner.inputs.model import ModelSpec
 from planner.inputs.workload import Workload
-from planner.numeric import Num
+from planner.numeric import Num, highest
 from planner.plan import DEGREES, Plan
 from planner.remembered import remembered
 from planner.units import GIB
@@ -168,25 +168,24 @@ def batch_predictions(runs: Sequence[PricedRun]) -> list[Prediction]:
     totals = piece_totals(ranks)
     layers = priced_layers(case, plan, totals)
     costs = piece_costs(case, plan, layers, totals)
-    stages = stages_of(ranks).repeated()
+    stages = stages_of(ranks)
+    stages = stages.alone() if len(runs) == len(ranks) == 1 else stages.repeated()
     passes = price_passes(case, plan, costs, stages, totals)
     result = price_step(case, plan, passes, stages)
 
-    shape, traits = (len(runs),), first.runtime.traits
+    traits = first.runtime.traits
     capacity = float(first.job.hardware.pool.accelerator.memory_visible)
-    allocated = np.broadcast_to(np.max(result.memory.allocated, axis=0), shape)
-    opening = np.max(first_step_bytes(case, result.memory), axis=0)
-    total = np.broadcast_to(result.total_bytes, shape)
+    allocated = highest(result.memory.allocated)
+    opening = highest(first_step_bytes(case, result.memory))
+    total = result.total_bytes
     shown = shown_bytes(case, result.memory, device_bytes(case, result.memory))
     chance = oom_probability(total, capacity, traits.allocator.memory_spread)
     far = _extrapolated(case, plan, layers, stages, passes) / result.step
-    held = result.memory.allocated + reserve_bytes(case, result.memory)
-    own = np.broadcast_to(np.atleast_2d(held)[0], shape)
-    last = np.broadcast_to(np.atleast_2d(result.memory.allocated)[-1], shape)
-    waits = np.broadcast_to(result.host / result.step, shape)
-    busy = np.broadcast_to(_at_peak(runs, case) / result.step, shape)
+    own = _of_rank(result.memory.allocated + reserve_bytes(case, result.memory), 0)
+    last = _of_rank(result.memory.allocated, -1)
+    waits, busy = result.host / result.step, _at_peak(runs, case) / result.step
     figures = (result.step, allocated, opening, total, chance, far, shown, own, last, waits, busy)
-    table = zip(*(_row_by_row(column, shape) for column in figures), strict=True)
+    table = zip(*(_row_by_row(column, (len(runs),)) for column in figures), strict=True)
     return [
         Prediction(
             step_s=float(step),
@@ -218,6 +217,12 @@ def _column(values: list[float]) -> Num:
     return values[0] if len(values) == 1 else np.array(values)
 
 
+def _of_rank(column: Num, place: int) -> Num:
+    """Return a figure of one pipeline rank, the first axis; a number is that of the only one."""
+    found: Num = np.atleast_2d(column)[place] if isinstance(column, np.ndarray) else column
+    return found
+
+
 def _row_by_row(column: Num, shape: tuple[int]) -> Iterable[float]:
     """Return a figure of each run of a batch."""
     return (np.asarray(column).item(),) if shape == (1,) else np.broadcast_to(column, shape)
@@ -231,6 +236,8 @@ def _extrapolated(
     pricer = Pricer(case, plan)
     for piece, count in stages.counts.items():
         seconds = seconds + count * outside_seconds(layers[piece[0]], choice_for(piece, case), pricer)
+    if not isinstance(seconds, np.ndarray) and not isinstance(passes.micro, np.ndarray):
+        return plan.num_microbatches * seconds
     columns, micro = np.broadcast_arrays(seconds, passes.micro)
     slowest = np.argmax(micro, axis=0, keepdims=True)
     result: Num = plan.num_microbatches * np.take_along_axis(columns, slowest, axis=0)[0]

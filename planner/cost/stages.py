@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from itertools import accumulate
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -64,6 +65,14 @@ class Stages:
         messages = {tier: column.take(index, axis=1) for tier, column in self.messages.items()}
         sums = {tier: np.take(count, index) for tier, count in self.all_messages.items()}
         return Stages(counts, self.rank.take(index, axis=1), crest, again, messages, sums)
+
+    def alone(self) -> Stages:
+        """Return the stages of a plan of one rank as numbers, with which the same arithmetic is faster."""
+        rank: Any = float(self.rank[0])
+        counts: dict[Piece, Any] = {piece: float(column[0]) for piece, column in self.counts.items()}
+        messages: dict[int, Any] = {tier: float(column[0]) for tier, column in self.messages.items()}
+        crest, again = (float(np.asarray(crest)[0]) for crest in (self.crest, self.crest_again))
+        return Stages(counts, rank, crest, again, messages, self.all_messages)
 
     def repeated(self) -> Stages:
         """Return the stages of one plan with a second axis, along which many plans share them."""

@@ -11,7 +11,7 @@ import numpy as np
 from planner.dataclasses import dataclass
 from planner.formulas.roofline import roofline_seconds
 from planner.formulas.size_grid import SizeGrid, corrected
-from planner.numeric import Num, ceil, minimum, where
+from planner.numeric import PLAIN, Num, ceil, minimum, where
 
 Range = tuple[float, float]
 """Smallest and largest size that was measured. [element]"""
@@ -107,7 +107,7 @@ def wave_area(m: Num, n: Num, curve: GemmCurve) -> Num:
     .. [1] NVIDIA, "Matrix Multiplication Background User's Guide," DA-08817-001, sections on tile
        quantization and wave quantization.
     """
-    if isinstance(m, float) and isinstance(n, float) and 0.0 < m < math.inf and 0.0 < n < math.inf:
+    if isinstance(m, PLAIN) and isinstance(n, PLAIN) and 0.0 < m < math.inf and 0.0 < n < math.inf:
         return _wave_area_alone(m, n, curve)
     rows = {a: ceil(m / a) for a in curve.tile_sides[0]}
     columns = {b: ceil(n / b) for b in curve.tile_sides[1]}

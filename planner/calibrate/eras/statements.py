@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, Final
 
@@ -76,8 +76,15 @@ class Statements(Record):
     words: Mapping[str, Said]
     statements: Mapping[str, Statement]
 
+    @cached_property
+    def any_of_them(self) -> re.Pattern[str]:
+        """One expression for all, since most rows state nothing."""
+        return re.compile("|".join(f"(?:{entry.says})" for entry in self.statements.values()) or "(?!)")
+
     def found(self, text: str) -> dict[str, Statement]:
         """Return the statements of a row's words."""
+        if not self.any_of_them.search(text):
+            return {}
         return {name: entry for name, entry in self.statements.items() if entry.stands_in(text)}
 
 

@@ -305,10 +305,11 @@ def taken(start: Run, run: Run, plan: Plan, facts: tuple[Fact, ...]) -> dict[str
     idle |= {"cp_method"} if run.cp == 1 else set()
     idle |= {"schedule", "vpp"} if run.pp == 1 else set()
     idle |= {"seq_parallel"} if run.tp == 1 else set()
+    stated = vars(start)
     values: dict[str, object] = {
-        name: getattr(run, name)
-        for name in COLUMNS
-        if getattr(start, name) != getattr(run, name) and name not in idle
+        name: value
+        for name, value in vars(run).items()
+        if value is not stated[name] and value != stated[name] and name not in idle and name in COLUMNS
     }
     if start.recompute and plan.recompute not in (start.recompute, "full"):
         values["recompute"] = plan.recompute

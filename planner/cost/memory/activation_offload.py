@@ -16,7 +16,7 @@ from planner.formulas.activation_offload import (
     device_bytes,
     offloaded_layers,
 )
-from planner.numeric import Num, ceil, maximum, where
+from planner.numeric import Num, ceil, highest, maximum, where
 from planner.plan import Plan
 from planner.techniques.engines.family import PassBytes
 
@@ -123,7 +123,7 @@ def host_activation_bytes(case: Case, plan: Plan, layers: LayerPasses | None = N
     held = layers or _largest_stage(case, plan)
     chunks = case.schedule.chunks_alive(plan.pp, plan.vpp, plan.num_microbatches, 0.0 * plan.pp)
     moved = copied_bytes(held.sent(case), held.count, case.offload.layers)
-    most_moved = np.max(moved, axis=0) if layers else moved
+    most_moved = highest(moved) if layers else moved
     return most_moved * (chunks / plan.vpp)
 
 

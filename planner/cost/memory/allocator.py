@@ -7,7 +7,7 @@ import numpy as np
 from planner.cost.case import Case
 from planner.cost.memory.fit import overflow_probability
 from planner.cost.memory.stage_memory import StageMemory
-from planner.numeric import Num, minimum
+from planner.numeric import Num, highest, maximum, minimum, where
 from planner.plan import Plan
 from planner.techniques.engines.family import GATHERED_BYTES, PassBytes
 
@@ -124,8 +124,7 @@ def shown_bytes(case: Case, memory: StageMemory, needed: Num) -> Num:
     .. [1] PyTorch, as in `retried_seconds`.
     """
     share = max(0.0, case.traits.allocator.held_share - case.traits.allocator.reserve_share)
-    passing = np.where(memory.at_step, 0.0, memory.activations + memory.workspace)
+    passing = where(memory.at_step, 0.0, memory.activations + memory.workspace)
     held, capacity = needed + share * passing, float(case.pool.accelerator.memory_visible)
-    full = np.maximum(needed, (needed + capacity) / 2)
-    fullest: Num = np.max(np.where(held > capacity, full, held), axis=0)
-    return fullest
+    full = maximum(needed, (needed + capacity) / 2)
+    return highest(where(held > capacity, full, held))

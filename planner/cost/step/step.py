@@ -27,7 +27,7 @@ from planner.cost.traffic.host_copies import exposed_copies_seconds
 from planner.cost.traffic.messages import are_unlike, hop_seconds
 from planner.dataclasses import dataclass
 from planner.formulas.pipeline import Pipe
-from planner.numeric import Num, Truth, maximum, some, where
+from planner.numeric import Num, Truth, highest, maximum, some, where
 from planner.plan import Plan
 from planner.techniques.engines.family import PassBytes
 
@@ -208,13 +208,13 @@ def _window(costs: Mapping[Piece, LayerCost], stages: Stages, micro: Num) -> Num
     is: were it a window too, recompute would cost nothing wherever traffic takes longer than the passes.
     """
     if not any(some(costs[piece].again) for piece in stages.counts):
-        return np.max(micro, axis=0)  # type: ignore[no-any-return]
-    return np.max(micro - stage_sum(costs, stages, "again"), axis=0)  # type: ignore[no-any-return]
+        return highest(micro)
+    return highest(micro - stage_sum(costs, stages, "again"))
 
 
 def _busy(case: Case, plan: Plan, micro: Num, everything: Num, share: tuple[Num, Num, Num]) -> Num:
     """Seconds of all passes of a step whose stages take ``micro`` each, bubble included. [s]"""
-    slowest: Num = np.max(micro, axis=0)
+    slowest = highest(micro)
     return plan.num_microbatches * slowest + _bubble(case, plan, everything, slowest, share)
 
 
@@ -267,7 +267,7 @@ def price_step(
         optimizer = optimizer + retried_seconds(case, nbytes, total)
     if case.traits.allocator.full_message_seconds:
         optimizer = optimizer + stalled_seconds(case, plan, total)
-    step = passes.busy + np.max(exchange + optimizer + offload, axis=0)
+    step = passes.busy + highest(exchange + optimizer + offload)
     if case.workload.seq_lens is not None:
         step = step + waiting_seconds(case, plan)
     least, host = least_seconds(case, plan, end), host_step_seconds(case, plan)
@@ -275,7 +275,7 @@ def price_step(
         step=maximum(step, host),
         bound=maximum(passes.bound + least, host),
         floor=maximum(passes.floor + least, host),
-        total_bytes=np.max(total, axis=0),
+        total_bytes=highest(total),
         data_parallel=exchange,
         optimizer=optimizer,
         offload=offload,

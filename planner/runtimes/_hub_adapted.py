@@ -2,8 +2,7 @@
 
 References
 ----------
-.. [1] Hugging Face, Transformers v5.24, ``models/<type>/modeling_<type>.py`` of bloom, falcon, mpt, dbrx,
-   gptj, gpt_neo, gpt_bigcode, starcoder2, phi3, gpt2 and deepseek_v3.
+.. [1] Hugging Face, Transformers v5.24, ``models/<type>/modeling_<type>.py`` of dbrx, phi3, gpt2 and others.
 .. [2] The code beside the checkpoints of zai-org/chatglm2-6b, chatglm3-6b and glm-4-9b
    (``modeling_chatglm.py``), internlm/internlm2-7b, baichuan-inc/Baichuan-7B and Qwen/Qwen-7B.
 """
@@ -28,25 +27,21 @@ _FUSED: Final[Names] = {
     "qkv": ("query_key_value",), "proj": ("dense",), "fc1": ("dense_h_to_4h",), "fc2": ("dense_4h_to_h",),
 }  # fmt: skip
 _PHI3: Final[Names] = {**REGULAR, "qkv": ("qkv_proj",), "fc1": ("gate_up_proj",)}
-_BIGCODE: Final[Names] = {"qkv": ("c_attn",), "fc1": ("c_fc",)}
-_NEO: Final[Names] = {**REGULAR, "proj": ("out_proj",), "fc1": ("c_fc",), "fc2": ("c_proj",)}
 
 OWN: Final[Mapping[str, Names]] = {
-    **dict.fromkeys(("bloom-", "falcon-", "chatglm", "glm-4-9b"), _FUSED),
+    **dict.fromkeys(("chatglm", "glm-4-9b"), _FUSED),
     "glm-4-9b-0414": {**REGULAR, "fc1": ("gate_up_proj",)},
-    "mpt-": {"qkv": ("Wqkv",), "proj": ("out_proj",), "fc1": ("up_proj",), "fc2": ("down_proj",)},
     "dbrx": {"qkv": ("Wqkv",), "proj": ("out_proj",)},
-    "gpt-j-": {**REGULAR, "proj": ("out_proj",), "fc1": ("fc_in",), "fc2": ("fc_out",)},
-    "gpt-neo-": _NEO,
-    "starcoder2-": {**_NEO, "proj": ("o_proj",)},
-    **dict.fromkeys(("starcoderbase-", "starcoder-"), _BIGCODE),
     **dict.fromkeys(("phi3-", "phi4"), _PHI3),
     "internlm2-": {"qkv": ("wqkv",), "proj": ("wo",), "fc1": ("w1", "w3"), "fc2": ("w2",)},
     "baichuan-": {**REGULAR, "qkv": ("W_pack",)},
     "qwen-": {"qkv": ("c_attn",), "fc1": ("w1", "w2")},
     **{word: {} for word in ("gpt2", "gpt3-", "distilgpt2", "megatron-")},
 }
-"""Beginnings of names of the zoo to those of their linear layers; a group that shares its name is absent."""
+"""Beginnings of names to those of linear layers, where the checkpoints are not of the type that is written.
+
+A group that shares its name is absent.
+"""
 
 
 def adapted_names(model: ModelSpec, kind: str | None, types: Mapping[str, HubType]) -> Names:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
+from planner.deferred import deferred
 from planner.inputs.model import Attention, Block, DenseFfn, Experts, LatentAttention, ModelSpec
 from planner.inputs.numerics import Router
 from planner.inputs.workload import Workload
@@ -12,8 +13,6 @@ from planner.plan import Plan
 from planner.remembered import remembered
 from planner.rules import Rule
 from planner.runtimes._hub_adapted import adapted_names, named_rule
-from planner.runtimes._hub_dense import DENSE
-from planner.runtimes._hub_hybrids import HYBRIDS, kernel_notes
 from planner.runtimes._hub_numerics import (
     granite_scales,
     hub_numerics,
@@ -21,9 +20,12 @@ from planner.runtimes._hub_numerics import (
     unbalanced,
     unsaid,
 )
-from planner.runtimes._hub_types import typed, typed_config, typed_unsaid
+from planner.runtimes._hub_types import HubType, alike, typed, typed_config, typed_unsaid
 from planner.runtimes.numerics import unknown_numerics
 from planner.runtimes.offered import attention_of, exactly, ffn_of, fits_model, uses
+
+with deferred():
+    from planner.runtimes import _hub_hybrids, _hub_kinds
 
 _FAMILIES: dict[frozenset[str], str] = {
     frozenset(): "llama",
@@ -33,39 +35,67 @@ _FAMILIES: dict[frozenset[str], str] = {
 """What a dense grouped-query block needs beyond the common parts, and the architecture that has it."""
 
 _CLASSES = {
-    "llama": "LlamaForCausalLM",
-    "granite": "GraniteForCausalLM",
-    "qwen2": "Qwen2ForCausalLM",
-    "qwen3": "Qwen3ForCausalLM",
-    "mixtral": "MixtralForCausalLM",
-    "qwen3_moe": "Qwen3MoeForCausalLM",
-    "deepseek_v3": "DeepseekV3ForCausalLM",
-    "gpt2": "GPT2LMHeadModel",
+    "llama": ("LlamaForCausalLM", "LlamaDecoderLayer"),
+    "granite": ("GraniteForCausalLM", "GraniteDecoderLayer"),
+    "qwen2": ("Qwen2ForCausalLM", "Qwen2DecoderLayer"),
+    "qwen3": ("Qwen3ForCausalLM", "Qwen3DecoderLayer"),
+    "mixtral": ("MixtralForCausalLM", "MixtralDecoderLayer"),
+    "qwen3_moe": ("Qwen3MoeForCausalLM", "Qwen3MoeDecoderLayer"),
+    "deepseek_v3": ("DeepseekV3ForCausalLM", "DeepseekV3DecoderLayer"),
+    "gpt2": ("GPT2LMHeadModel", "GPT2Block"),
 }
+"""Architecture that is told part by part, to the classes of its language model and of a layer."""
 
-TYPES = HYBRIDS | DENSE
-"""Architectures that are taken where what is written for them is read back as the model."""
 
-LAYER_CLASSES = {
-    "llama": "LlamaDecoderLayer",
-    "granite": "GraniteDecoderLayer",
-    "qwen2": "Qwen2DecoderLayer",
-    "qwen3": "Qwen3DecoderLayer",
-    "mixtral": "MixtralDecoderLayer",
-    "qwen3_moe": "Qwen3MoeDecoderLayer",
-    "deepseek_v3": "DeepseekV3DecoderLayer",
-    "gpt2": "GPT2Block",
-    **{kind: one.layer for kind, one in TYPES.items()},
-}
-"""Architecture to the class of one layer, the unit that is sharded and recomputed."""
+def type_of(kind: str | None) -> HubType | None:
+    """Return how an architecture is written that is taken by what is read back; None of others."""
+    return None if kind is None or kind in _CLASSES else _hub_kinds.TYPES[kind]
+
+
+def layer_class(kind: str) -> str:
+    """Return the class of one layer of an architecture, the unit that is sharded and recomputed."""
+    own = type_of(kind)
+    return own.layer if own else _CLASSES[kind][1]
+
+
+def wrapped_class(model: ModelSpec) -> str | None:
+    """Return the class of a layer of a model's checkpoint; None where several types have such layers.
+
+    Phi-4 has Llama's shapes and layers of its own, which its checkpoint's code names.
+
+    References
+    ----------
+    .. [1] Accelerate 1.15.0, ``utils/dataclasses.py``, ``set_auto_wrap_policy``: without a name,
+       ``_no_split_modules`` of the model's class are wrapped.
+    """
+    kind = architecture(model)
+    if kind is None or unwritten(model):
+        return None
+    found = {*alike(_hub_kinds.TYPES, model), *filter(None, [_regular(model)])}
+    return layer_class(kind) if found == {kind} else None
 
 
 def traits_of_type(model: ModelSpec) -> Mapping[str, Any]:
-    """Return what transformers' code of a model's type does that others' does not, by flat name of traits."""
-    kind = architecture(model)
-    if kind is None and "alibi" in model.variants:
-        return {"attention": "unfused"}
-    return TYPES[kind].traits if kind in TYPES else {}
+    """Return what transformers' code of a model's type does that others' does not, by flat name of traits.
+
+    References
+    ----------
+    .. [1] flash-attention 2.8, ``csrc/flash_attn/flash_api.cpp``: heads are 256 wide at most.
+    """
+    own = type_of(architecture(model))
+    traits = dict(own.traits) if own else {}
+    if any(mixer.qk_head_dim > 256 for mixer in model.attentions) or "alibi" in model.variants:
+        return traits | {"attention": "unfused"}
+    return traits | ({"attention_copies": False} if _packaged(model, own) else {})
+
+
+def _packaged(model: ModelSpec, own: HubType | None) -> bool:
+    """Whether FlashAttention's package runs a model's attention, not PyTorch's own kernel.
+
+    It has windows and bounds on scores, and takes keys and values as they are, in fewer heads than queries.
+    """
+    masked = any(isinstance(mixer, Attention) and mixer.window for mixer in model.attentions)
+    return masked or model.numerics.attention_softcap is not None or (own is not None and not own.native)
 
 
 def attention_name(model: ModelSpec, kernel: str) -> str:
@@ -73,12 +103,14 @@ def attention_name(model: ModelSpec, kernel: str) -> str:
 
     References
     ----------
-    .. [1] transformers 5.24, ``_supports_sdpa`` and ``_supports_flash_attn`` of each class: BLOOM and MPT
-       have neither; windows and bounded scores need a mask in PyTorch's own, and Gemma 2 and GPT-J have none
-       of it, but FlashAttention's package.
+    .. [1] transformers 5.23, ``_supports_sdpa`` and ``_supports_flash_attn`` of each class: BLOOM and MPT
+       have neither; Gemma 2, GPT-J and GPT-Neo have the package's alone.
     """
-    if architecture(model) is None and kernel == "flash-2":
-        return "eager" if "alibi" in model.variants else "flash_attention_2"
+    own = type_of(architecture(model))
+    if kernel == "flash-2" and traits_of_type(model).get("attention") == "unfused":
+        return "eager"
+    if kernel == "flash-2" and _packaged(model, own):
+        return "flash_attention_2"
     return ATTENTION[kernel]
 
 
@@ -89,10 +121,8 @@ ATTENTION = {"flash-2": "sdpa", "flash-3": "flash_attention_3", "unfused": "eage
 @remembered(most=256)
 def architecture(model: ModelSpec) -> str | None:
     """Return the ``model_type`` that builds exactly the model's parameters, if there is one."""
-    if model.recurrents:
-        return typed(HYBRIDS, model)
-    regular = _regular(model)
-    return regular if regular and not unsaid(model, regular) else typed(DENSE, model) or regular
+    regular = None if model.recurrents else _regular(model)
+    return regular if regular and not unsaid(model, regular) else typed(_hub_kinds.TYPES, model) or regular
 
 
 def _regular(model: ModelSpec) -> str | None:
@@ -117,9 +147,10 @@ def unwritten(model: ModelSpec) -> tuple[str, ...]:
     """Return why no configuration of transformers is written for a model; nothing where one is."""
     kind = architecture(model)
     if kind is None:
-        known = ", ".join((*_CLASSES, *TYPES))
-        return (f"none of the configurations written for transformers ({known}) has its parts",)
-    return typed_unsaid(kind, TYPES[kind], model) if kind in TYPES else unsaid(model, kind)
+        known = len(_CLASSES) + len(_hub_kinds.TYPES)
+        return (f"none of the {known} configurations that are written for transformers has its parts",)
+    own = type_of(kind)
+    return typed_unsaid(kind, own, model) if own else unsaid(model, kind)
 
 
 def _without_kernel(model: ModelSpec) -> tuple[str, ...]:
@@ -167,7 +198,7 @@ def whole_layer_rules(plan: Plan, model: ModelSpec) -> list[Rule]:
     if model.recurrents:
         kinds = ", ".join(sorted({mixer.kind for mixer in model.recurrents}))
         name, why = "scan", f"transformers splits no {kinds} layer"
-    elif kind in TYPES:
+    elif type_of(kind):
         name, why = "layer", f"no plan that splits layers of {kind} is known"
     else:
         return []
@@ -217,12 +248,12 @@ def hub_config(model: ModelSpec, seq_len: int) -> dict[str, object]:
     kind = architecture(model)
     if kind is None:
         raise ValueError(f"{model.name} has no architecture in the hub")
-    if kind in TYPES:
-        return typed_config(kind, TYPES[kind], model, seq_len)
+    if own := type_of(kind):
+        return typed_config(kind, own, model, seq_len)
     block = model.blocks[model.layers[-1]]
     mixer = attention_of(block)
     common: dict[str, object] = {
-        "architectures": [_CLASSES[kind]],
+        "architectures": [_CLASSES[kind][0]],
         "model_type": kind,
         "vocab_size": model.vocab,
         "tie_word_embeddings": model.tied_embeddings,
@@ -295,7 +326,7 @@ def adapter_settings(model: ModelSpec, work: Workload) -> dict[str, object]:
     """Return the rank of adapters and the modules beside which PEFT puts them, for a training script."""
     if work.method == "full":
         return {"LORA_RANK": 0, "LORA_TARGETS": None}
-    named = adapted_names(model, architecture(model), TYPES)
+    named = adapted_names(model, architecture(model), _hub_kinds.TYPES)
     found = [name for group in work.lora_targets or () for name in named[group]]
     return {"LORA_RANK": work.lora_rank, "LORA_TARGETS": found or "all-linear"}
 
@@ -314,13 +345,19 @@ def balancing_loss(model: ModelSpec) -> float:
     return loss if hub_config(model, 1).get("output_router_logits") else 0.0
 
 
+_PACKAGE: Final = (
+    "Install flash-attn 2: windows, bounded scores or fewer heads of keys run in it, not in PyTorch's.",
+)
+
+
 def model_notes(model: ModelSpec) -> tuple[str, ...]:
     """Return for the run card what is not known of the model, or not done by transformers."""
-    kernels = kernel_notes(model)
+    kernels = _hub_hybrids.kernel_notes(model) if model.recurrents else ()
+    kernels += _PACKAGE if attention_name(model, "flash-2") == "flash_attention_2" else ()
     return (*kernels, *unknown_numerics(model), *unbalanced(model, architecture(model) or ""))
 
 
 def adapted_rule(model: ModelSpec, work: Workload) -> Rule:
     """Return the rule that the adapted layers have names of their own."""
-    named = adapted_names(model, architecture(model), TYPES) if work.lora_targets else {}
+    named = adapted_names(model, architecture(model), _hub_kinds.TYPES) if work.lora_targets else {}
     return named_rule(model, work, named)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from math import isclose
 from typing import Any, Final
 
 from planner.deferred import deferred
@@ -39,6 +40,11 @@ class HubType:
         Groups of adapted linear layers as the type names them; empty where groups share a name.
     traits : mapping
         What its code does that others' does not, by flat name.
+    names : mapping
+        Usual keys that it spells its own way; those without a name it has not.
+    native : bool
+        Whether PyTorch's own fused attention runs it; else FlashAttention's package does. Falcon hands
+        PyTorch keys of one head beside queries of many, which its fused kernels refuse.
     """
 
     network: str
@@ -47,11 +53,23 @@ class HubType:
     fields: Callable[[ModelSpec], Fields]
     adapted: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     traits: Mapping[str, Any] = field(default_factory=dict)
+    names: Mapping[str, str] = field(default_factory=dict)
+    native: bool = True
 
 
 def typed(types: Mapping[str, HubType], model: ModelSpec) -> str | None:
-    """Return the first of some types that builds exactly the model's layers, if there is one."""
-    return next((kind for kind, one in types.items() if one.may_be(model) and _same(kind, one, model)), None)
+    """Return the first of some types that builds exactly the model's layers, if there is one.
+
+    One that has also all of the model's numbers goes first.
+    """
+    found = alike(types, model)
+    whole = (kind for kind in found if not typed_unsaid(kind, types[kind], model))
+    return next(whole, found[0] if found else None)
+
+
+def alike(types: Mapping[str, HubType], model: ModelSpec) -> tuple[str, ...]:
+    """Return those of some types that build exactly the model's layers."""
+    return tuple(kind for kind, one in types.items() if one.may_be(model) and _same(kind, one, model))
 
 
 @remembered(most=256)
@@ -85,12 +103,29 @@ def _built(model: ModelSpec) -> tuple[object, ...]:
     )
 
 
+_SCALES: Final = (
+    *("attention_softcap", "qkv_clip", "logit_softcap", "embedding_scale", "residual_scale", "logit_scale"),
+    "part_scales",
+)
+"""Numbers that are none where a model says none."""
+
+_TURNED: Final = ("local_rope_theta", "rope_fraction", "rope_scaling")
+"""Numbers that are none where a model says none, but the base of its positions."""
+
+
 def typed_unsaid(kind: str, one: HubType, model: ModelSpec) -> tuple[str, ...]:
     """Return the fields of the model's numerics that the architecture reads otherwise, or not at all."""
     again = _again(model, kind, one)
     known = said(again.numerics) if again is not None else {}
     own = said(model.numerics)
-    return tuple(f"numerics.{name} {value}" for name, value in own.items() if known.get(name) != value)
+    width = model.attentions[0].qk_head_dim if model.attentions else 1
+    for fields in (known, own):
+        if isclose(fields.get("attention_scale", 0.0), width**-0.5):
+            del fields["attention_scale"]
+    silent = (*_SCALES, "attention_scale", *(_TURNED if "rope_theta" in own else ()))
+    other = [f"numerics.{name} {value}" for name, value in own.items() if known.get(name) != value]
+    added = [f"no numerics.{name}" for name in silent if name in known and name not in own]
+    return (*other, *added)
 
 
 def typed_config(kind: str, one: HubType, model: ModelSpec, seq_len: int) -> Fields:
@@ -110,7 +145,9 @@ def typed_config(kind: str, one: HubType, model: ModelSpec, seq_len: int) -> Fie
     }
     if model.numerics.init_std is not None:
         fields["initializer_range"] = model.numerics.init_std
-    return fields | one.fields(model)
+    spelt = {one.names.get(name, name): value for name, value in (fields | one.fields(model)).items()}
+    spelt.pop("", None)
+    return spelt
 
 
 REGULAR: Final = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 import re
 from pathlib import Path
 
@@ -228,24 +229,35 @@ def test_a_change_that_a_search_would_leave_out_for_its_risk_is_called_risky(tmp
 def test_a_model_that_no_file_describes_has_a_price_and_files_that_take_its_checkpoint(
     tmp_path: Path,
 ) -> None:
-    """Without a runtime named, those that train it are taken; FSDP wraps what transformers builds."""
-    ask = ("gemma3-27b", "--hardware", "dgx-h200", "--gpus", "16", "--global-batch", "64")
-    found = planner("search", *ask, "--format", "json")
+    """FSDP wraps what transformers builds, and DeepSpeed-V2's router is none that is written here."""
+    ask = ("deepseek-v2-lite", "--hardware", "dgx-h200", "--gpus", "8", "--global-batch", "64")
+    ask += ("--runtime", "fsdp", "--zero", "3", "--recompute", "full")
+    found = planner("search", *ask)
     assert found.code == 0
-    assert {one["runtime"] for one in found.json["plans"]} == {"fsdp", "deepspeed"}
-    assert all(
-        one["plan"]["tp"] == one["plan"]["cp"] == one["plan"]["pp"] == 1 for one in found.json["plans"]
-    )
-    assert re.search("note: gemma3-27b on .* is a price alone: files for .*TRL start it", found.err)
+    assert re.search("note: deepseek-v2-lite on fsdp is a price alone: files for .*TRL start it", found.err)
     refused = planner("search", *ask, "--emit", str(tmp_path / "own"))
     assert refused.code == 1
-    assert "no files start gemma3-27b" in refused.err
-    small = ("gemma3-4b", "--hardware", "dgx-h100", "--gpus", "4", "--method", "lora", "--runtime", "fsdp")
+    assert "no files start deepseek-v2-lite" in refused.err
     out = tmp_path / "trl"
-    assert planner("search", *small, "--zero", "3", "--target", "trl", "--emit", str(out)).code == 0
+    lora = ("--method", "lora", "--target", "trl", "--emit", str(out))
+    assert planner("search", *ask, *lora).code == 0
     assert not (out / "config.json").exists()
     section = yaml.safe_load((out / "trl.yaml").read_text())["fsdp_config"]
     assert "transformer_layer_cls_to_wrap" not in section
+
+
+def test_a_model_of_windows_has_files_of_its_own_type(tmp_path: Path) -> None:
+    """Without a runtime named, those that train it are taken; windows are FlashAttention's package."""
+    ask = ("gemma3-4b", "--hardware", "dgx-h200", "--gpus", "8", "--global-batch", "64")
+    found = planner("search", *ask, "--emit", str(tmp_path / "own"), "--format", "json")
+    assert found.code == 0
+    lead = found.json["plans"][0]
+    assert lead["runtime"] in {"fsdp", "deepspeed"}
+    assert lead["plan"]["tp"] == lead["plan"]["cp"] == lead["plan"]["pp"] == 1
+    config = json.loads((tmp_path / "own" / "config.json").read_text())
+    assert (config["model_type"], config["sliding_window"]) == ("gemma3_text", 1024)
+    script = next((tmp_path / "own").glob("train*.py")).read_text()
+    assert "ATTENTION = 'flash_attention_2'" in script
 
 
 def test_a_runtime_that_cannot_train_a_model_says_why_and_which_does() -> None:

@@ -12,7 +12,7 @@ from planner.errors import InputError
 from planner.inputs.hf_config import ImportedModel, model_from_config
 from planner.inputs.hf_types import WRAPPERS
 from planner.inputs.model import Experts, ModelSpec
-from planner.runtimes._hub_config import LAYER_CLASSES, architecture, hub_config
+from planner.runtimes._hub_config import architecture, hub_config, layer_class
 from tests.helpers import ROOT
 
 pytestmark = pytest.mark.torch
@@ -181,7 +181,7 @@ def test_hybrids_that_are_written_for_the_library_are_built_by_it(raw: dict[str,
     whole = built(kind, config, transformers.AutoModelForCausalLM)
     assert sum(weights_of(whole).values()) == model.params
     there = {type(one).__name__ for one in whole.modules()}
-    assert set(LAYER_CLASSES[kind].split(",")) <= there
+    assert set(layer_class(kind).split(",")) <= there
 
 
 @pytest.mark.parametrize("raw", SAID, ids=lambda raw: raw["model_type"])

@@ -11,12 +11,12 @@ from planner.runtimes.imports.adapters import say_targets
 from planner.runtimes.imports.sheet import Sheet
 
 NAMED: dict[str, dict[Target, list[str]]] = {
-    "bloom-7b1": {"qkv": ["query_key_value"], "proj": ["dense"], "fc2": ["dense_4h_to_h"]},
+    "bloom-7b1": {"qkv": ["query_key_value"], "proj": ["self_attention.dense"], "fc2": ["dense_4h_to_h"]},
     "falcon-7b": {"qkv": ["query_key_value"], "fc1": ["dense_h_to_4h"]},
     "chatglm3-6b": {"qkv": ["query_key_value"], "proj": ["dense"]},
     "phi3-mini-4k": {"qkv": ["qkv_proj"], "fc1": ["gate_up_proj"]},
     "starcoder2-7b": {"proj": ["o_proj"], "fc1": ["c_fc"], "fc2": ["c_proj"]},
-    "starcoderbase-1b": {"qkv": ["c_attn"], "fc1": ["c_fc"]},
+    "starcoderbase-1b": {"proj": ["attn.c_proj"], "fc1": ["c_fc"]},
     "internlm2-7b": {"qkv": ["wqkv"], "fc1": ["w1", "w3"]},
     "deepseek-v2-lite": {
         "qkv": ["q_proj", "q_a_proj", "q_b_proj", "kv_a_proj_with_mqa", "kv_b_proj"],
@@ -45,10 +45,10 @@ def test_layers_have_the_names_of_the_models_own_code(name: str) -> None:
 
 
 def test_groups_that_share_a_name_or_have_none_are_refused() -> None:
-    for name in ("starcoderbase-1b", "qwen-7b", "gpt2"):
+    for name in ("qwen-7b", "gpt2"):
         rule = adapted_rule(load_model(name), lora("proj"))
         assert not rule.holds
         assert rule.tell()[0] == f"lora targets proj of {name}"
-    own = load_model("bloom-7b1").model_copy(update={"name": "mine"})
+    own = load_model("llama4-scout").model_copy(update={"name": "mine"})
     assert not adapted_rule(own, lora("qkv")).holds
     assert adapted_rule(own, Workload(seq_len=1024, global_batch=8, method="lora")).holds

@@ -169,10 +169,10 @@ def test_a_library_is_no_runtime_and_the_message_says_what_it_is() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "wrapped"), [("llama3-8b", True), ("chatglm3-6b", False), ("gemma2-2b", False)]
+    ("name", "wrapped"), [("qwen3-8b", True), ("gemma2-2b", True), ("chatglm3-6b", False), ("phi4", False)]
 )
 def test_a_layer_is_named_where_the_model_is_of_its_type_alone(name: str, wrapped: bool) -> None:
-    """ChatGLM has Qwen2's shapes and layers of its own, which its checkpoint's code names."""
+    """ChatGLM has Qwen2's shapes, Phi-4 Llama's: layers of their own, which their checkpoints' code names."""
     job = replace(tuned("full"), model=load_model(name))
     tree = yaml.safe_load(files_of("trl", "fsdp", plan_of(3, "none"), job)["trl.yaml"])
     assert ("transformer_layer_cls_to_wrap" in tree["fsdp_config"]) == wrapped

@@ -73,7 +73,7 @@ ILLEGAL = [
     (FSDP, jobs.MOE, {"ep": 8}, "no-expert-parallel"),
     (FSDP, jobs.MOE, {"tp": 2}, "experts-follow-tp"),
     (FSDP, jobs.LATENT, {"tp": 2, "etp": 2}, "attention-splits"),
-    (FSDP, jobs.WINDOWED, {"tp": 2}, "own-model-without-tp"),
+    (FSDP, jobs.WINDOWED, {"tp": 2}, "layer-without-tp"),
     (FSDP, jobs.WINDOWED, {"cp": 2}, "context-is-causal"),
     (FSDP, jobs.DENSE, {"cp": 4, "seq_len": 8196}, "sequence-divides"),
     (FSDP, jobs.DENSE, {"cp": 2, "cp_method": "all-to-all"}, "cp-method-offered"),

@@ -1,25 +1,36 @@
 """What transformers' code keeps for backward of a layer, and how many parameters a model has there.
 
-Each line on stdin is a folder with a ``config.json``, and in ``small`` one of layers that fit a processor.
-Answers are lines of JSON: parameters, the classes of all modules, the names of linear layers, and the bytes
-of tensors beside weights that one small layer saves.
+Each line on stdin is an attention and a folder with a ``config.json``, and in ``small`` one of layers that
+fit a processor. Answers are lines of JSON: parameters, classes of all modules, names of linear layers,
+keys of the file that the type does not declare, and the bytes of tensors beside weights that one small layer
+saves. In the place of FlashAttention's package stands PyTorch's own kernel, which keeps the same.
 """
 
+import dataclasses
+import importlib
 import json
 import sys
+from pathlib import Path
 
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM
+from transformers.integrations.sdpa_attention import sdpa_attention_forward
+from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS
+from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 TOKENS = 256
 SMALL_VOCABULARY = 512
+STAND_IN = "stand-in"
 
 
 def main() -> None:
     """Answer each folder."""
     torch.manual_seed(0)
+    ALL_ATTENTION_FUNCTIONS.register(STAND_IN, stand_in)
+    ALL_MASK_ATTENTION_FUNCTIONS.register(STAND_IN, ALL_MASK_ATTENTION_FUNCTIONS["sdpa"])
     for line in sys.stdin:
-        config = AutoConfig.from_pretrained(line.strip())
+        attention, folder = line.split()
+        config = AutoConfig.from_pretrained(folder)
         with torch.device("meta"):
             model = AutoModelForCausalLM.from_config(config)
         linear = {name for name, part in model.named_modules() if isinstance(part, torch.nn.Linear)}
@@ -27,18 +38,55 @@ def main() -> None:
             "params": sum(parameter.numel() for parameter in model.parameters()),
             "classes": sorted({type(module).__name__ for module in model.modules()}),
             "linear": sorted(linear),
-            "kept": layer_bytes(AutoConfig.from_pretrained(line.strip() + "/small")),
+            "undeclared": sorted(undeclared(folder, type(config))),
+            "kept": layer_bytes(AutoConfig.from_pretrained(folder + "/small"), attention),
         }
         sys.stdout.write(json.dumps(answer) + "\n")
         sys.stdout.flush()
 
 
-def layer_bytes(config) -> int:
+def stand_in(*tensors, softcap=None, **options):
+    """Return what PyTorch's kernel makes, without a bound on scores, which keeps nothing more."""
+    return sdpa_attention_forward(*tensors, **options)
+
+
+def undeclared(folder, kind) -> set[str]:
+    """Return the keys of a configuration that its class declares nowhere."""
+    fields = {one.name for one in dataclasses.fields(kind)}
+    known = fields | {*kind.attribute_map, *kind.sub_configs, "model_type", "architectures"}
+    return set(json.loads(Path(folder, "config.json").read_text())) - known
+
+
+def own_classes(config) -> None:
+    """Let a type that picks its attention by class take FlashAttention's, with PyTorch's kernel inside."""
+    name = config.model_type.removesuffix("_text")
+    module = importlib.import_module(f"transformers.models.{name}.modeling_{name}")
+    table = next((one for key, one in vars(module).items() if key.endswith("_ATTENTION_CLASSES")), None)
+    if table is not None:
+        table["eager"] = table["flash_attention_2"]
+        module._flash_attention_forward = lambda query, key, value, *_, **__: (
+            torch.nn.functional.scaled_dot_product_attention(
+                query.transpose(1, 2),
+                key.transpose(1, 2),
+                value.transpose(1, 2),
+                is_causal=True,
+                enable_gqa=True,
+            ).transpose(1, 2)
+        )
+
+
+def layer_bytes(config, attention) -> int:
     """Return what the last of three layers saves beside weights, each storage once."""
     config.num_hidden_layers = 3
     config.vocab_size = SMALL_VOCABULARY
     config.pad_token_id = config.bos_token_id = config.eos_token_id = 0
-    model = AutoModelForCausalLM.from_config(config, attn_implementation="sdpa").to(torch.bfloat16).train()
+    packaged = attention == "flash_attention_2"
+    if packaged:
+        own_classes(config)
+    built = "eager" if packaged else attention
+    model = AutoModelForCausalLM.from_config(config, attn_implementation=built).to(torch.bfloat16).train()
+    if packaged:
+        model.config._attn_implementation_internal = STAND_IN
     held = [*model.parameters(), *model.buffers()]
     weights = {tensor.untyped_storage().data_ptr() for tensor in held}
     saved, marks, alive = {}, [], []

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from planner.runtimes._hub_config import LAYER_CLASSES, architecture, hub_config
+from planner.runtimes._hub_config import architecture, hub_config, layer_class
 from planner.runtimes.family import GROWING_SEGMENTS
 from planner.runtimes.fsdp import ENTRY
 from planner.runtimes.fsdp.files import mesh
@@ -106,4 +106,4 @@ def test_transformers_builds_exactly_the_parameters(tmp_path: Path) -> None:
     for model, line in zip(known, run.stdout.splitlines(), strict=True):
         count, *classes = line.split()
         assert int(count) == model.params, model.name
-        assert LAYER_CLASSES[architecture(model) or ""] in classes
+        assert layer_class(architecture(model) or "") in classes

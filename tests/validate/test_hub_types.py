@@ -18,9 +18,10 @@ from planner.inputs.load_hardware import load_hardware
 from planner.inputs.model import ModelSpec
 from planner.inputs.workload import Workload
 from planner.plan import Plan
-from planner.runtimes._hub_config import LAYER_CLASSES, TYPES, architecture, hub_config
-from planner.runtimes._hub_dense import DENSE
-from planner.runtimes.family import Job
+from planner.runtimes._hub_config import architecture, attention_name, hub_config, layer_class, type_of
+from planner.runtimes._hub_hybrids import HYBRIDS
+from planner.runtimes._hub_kinds import TYPES
+from planner.runtimes.family import Job, Runtime
 from planner.runtimes.fsdp import ENTRY
 from tests.helpers import ROOT
 from tests.validate.ask import PYTHON, has
@@ -35,40 +36,82 @@ ZOO = {
     "llama": "tinyllama-1.1b", "qwen3": "qwen3-0.6b", "gpt2": "gpt2",
     "gemma": "gemma-2b", "glm4": "glm-4-9b-0414", "olmo": "olmo-7b", "olmo2": "olmo2-7b",
     "olmoe": "olmoe-1b-7b", "opt": "opt-1.3b", "phi": "phi-1.5", "gpt_neox": "pythia-1b",
-    "stablelm": "stablelm-2-1.6b",
+    "stablelm": "stablelm-2-1.6b", "bloom": "bloom-1b1", "falcon": "falcon-7b", "gptj": "gpt-j-6b",
+    "gpt_neo": "gpt-neo-1.3b", "mpt": "mpt-7b", "gpt_bigcode": "starcoderbase-1b", "cohere": "command-r",
+    "nemotron": "nemotron-4-15b", "mistral": "mistral-7b-v0.1", "phi3": "phi4-mini", "smollm3": "smollm3-3b",
+    "gemma2": "gemma2-2b", "gemma3_text": "gemma3-1b", "gemma4_text": "gemma4-31b", "olmo3": "olmo3-7b",
+    "starcoder2": "starcoder2-3b", "dbrx": "dbrx", "minimax_m2": "minimax-m2.5",
+    "qwen2_moe": "qwen1.5-moe-a2.7b", "glm4_moe": "glm-4.5-air",
 }  # fmt: skip
 """A model of each type, and of three that are told part by part."""
 
+OLD_WORDS = {"rope_theta", "rope_scaling"}
+"""Keys that transformers takes of earlier files, for every type."""
 
+TAKEN = {
+    "gemma4_text": {"global_head_dim", "num_global_key_value_heads"},
+    "gpt_neo": {"attention_layers"},
+    "glm4_moe": {"head_dim", "num_nextn_predict_layers"},
+}
+"""Keys that a type's configuration takes without declaring them, or makes of others."""
+
+
+HEADS = ("num_attention_heads", "n_head", "num_heads")
 WIDTHS = (
-    *("hidden_size", "intermediate_size", "ffn_dim", "word_embed_proj_dim", "n_embd", "n_inner"),
-    *("num_attention_heads", "num_key_value_heads", "n_head"),
+    *("hidden_size", "intermediate_size", "ffn_dim", "word_embed_proj_dim", "n_embd", "n_inner", "d_model"),
+    *(
+        "num_attention_heads",
+        "num_key_value_heads",
+        "n_head",
+        "n_heads",
+        "num_heads",
+        "num_kv_heads",
+        "kv_n_heads",
+    ),
+    *("ffn_hidden_size", "moe_intermediate_size", "shared_expert_intermediate_size"),
 )
 
 
 def smaller(config: dict[str, Any]) -> dict[str, Any]:
     """Return a configuration of layers a quarter as wide, with heads as they are."""
-    return config | {key: max(1, config[key] // 4) for key in WIDTHS if key in config}
+    own = config | {key: max(1, config[key] // 4) for key in WIDTHS if key in config}
+    heads = next((own[key] for key in HEADS if key in own), 1)
+    own |= (
+        {"hidden_size": own["hidden_size"] - own["hidden_size"] % (8 * heads)} if "hidden_size" in own else {}
+    )
+    groups = {key: smaller(part) for key, part in config.items() if key in ("attn_config", "ffn_config")}
+    return own | groups
+
+
+def trained(kind: str) -> ModelSpec:
+    """Return the model of a type as FSDP trains it: without layers that predict further tokens."""
+    return ENTRY.trained(load_model(ZOO[kind]))
+
+
+def attention_of(kind: str) -> str:
+    """Return the attention with which a type's layer is counted."""
+    return attention_name(trained(kind), "flash-2")
 
 
 def test_each_dense_type_has_a_model_of_the_zoo() -> None:
-    kinds = {kind: architecture(load_model(name)) for kind, name in ZOO.items()}
+    kinds = {kind: architecture(trained(kind)) for kind in ZOO}
     assert kinds == {kind: kind for kind in ZOO}
-    assert set(ZOO) >= set(DENSE)
+    assert set(ZOO) >= set(TYPES) - set(HYBRIDS) - {"cohere2"}
 
 
 @pytest.fixture(scope="module")
 def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     folders: dict[str, Path] = {}
-    for kind, name in ZOO.items():
+    for kind in ZOO:
         folders[kind] = tmp_path_factory.mktemp(kind)
-        whole = hub_config(load_model(name), TOKENS)
+        whole = hub_config(trained(kind), TOKENS)
         for folder, config in ((folders[kind], whole), (folders[kind] / "small", smaller(whole))):
             folder.mkdir(exist_ok=True)
             (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
     done = subprocess.run(
-        [PYTHON, ROOT / "tests/validate/check_kept.py"], input="\n".join(map(str, folders.values())),
-        capture_output=True, text=True, check=True, timeout=600,
+        [PYTHON, ROOT / "tests/validate/check_kept.py"],
+        input="\n".join(f"{attention_of(kind)} {folder}" for kind, folder in folders.items()),
+        capture_output=True, text=True, check=True, timeout=900,
     )  # fmt: skip
     lines = [json.loads(line) for line in done.stdout.splitlines()]
     return dict(zip(folders, lines, strict=True))
@@ -77,25 +120,35 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 @pytest.mark.parametrize("kind", ZOO)
 def test_transformers_builds_the_model(kind: str, answers: dict[str, Any]) -> None:
     found = answers[kind]
-    assert found["params"] == load_model(ZOO[kind]).params
-    assert LAYER_CLASSES[kind] in found["classes"]
-    named = [name for group in TYPES[kind].adapted.values() for name in group] if kind in TYPES else []
+    assert found["params"] == trained(kind).params
+    assert layer_class(kind) in found["classes"]
+    assert set(found["undeclared"]) <= OLD_WORDS | TAKEN.get(kind, set())
+    own = type_of(kind)
+    named = [name for group in own.adapted.values() for name in group] if own else []
     for name in named:
         assert any(own.endswith(name) for own in found["linear"]), name
 
 
-@pytest.mark.parametrize("kind", [kind for kind in ZOO if kind != "olmoe"])
-def test_a_layer_keeps_no_more_than_is_priced(kind: str, answers: dict[str, Any]) -> None:
-    """On a processor heads are not copied, which PyTorch's tracker counts for a GPU."""
-    small = smaller(hub_config(load_model(ZOO[kind]), TOKENS))
-    priced = kept_of(model_from_config(small, "config.json", kind).model)
-    assert 0.99 < priced / answers[kind]["kept"] < 1.15
+SPARSE = ("olmoe", "dbrx", "minimax_m2", "qwen2_moe", "glm4_moe")
+"""Types with experts, whose code on a processor is not that on a GPU."""
+
+NARROW = {"gptj": 0.98}
+"""GPT-J keeps sines that are repeated for each layer: 2% of a layer so narrow."""
 
 
-def kept_of(model: ModelSpec) -> float:
+@pytest.mark.parametrize("kind", [kind for kind in ZOO if kind not in SPARSE])
+def test_a_layer_keeps_what_is_priced(kind: str, answers: dict[str, Any]) -> None:
+    """On a processor heads are not copied, which PyTorch's tracker counts for a GPU; parts of heads are."""
+    small = smaller(hub_config(trained(kind), TOKENS))
+    model = model_from_config(small, "config.json", kind).model
+    kept = answers[kind]["kept"]
+    assert kept_of(model, ENTRY.for_model(model)) / kept > NARROW.get(kind, 0.99)
+    assert kept_of(model, ENTRY.for_model(model).with_traits(attention_copies=False)) / kept < 1.1
+
+
+def kept_of(model: ModelSpec, runtime: Runtime) -> float:
     """Return the bytes that a layer keeps under FSDP without recompute."""
-    runtime = ENTRY.for_model(model)
     job = Job(model, load_hardware("dgx-h100"), 1, Workload(seq_len=TOKENS, global_batch=1))
     pricer = Pricer(case_of(Plan(dp=1), job, runtime), Plan(dp=1))
-    operators = block_operators(pricer, model.blocks[model.layers[-1]])
+    operators = block_operators(pricer, model.blocks[model.layers[2]])
     return float(sum(operator.kept + operator.saved for operator in operators))

@@ -21,15 +21,6 @@ from planner.numeric import Num, ceil, maximum, minimum
 SCORES_KEPT = ("unfused", "fused-softmax")
 """Kernels that leave the matrix of scores in memory."""
 
-SCORE_BYTES = 5.0
-"""Bytes kept of an attention score without a fused kernel: softmax, dropout mask, dropped. [byte]
-
-References
-----------
-.. [1] V. Korthikanti et al., "Reducing Activation Recomputation in Large Transformer Models,"
-   arXiv:2205.05198, 2022, sec. 4.1.
-"""
-
 ATTENTION_SLOWDOWN = {
     "flash-3": Traffic(1.0, 1.0),
     "flash-2": Traffic(1.0, 1.0),
@@ -107,7 +98,7 @@ def attention_seconds(
     queries = seq * share
     if kind in SCORES_KEPT:
         forward, backward = _scores_seconds(case, kind, rows, queries, seq, head_dim)
-        return forward, backward, SCORE_BYTES * rows * queries * seq
+        return forward, backward, case.traits.attention.score_bytes * rows * queries * seq
     size_of_curve = max(round(head_dim), 128) if kind in NARROW_AS_WIDE else round(head_dim)
     curve = kernels.attention_for(size_of_curve)
     arch = case.pool.accelerator.arch

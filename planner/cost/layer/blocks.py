@@ -108,6 +108,11 @@ def attention_operators(pricer: Pricer, mixer: Attention) -> list[Operator]:
         kept = (2.0 + norm_copy_bytes(pricer.case)) * normed
         size = mixer.qk_norm_params(local_heads, heads)
         operators.append(pricer.elementwise("qk_norm", "qkv", normed, moved, saved=kept, params=size))
+    if "value-norms" in pricer.case.model.variants and mixer.makes_keys:
+        fused, normed = norm_is_fused(pricer.case), rows * heads * mixer.value_head_dim
+        # Of values, which have no weights of a norm, a chain keeps the copy in fp32 alone.
+        kept = (2.0 if fused else 4.0) * normed
+        operators.append(pricer.elementwise("value_norm", "qkv", normed, traffic.NORM[fused], saved=kept))
     if pricer.case.traits.attention.copies:
         copied = traffic.HEAD_COPIES[mixer.kv_heads < mixer.heads]
         operators.append(pricer.elementwise("head_copies", "qkv", rows * queries, copied))

@@ -22,6 +22,7 @@ ENTRY = Runtime(
     traits=Traits().with_values(
         engine="deepspeed-zero",
         attention="flash-2",
+        score_bytes=6.0,
         fused_norm=False,
         fused_activation=False,
         fused_rope=False,

@@ -9,7 +9,13 @@ from typing import Final
 from planner.inputs.model import ModelSpec
 from planner.inputs.workload import Workload
 from planner.plan import Plan
-from planner.runtimes._hub_config import ATTENTION, adapter_settings, balancing_loss, hub_config, model_notes
+from planner.runtimes._hub_config import (
+    adapter_settings,
+    attention_name,
+    balancing_loss,
+    hub_config,
+    model_notes,
+)
 from planner.runtimes.deepspeed.checkpoints import checkpoint_section
 from planner.runtimes.deepspeed.offloads import DISK_PATH, aio_section, group_size, offload_section
 from planner.runtimes.deepspeed.script import script
@@ -139,7 +145,7 @@ def notes(model: ModelSpec, work: Workload) -> tuple[str, ...]:
 def deepspeed_command(plan: Plan, job: Job, version: str, changes: Changes = NO_CHANGES) -> Command:
     """Return what starts the plan: the script under torchrun, or under the ``deepspeed`` launcher."""
     work = job.workload
-    attention = ATTENTION[str(changes.get("attention", "flash-2"))]
+    attention = attention_name(job.model, str(changes.get("attention", "flash-2")))
     settings: dict[str, object] = {"SEQ_LEN": work.seq_len, "RECOMPUTE": plan.recompute == "full"}
     settings |= {"ATTENTION": attention, "COMPILED": bool(changes.get("compiled", False))}
     if plan.pp > 1:

@@ -19,6 +19,7 @@ ENTRY = Runtime(
     cite="Accelerate 1.15.0, parallelism_config.py and utils/dataclasses.py; transformers 5.23.0; torch 2.13",
     traits=Traits().with_values(
         attention="flash-2",
+        score_bytes=6.0,
         fused_norm=False,
         fused_activation=False,
         fused_rope=False,

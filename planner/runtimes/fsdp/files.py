@@ -11,13 +11,14 @@ from planner.inputs.model import ModelSpec
 from planner.inputs.workload import Workload
 from planner.plan import Plan
 from planner.runtimes._hub_config import (
-    ATTENTION,
-    LAYER_CLASSES,
     adapter_settings,
     architecture,
+    attention_name,
     balancing_loss,
     hub_config,
+    layer_class,
     model_notes,
+    wrapped_class,
 )
 from planner.runtimes.family import GROWING_SEGMENTS, Command, Job
 from planner.runtimes.fsdp.script import SCRIPT
@@ -90,11 +91,13 @@ def accelerate_config(plan: Plan, job: Job, compiled: bool = False) -> dict[str,
 def _fsdp_config(plan: Plan, job: Job) -> dict[str, object]:
     """Return the section on FSDP; weights in 4 bits are read by every rank, since none are sent round."""
     lean = plan.tp == 1 and job.workload.method != "qlora"
+    trained = job.workload.method == "full"
+    name = layer_class(architecture(job.model) or "") if trained else wrapped_class(job.model)
     return {
         "fsdp_version": 2,
         "fsdp_reshard_after_forward": plan.zero == 3,
         "fsdp_auto_wrap_policy": "TRANSFORMER_BASED_WRAP",
-        "fsdp_transformer_layer_cls_to_wrap": LAYER_CLASSES[architecture(job.model) or ""],
+        **({"fsdp_transformer_layer_cls_to_wrap": name} if name else {}),
         "fsdp_activation_checkpointing": plan.recompute == "full",
         "fsdp_cpu_ram_efficient_loading": lean,
         "fsdp_sync_module_states": lean,
@@ -121,7 +124,7 @@ def script_text(plan: Plan, job: Job, changes: Changes = NO_CHANGES) -> str:
         "RECOMPUTE": plan.recompute == "full" and plan.zero == 0,
         "TP": int(plan.tp),
         "CP": int(plan.cp),
-        "ATTENTION": ATTENTION[str(changes.get("attention", "flash-2"))],
+        "ATTENTION": attention_name(job.model, str(changes.get("attention", "flash-2"))),
         "REDUCE_DTYPE": REDUCE[str(changes.get("reduce_dtype", "fp32"))],
         "BETAS": (run.beta1, run.beta2),
         "WEIGHT_DECAY": run.weight_decay,

@@ -14,7 +14,7 @@ LAYERS: Final = {
     "wo": "proj", "w1": "fc1", "w3": "fc1", "w2": "fc2",
     "q_a_proj": "qkv", "q_b_proj": "qkv", "kv_a_proj_with_mqa": "qkv", "kv_b_proj": "qkv",
     "dense": "proj", "dense_h_to_4h": "fc1", "dense_4h_to_h": "fc2",
-    "c_fc": "fc1", "fc_in": "fc1", "fc_out": "fc2",
+    "attn.c_proj": "proj", "mlp.c_proj": "fc2", "c_fc": "fc1", "fc_in": "fc1", "fc_out": "fc2",
     "o_proj": "proj", "linear_proj": "proj", "out_proj": "proj",
     "gate_proj": "fc1", "up_proj": "fc1", "gate_up_proj": "fc1", "linear_fc1": "fc1",
     "down_proj": "fc2", "linear_fc2": "fc2",
@@ -49,9 +49,15 @@ def target_words(value: Any) -> list[str]:
     return [str(word).strip() for word in words if str(word).strip()]
 
 
+def _last(path: str) -> str:
+    """Return the last name of a path of modules, with the one before it where that tells which layer it is."""
+    two = ".".join(path.split(".")[-2:])
+    return two if two in LAYERS else path.rpartition(".")[2]
+
+
 def say_targets(sheet: Sheet, words: Iterable[str], key: str) -> None:
     """Say which layers have adapters; a layer that the planner has not is a fault at ``key``."""
-    names = [word.rpartition(".")[2] if word.lower() not in EVERY else "all" for word in words]
+    names = [_last(word) if word.lower() not in EVERY else "all" for word in words]
     sheet.instead[key] = "lora_targets"
     if not names or "all" in names:
         return

@@ -15,7 +15,7 @@ from planner.runtimes.imports.sheet import Sheet
 DEFAULT_KERNEL: Final = "flash-2"
 """What both runtimes run unless told otherwise."""
 
-KERNELS: Final = {theirs: ours for ours, theirs in ATTENTION.items()}
+KERNELS: Final = {theirs: ours for ours, theirs in ATTENTION.items()} | {"flash_attention_2": "flash-2"}
 NOT_COMPILED: Final = ("no", "eager")
 """Dynamo's back ends that leave kernels as they are."""
 

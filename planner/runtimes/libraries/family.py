@@ -14,12 +14,11 @@ from planner.dataclasses import dataclass, replace
 from planner.errors import UnsupportedPlan
 from planner.plan import Plan
 from planner.runtimes._hub_config import (
-    LAYER_CLASSES,
     adapter_settings,
-    architecture,
     attention_name,
     hub_config,
     unwritten,
+    wrapped_class,
 )
 from planner.runtimes.deepspeed.files import zero_config
 from planner.runtimes.family import GROWING_SEGMENTS, Command, Job, Runtime, says_all
@@ -92,15 +91,9 @@ class Tuning:
 
     @property
     def wrapped(self) -> dict[str, str]:
-        """The class of a layer; of a model that no file here describes, its own code names it.
-
-        References
-        ----------
-        .. [1] Accelerate 1.15.0, ``utils/dataclasses.py``, ``set_auto_wrap_policy``: without a name,
-           ``_no_split_modules`` of the model's class are wrapped.
-        """
-        kind = None if unwritten(self.job.model) else architecture(self.job.model)
-        return {"transformer_layer_cls_to_wrap": LAYER_CLASSES[kind]} if kind else {}
+        """The class of a layer, where its shapes leave no doubt; otherwise the checkpoint's code names it."""
+        name = wrapped_class(self.job.model)
+        return {"transformer_layer_cls_to_wrap": name} if name else {}
 
     @property
     def fsdp_config(self) -> dict[str, Any]:

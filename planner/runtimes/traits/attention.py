@@ -32,6 +32,13 @@ class AttentionTraits:
         "Whether attention multiplies in fp8 (Transformer Engine's ``fp8_dpa``). It changes numerics.",
         name="fp8_attention",
     )
+    score_bytes: float = trait(
+        5.0,
+        "Bytes kept of a score where scores go through memory: softmax, dropout's mask, what it leaves (V. "
+        "Korthikanti et al., arXiv:2205.05198, sec. 4.1); 6 where the softmax is in fp32 and nothing is "
+        "dropped.",
+        unit="byte",
+    )
     copies: bool = trait(
         False,
         "Whether keys and values are repeated to all query heads, and the output copied, before they are "

@@ -38,6 +38,10 @@ class KernelTraits:
         "scripted one, which keeps copies; empty for that. ``joined``: by halves, of a product that is one "
         "with the values', so that all of it stays beside what was turned.",
     )
+    chained_layer_norm: bool = trait(
+        False,
+        "Whether a layer norm is a chain of kernels of a model's own code, not PyTorch's one.",
+    )
     norm_in_product: bool = trait(
         False,
         "Whether the norm before a product of attention or of a dense feed-forward is part of that product's "

@@ -1,0 +1,103 @@
+"""DBRX, MiniMax-M2, GLM-4.5, Qwen2-MoE: experts in all layers, or in all but the first.
+
+Read in transformers 5.23, ``models/<type>``.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from planner.inputs.model import DenseFfn, ModelSpec
+from planner.runtimes._hub_fields import (
+    gated_fields,
+    known,
+    like,
+    mixer_of,
+    rotary,
+    rotary_part,
+    routed,
+    without,
+)
+from planner.runtimes._hub_types import Fields, HubType
+
+
+def _dbrx(model: ModelSpec) -> Fields:
+    own, experts = model.numerics, model.expert_kinds[0]
+    loss = known(moe_loss_weight=own.router.aux_loss if own.router else None)
+    fed = {
+        "ffn_hidden_size": experts.inner,
+        "moe_num_experts": experts.experts,
+        "moe_top_k": experts.topk,
+        "moe_normalize_expert_weights": 1.0,
+    } | known(ffn_act_fn={"name": own.activation} if own.activation else None)
+    attention = {"kv_n_heads": mixer_of(model).kv_heads, "attn_pdrop": 0.0}
+    turned = known(rope_theta=own.rope_theta)
+    return rotary(model) | {
+        "attn_config": attention | known(clip_qkv=own.qkv_clip) | turned,
+        "ffn_config": fed | loss,
+        "output_router_logits": bool(loss.get("moe_loss_weight")),
+        "resid_pdrop": 0.0,
+        "emb_pdrop": 0.0,
+    }  # fmt: skip
+
+
+def _minimax(model: ModelSpec) -> Fields:
+    experts, mixer = model.expert_kinds[0], mixer_of(model)
+    return gated_fields(model) | rotary_part(model) | routed(model) | {
+        "head_dim": mixer.head_dim,
+        "intermediate_size": experts.inner,
+        "num_local_experts": experts.experts,
+        "num_experts_per_tok": experts.topk,
+    }  # fmt: skip
+
+
+def _first_dense(model: ModelSpec) -> int:
+    """Return how many layers stand before the first one with experts."""
+    dense = [isinstance(model.blocks[name].ffn, DenseFfn) for name in model.layers]
+    return dense.index(False) if False in dense else len(dense)
+
+
+def _glm4_moe(model: ModelSpec) -> Fields:
+    experts, mixer = model.expert_kinds[0], mixer_of(model)
+    return gated_fields(model) | rotary_part(model) | routed(model) | {
+        "head_dim": mixer.head_dim,
+        "moe_intermediate_size": experts.inner,
+        "n_routed_experts": experts.experts,
+        "num_experts_per_tok": experts.topk,
+        "n_shared_experts": experts.shared_inner // experts.inner,
+        "first_k_dense_replace": _first_dense(model),
+        "use_qk_norm": mixer.qk_norm != "none",
+        "num_nextn_predict_layers": 0,
+    }  # fmt: skip
+
+
+def _qwen2_moe(model: ModelSpec) -> Fields:
+    experts, mixer = model.expert_kinds[0], mixer_of(model)
+    return gated_fields(model) | routed(model) | {
+        "qkv_bias": mixer.qkv_bias,
+        "moe_intermediate_size": experts.inner,
+        "num_experts": experts.experts,
+        "num_experts_per_tok": experts.topk,
+        "shared_expert_intermediate_size": experts.shared_inner,
+        "use_sliding_window": False,
+    }  # fmt: skip
+
+
+SPARSE: Final = {
+    "dbrx": HubType(
+        "DbrxForCausalLM", "DbrxBlock", like(norm="layernorm", experts=True), _dbrx,
+        names={"hidden_size": "d_model", "num_hidden_layers": "n_layers", "num_attention_heads": "n_heads",
+               "max_position_embeddings": "max_seq_len", "num_key_value_heads": ""},
+    ),
+    "minimax_m2": HubType("MiniMaxM2ForCausalLM", "MiniMaxM2DecoderLayer", like(experts=True), _minimax,
+        names=without("attention_bias", "norm_topk_prob"),
+    ),
+    "glm4_moe": HubType(
+        "Glm4MoeForCausalLM", "Glm4MoeDecoderLayer", like(experts=True, mixed=True), _glm4_moe
+    ),
+    "qwen2_moe": HubType(
+        "Qwen2MoeForCausalLM", "Qwen2MoeDecoderLayer", like(experts=True), _qwen2_moe,
+        names=without("attention_bias"),
+    ),
+}  # fmt: skip
+"""Type to how it is written."""

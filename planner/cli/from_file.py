@@ -307,6 +307,8 @@ def completed(values: Mapping[str, str]) -> dict[str, str]:
         filled.pop("global_batch", None)
     elif "global_batch" not in filled and micro and passes and dp:
         filled["global_batch"] = str(micro * passes * dp)
+    if "micro_batch" not in filled and batch and passes and dp and batch % (passes * dp) == 0:
+        filled["micro_batch"] = str(batch // (passes * dp))
     copies = number("instances")
     if copies and dp and "zero_shards" not in filled:
         filled["zero_shards"] = str(dp * (number("cp", 1) or 1) // copies)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
+from planner.cli.from_file import completed
 from planner.runtimes.imports.dispatch import read_runner_file
 from tests.unit.test_from_file_sums import MEGATRON, faults
 from tests.unit.test_trait_settings import written
@@ -51,6 +52,7 @@ def test_a_project_of_nanotron_has_a_name(value: object, fault: bool, tmp_path: 
         ("scheduler", {"type": "Foo"}, "scheduler.type"),
         ("scheduler", {"type": "WarmupLR"}, None),
         ("wall_clock_breakdown", "x", "wall_clock_breakdown"),
+        ("wall_clock_breakdown", None, "wall_clock_breakdown"),
         ("zero_optimization.allgather_bucket_size", 500_000_007, "zero_optimization.allgather_bucket_size"),
         ("zero_optimization.allgather_bucket_size", "x", "zero_optimization.allgather_bucket_size"),
         ("zero_optimization.allgather_bucket_size", 500_000_000, None),
@@ -81,6 +83,10 @@ def test_deepspeed(key: str, value: object, fault: str | None, tmp_path: Path) -
         ("main_process_port", 29500, False),
         ("fsdp_config.fsdp_cpu_ram_efficient_loading", None, True),
         ("fsdp_config.fsdp_cpu_ram_efficient_loading", True, False),
+        ("fsdp_config.fsdp_sync_module_states", None, True),
+        ("fsdp_config.fsdp_state_dict_type", True, True),
+        ("num_machines", None, True),
+        ("parallelism_config.parallelism_config_cp_comm_strategy", None, True),
     ],
 )
 def test_accelerate(key: str, value: object, fault: bool, tmp_path: Path) -> None:
@@ -99,6 +105,9 @@ def test_accelerate(key: str, value: object, fault: bool, tmp_path: Path) -> Non
         ("data_stages", [], True),
         ("model.init_method", {"std": 0.1, "path": "x"}, True),
         ("model.init_method", {"path": "x"}, False),
+        ("model.model_config.hidden_act", None, True),
+        ("model.model_config.attention_bias", "x", True),
+        ("optimizer.learning_rate_scheduler.lr_decay_stepss", 10, True),
     ],
 )
 def test_nanotron(key: str, value: object, fault: bool, tmp_path: Path) -> None:
@@ -121,6 +130,11 @@ def test_nanotron_sends_asynchronously_where_it_scatters_alone(tmp_path: Path) -
     ("more", "fault"),
     [
         ("--moe-enable-deepep", "--moe-enable-deepep"),
+        ("--manual-gc other", "--manual-gc"),
+        ("--manual-gc $OTHER", None),
+        ("--seed 1 2", "--seed"),
+        ("--recompute-modules ''", "--recompute-modules"),
+        ("--main-grads-dtype --manual-gc", "--main-grads-dtype"),
         ("--num-experts -1", "--num-experts"),
         ("--lr-warmup-fraction 0.1 --lr-warmup-iters 10", "--lr-warmup-fraction"),
         ("--lr-warmup-fraction 0.1", None),
@@ -247,3 +261,18 @@ def test_a_word_that_the_newest_megatron_takes_no_longer_is_told(tmp_path: Path)
 def test_a_launcher_starts_whole_nodes(count: str, wrong: bool, tmp_path: Path) -> None:
     text = MEGATRON.replace("--nnodes 1", f"--nnodes {count}")
     assert ("--nnodes" in faults(tmp_path / "train.sh", f"{text}--bf16\n")) == wrong
+
+
+def test_a_name_that_is_nearly_one_of_the_parser_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "train.sh"
+    path.write_text(f"{MEGATRON}--manual-gc-intervals 5\n", encoding="utf-8")
+    notes = read_runner_file(path).notes
+    assert any("nearest --manual-gc-interval" in note for note in notes)
+
+
+def test_deepspeed_shares_a_whole_batch_out(tmp_path: Path) -> None:
+    path = tmp_path / "ds.json"
+    path.write_text('{"train_batch_size": 64, "zero_optimization": {"stage": 1}}', encoding="utf-8")
+    assert read_runner_file(path).options["accumulation"] == "1"
+    whole = completed({"gpus": "8", "tp": "2", "global_batch": "64", "accumulation": "4"})
+    assert whole["micro_batch"] == "4"

@@ -8,12 +8,13 @@ import json
 import os
 import re
 import subprocess
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from planner.errors import UnsupportedPlan
-from planner.runtimes.family import Command, Runtime
+from planner.plan import Plan
+from planner.runtimes.family import Command, Job, Runtime
 from planner.runtimes.settings import NO_CHANGES, Changes
 from planner.runtimes.variables import VARIABLES
 from tests.helpers import ROOT
@@ -88,24 +89,31 @@ def asked(
     pairs: list[tuple[Case, Command, Path]], check: str, more: Mapping[str, Any] = NO_CHANGES
 ) -> list[Verdict]:
     """Return the verdicts of ``check`` on plans whose files are written."""
-    lines = [json.dumps({**_question(case, command, place), **more}) for case, command, place in pairs]
+    lines = [{**question(case.job, case.plan, command, place), **more} for case, command, place in pairs]
+    found = answers(lines, check)
+    return [Verdict(case, command, answer) for (case, command, _), answer in zip(pairs, found, strict=True)]
+
+
+def answers(questions: Sequence[Mapping[str, Any]], check: str) -> list[dict[str, Any]]:
+    """Return what the script ``check`` answers to each question, in a process of its own."""
     run = subprocess.run(
         [PYTHON, ROOT / "tests/validate" / check],
-        input="\n".join(lines) + "\n",
+        input="".join(f"{json.dumps(one)}\n" for one in questions),
         capture_output=True,
         text=True,
         env=os.environ | {"OMP_NUM_THREADS": "1"},
         check=False,
     )
-    answers = [json.loads(line) for line in run.stdout.splitlines()]
-    assert len(answers) == len(pairs), run.stderr[-2000:]
-    return [Verdict(case, command, answer) for (case, command, _), answer in zip(pairs, answers, strict=True)]
+    found = [json.loads(line) for line in run.stdout.splitlines()]
+    assert len(found) == len(questions), run.stderr[-2000:]
+    return found
 
 
-def _question(case: Case, command: Command, place: Path) -> dict[str, Any]:
-    degrees = {name: int(getattr(case.plan, name)) for name in ("tp", "pp", "cp", "ep")}
+def question(job: Job, plan: Plan, command: Command, place: Path) -> dict[str, Any]:
+    """Return what a script that judges is told of a plan whose files lie in ``place``."""
+    degrees = {name: int(getattr(plan, name)) for name in ("tp", "pp", "cp", "ep")}
     arguments = [part for part in spoken(command, command.real) if not part.endswith(".py")]
-    place_and_size = {"folder": str(place), "gpus": case.job.gpus, "environment": dict(command.environment)}
+    place_and_size = {"folder": str(place), "gpus": job.gpus, "environment": dict(command.environment)}
     short = () if command.smoke is None else (*command.program, *command.smoke, *command.closing)
     smoke = spoken(command, short)
     return {**place_and_size, "arguments": arguments, "smoke": smoke, **degrees}

@@ -50,7 +50,7 @@ def target_words(value: Any) -> list[str]:
 
 
 def _last(path: str) -> str:
-    """Return the last name of a path of modules, with the one before it where that tells which layer it is."""
+    """Return the last name of a path of modules, with the one before it where that tells the layer."""
     two = ".".join(path.split(".")[-2:])
     return two if two in LAYERS else path.rpartition(".")[2]
 

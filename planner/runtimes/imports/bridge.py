@@ -123,10 +123,12 @@ def adapters(said: Fields, found: Imported) -> dict[str, str]:
 def _vocabulary(record: Mapping[str, Any], fields: Fields, where: str) -> int | None:
     """Return the tokens of the model: of the zoo's, where its padded table has the size that is said."""
     size = fields.get("vocab_size")
+    if size is None:
+        return None
     tp = fields.get("tensor_model_parallel_size") or 1
     for name in names_of_shape(record, where):
         vocab = load_model(name).vocab
-        if size in (None, vocab) or padded_vocab(vocab, float(tp)) == size:
+        if size == vocab or padded_vocab(vocab, float(tp)) == size:
             return vocab
     return size if isinstance(size, int) else None
 

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from functools import cache
 from math import prod
-from pathlib import Path
 from typing import Any, Final
 
 from planner.errors import Problem
+from planner.runtimes.imports.field_kinds import field_kinds, misfit
 from planner.runtimes.imports.sheet import Imported
 from planner.units import is_whole
 
@@ -45,29 +44,61 @@ def bridge_sums(said: Mapping[str, Any], root: str, found: Imported, where: str)
     ``said`` has the fields of a ``ConfigContainer`` below ``root``.
     """
     fields = {key.removeprefix(root): value for key, value in said.items() if key.startswith(root)}
-    faults = [*_values(fields), *_together(fields, found.options), *_run(fields), *_saving(fields)]
+    faults = [
+        *_kinds(fields),
+        *_values(fields),
+        *_together(fields, found.options),
+        *_run(fields),
+        *_saving(fields),
+    ]
     known = {problem.where for _, problem in found.faults}
     new = [("", Problem(f"{where}: {key}", text, expected)) for key, text, expected in faults]
     faulty = (*found.faults, *(pair for pair in new if pair[1].where not in known))
     return replace(found, faults=faulty, unknown=(*found.unknown, *_foreign(fields)))
 
 
-@cache
-def _names() -> dict[str, set[str]]:
-    """Return the names of each section's fields."""
-    text = Path(__file__).with_name("bridge_fields.txt").read_text(encoding="utf-8")
-    lines = [line.split() for line in text.splitlines() if not line.startswith("#")]
-    return {section: set(names) for section, *names in lines}
+OWN: Final = {
+    "dataset": ("GPTDatasetConfig", "MockGPTDatasetConfig"),
+    "model": ("GPTModelProvider", "MLAModelProvider"),
+    "peft": ("LoRA",),
+}
+"""Classes of sections whose fields are known; one of another class may have others."""
 
 
 def _foreign(fields: Mapping[str, Any]) -> Iterator[str]:
-    """Yield fields that a section does not have; a section of another class may have others."""
-    own = {"dataset": ("GPTDatasetConfig", "MockGPTDatasetConfig")}
+    """Yield fields that a section does not have."""
     for key in fields:
         section, dot, name = key.partition(".")
-        other = section in own and fields.get(section) not in own[section]
-        if dot and name and "." not in name and not other and name not in _names().get(section, {name}):
+        other = section in OWN and fields.get(section) not in OWN[section]
+        known = field_kinds("bridge_fields.txt").get(section, {name: ""})
+        if dot and name and "." not in name and not other and name not in known:
             yield key
+
+
+PLAIN: Final = (bool, int, float, str, list, dict, type(None))
+
+
+def _kinds(fields: Mapping[str, Any]) -> Iterator[Fault]:
+    """Yield values of another kind than their field's; what the program works out is left to it."""
+    for key, value in fields.items():
+        section, _, name = key.partition(".")
+        kind = field_kinds("bridge_fields.txt").get(section, {}).get(name, "")
+        if kind and type(value) in PLAIN and (wrong := _wrong(kind, value)):
+            yield key.removeprefix("model."), repr(value)[:60], wrong
+    path = fields.get("dataset.data_path")
+    if type(path) in (bool, int, float, dict):
+        yield "dataset.data_path", repr(path)[:60], "text or a list"
+    lengths = [_said(fields, "train", name) for name in ("train_iters", "train_samples", "num_epochs")]
+    if not any(lengths) and fields.get("train") == "TrainingConfig":
+        yield "train.train_iters", "nothing", "the steps of the run"
+    if "model.activation_func" in fields and fields["model.activation_func"] is None:
+        yield "activation_func", "None", "a function"
+
+
+def _wrong(kind: str, value: Any) -> str:
+    """Return what a field takes instead of a value: a dataclass checks none, and None is as good as false."""
+    whole = type(value) is float and kind[0] == "i" and value.is_integer()
+    return "" if whole or (value is None and kind[0] in "bs") else misfit(kind, value)
 
 
 def _values(fields: Mapping[str, Any]) -> Iterator[Fault]:

@@ -47,6 +47,12 @@ OTHER: Final = {
     "num_layers_in_last_pipeline_stage": "--decoder-last-pipeline-num-layers",
     "layernorm_epsilon": "--norm-epsilon",
     "moe_expert_capacity_factor": "--moe-expert-capacity-factor",
+    "yarn_rotary_scaling_factor": "--rotary-scaling-factor",
+    "yarn_original_max_position_embeddings": "--yarn-original-max-position-embeddings",
+    "yarn_beta_fast": "--yarn-beta-fast",
+    "yarn_beta_slow": "--yarn-beta-slow",
+    "yarn_mscale": "--mscale",
+    "yarn_mscale_all_dim": "--mscale-all-dim",
 }
 """Fields that a flag of other words says."""
 
@@ -74,6 +80,7 @@ SWITCHES: Final = {
 OFF: Final = {
     "add_bias_linear": "--disable-bias-linear",
     "share_embeddings_and_output_weights": "--untie-embeddings-and-output-weights",
+    "yarn_correction_range_round_to_int": "--no-yarn-correction-range-round-to-int",
     "dsa_indexer_rotate_activation": "--no-dsa-indexer-rotate-activation",
 }
 """Fields whose flag switches them off."""
@@ -119,6 +126,11 @@ def core_flags(fields: Mapping[str, Any]) -> dict[str, str]:
 
 def _on(value: object) -> bool:
     return str(value).lower() not in ("false", "0", "none", "no")
+
+
+def _off(fields: Mapping[str, Any], name: str) -> bool:
+    """Return whether a field is said, and not on."""
+    return name in fields and not _on(fields[name])
 
 
 def _shape_flags(fields: Mapping[str, Any]) -> dict[str, str]:
@@ -210,11 +222,11 @@ def set_traits(fields: Mapping[str, Any]) -> list[str]:
     """Return the traits that fields set otherwise than the runtime has them."""
     fused = _on(fields.get("gated_linear_unit", False)) or _on(fields.get("add_bias_linear", True))
     off = {
-        "fused_activation": fields.get("bias_activation_fusion") is False and fused,
-        "fused_rope": fields.get("apply_rope_fusion") is False
+        "fused_activation": _off(fields, "bias_activation_fusion") and fused,
+        "fused_rope": _off(fields, "apply_rope_fusion")
         and fields.get("position_embedding_type") in ("rope", "yarn")
         and not _on(fields.get("multi_latent_attention", False)),
-        "fused_weight_gradient": fields.get("gradient_accumulation_fusion") is False
+        "fused_weight_gradient": _off(fields, "gradient_accumulation_fusion")
         and not _on(fields.get("use_megatron_fsdp", False)),
     }  # fmt: skip
     return [f"{name}=false" for name, there in off.items() if there] + _settings(fields)

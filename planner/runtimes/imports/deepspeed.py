@@ -73,12 +73,16 @@ def from_json(tree: Mapping[str, Any], settings: Mapping[str, Any], where: str) 
 
 
 def _batch(sheet: Sheet) -> None:
+    """Say the batch: of a whole one alone each rank has a share, in one pass."""
+    steps = "gradient_accumulation_steps"
     for option, key in (
         ("micro_batch", "train_micro_batch_size_per_gpu"),
         ("accumulation", "gradient_accumulation_steps"),
         ("global_batch", "train_batch_size"),
     ):
         sheet.say(option, sheet.whole(key), key)
+    if {*sheet.options} & {"micro_batch", "accumulation", "global_batch"} == {"global_batch"}:
+        sheet.say("accumulation", 1, steps)
 
 
 def _zero(sheet: Sheet) -> None:

@@ -13,7 +13,7 @@ from planner.runtimes.imports.core_settings import graph_setting
 from planner.runtimes.imports.megatron_batches import last_batch
 from planner.runtimes.imports.megatron_forks import ALIBI, fork_sums, forked, unsaved
 from planner.runtimes.imports.megatron_hybrid import hybrid_program, hybrid_stages
-from planner.runtimes.imports.megatron_kinds import number_kinds, other_words
+from planner.runtimes.imports.megatron_kinds import number_kinds, other_words, word_counts
 from planner.runtimes.imports.megatron_mindspeed import tuned
 from planner.runtimes.imports.megatron_model import model_record
 from planner.runtimes.imports.megatron_names import BY_LENGTH, TE_LOSS, UNDELAYED
@@ -127,6 +127,7 @@ def from_script(
     other_words(sheet)
     if training.words:
         connection_sums(sheet, training.connections)
+        word_counts(sheet, () if training.doubts else training.words)
     sheet.seen.update(key for key in flags if WITHOUT_EFFECT.fullmatch(key))
     unsaved(sheet)
     if training.doubts:

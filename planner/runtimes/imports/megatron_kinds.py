@@ -1,11 +1,13 @@
-"""Arguments of Megatron-LM that its parser turns into numbers, or that take one of some words.
+"""Arguments of Megatron-LM that its parser turns into numbers, that take one of some words, or none.
 
-What Python cannot turn is a fault; words change with releases, so that another is told alone.
+What Python cannot turn is a fault, and so is another number of words than the parser takes; words change with
+releases, so that another is told alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
 from typing import Final
@@ -56,3 +58,49 @@ def number_kinds(sheet: Sheet, said: Iterable[tuple[str, object]]) -> None:
             kind(value)
         except ValueError:
             sheet.fault(key, repr(value[:60]), EXPECTED[kind])
+
+
+SINGLE: Final = ("int", "float", "choice", "one")
+WORDS: Final = {"switch": "no value", "one": "one value", "many": "one value or more"}
+LIKE: Final = 0.94
+"""Likeness of a name to one of the parser's from which it is taken for a slip."""
+
+
+@cache
+def _counts() -> Mapping[str, str]:
+    """Return how many words may follow each argument: none (switch), one, several (many) or any number."""
+    counts = {"switch": "switch", "many": "many", "any": "any"} | dict.fromkeys(SINGLE, "one")
+    pairs = ((counts[kind], names[:1] if kind == "choice" else names) for kind, *names in _lines())
+    return {f"--{name}": count for count, names in pairs for name in names}
+
+
+def _grouped(words: Iterable[str]) -> Iterator[tuple[str, list[str]]]:
+    """Yield each argument with the words up to the next, as they stand."""
+    name, values = "", list[str]()
+    for word in words:
+        if word.startswith("--") and len(word) > 2:
+            yield name, values
+            name, equals, value = word.partition("=")
+            values = [value] if equals else []
+        else:
+            values.append(word)
+    yield name, values
+
+
+def word_counts(sheet: Sheet, words: Iterable[str]) -> None:
+    """Note a fault for each argument that the parser refuses for the words that follow it.
+
+    What a shell would put in the place of a variable is not known, so that such words are left out. A name
+    that is nearly one of the parser's is told: it decides nothing, or is refused.
+    """
+    for name, values in _grouped(words):
+        count = _counts().get(name, "any")
+        open_ended = any("$" in value for value in values)
+        wrong = len(values) > {"switch": 0, "one": 1}.get(count, len(values))
+        few = not values and count in ("one", "many")
+        if count != "any" and not open_ended and (wrong or few or (values == [""] and count == "many")):
+            found = " ".join(values)[:60]
+            sheet.fault(name, repr(found) if values else "nothing", WORDS[count])
+    for key in sheet.values:
+        if key not in _counts() and (near := get_close_matches(key, _counts(), 1, LIKE)):
+            sheet.notes.append(f"{key}: no argument of the newest release; nearest {near[0]}")

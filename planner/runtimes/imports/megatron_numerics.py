@@ -70,8 +70,10 @@ def _scaling(sheet: Sheet, latent: bool, positions: str) -> dict[str, Any] | Non
     kind = sheet.take("--rope-type")
     if llama:
         return {"kind": "llama3", "factor": factor or 8.0} | LLAMA3
-    if (kind == "yarn" if latent else positions == "yarn") and yarn["factor"]:
-        return {"kind": "yarn"} | {name: value for name, value in yarn.items() if value is not None}
+    if (kind == "yarn" and yarn["factor"]) if latent else positions == "yarn":
+        return {"kind": "yarn", "factor": 1.0} | {
+            name: value for name, value in yarn.items() if value is not None
+        }
     return None if linear is None else {"kind": "linear", "factor": linear}
 
 

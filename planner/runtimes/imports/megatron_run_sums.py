@@ -197,6 +197,9 @@ def _numbers(sheet: Sheet) -> list[Broken]:
     for key in (*positive, *grouped):
         number = number_of(sheet, key)
         table.append((key, number is not None and number < 1, str(number), "1 or more"))
+    turned = number_of(sheet, "--qk-pos-emb-head-dim")
+    odd = turned is not None and turned % 2 == 1
+    table.append(("--qk-pos-emb-head-dim", odd, str(turned), "an even number, whose halves are turned"))
     for key in shares:
         try:
             share = float(str(sheet.values.get(key)))

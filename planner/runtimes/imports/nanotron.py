@@ -19,30 +19,17 @@ from planner.errors import Problem
 from planner.inputs.build import build
 from planner.inputs.load import load_model
 from planner.inputs.model import ModelSpec
+from planner.runtimes.imports.field_kinds import field_kinds
 from planner.runtimes.imports.file_format import FileFormat, Source
 from planner.runtimes.imports.literals import flat
 from planner.runtimes.imports.model import with_record
-from planner.runtimes.imports.nanotron_words import check_words, grouped, modern, unscaled
+from planner.runtimes.imports.nanotron_words import check_words, grouped, is_foreign, modern, unscaled
 from planner.runtimes.imports.sheet import Imported, Sheet
 from planner.runtimes.nanotron.rules import unsaid
 from planner.runtimes.nanotron.table import DEGREES, ENGINES, MODES
 
-SECTIONS: Final = {
-    "parallelism": (
-        "dp", "pp", "tp", "pp_engine", "tp_mode", "tp_linear_async_communication", "recompute_layer",
-        "tp_recompute_allgather", "expert_parallel_size", "context_parallel_size",
-    ),
-    "tokens": (
-        "sequence_length", "train_steps", "micro_batch_size", "batch_accumulation_per_replica",
-        "val_check_interval", "limit_val_batches", "limit_test_batches",
-    ),
-    "optimizer": (
-        "optimizer_factory", "zero_stage", "weight_decay", "clip_grad", "accumulate_grad_in_fp32",
-        "learning_rate_scheduler", "weight_decay_exclude_named_params",
-    ),
-    "model": ("model_config", "init_method", "dtype", "make_vocab_size_divisible_by", "ddp_bucket_cap_mb"),
-}  # fmt: skip
-"""Sections that decide a price, with the keys that nanotron's dataclasses of them have."""
+SECTIONS: Final = ("parallelism", "tokens", "optimizer", "model")
+"""Sections that decide a price."""
 
 OTHERS: Final = (
     "general", "checkpoints", "data_stages", "logging", "metrics_logging", "profiler", "lighteval",
@@ -109,9 +96,7 @@ def read(source: Source) -> Imported:
     record = record if _sums(sheet, record) else None
     _world(sheet, source)
     unscaled(sheet)
-    sheet.seen.update(
-        key for key, value in sheet.values.items() if value is None or WITHOUT_EFFECT.fullmatch(key)
-    )
+    sheet.seen.update(key for key in sheet.values if WITHOUT_EFFECT.fullmatch(key) and not is_foreign(key))
     found = replace(sheet.imported("nanotron"), lifted=SHORT)
     found = with_record(found, record, source.path, "model_config")
     return _own_numerics(found, record, source.where)
@@ -137,7 +122,8 @@ def _sections(sheet: Sheet, tree: Mapping[str, Any]) -> None:
             sheet.fault(str(name), "no section of nanotron", ", ".join((*SECTIONS, *OTHERS)))
         elif name not in LISTS and not isinstance(tree[name], Mapping | None):
             sheet.fault(str(name), repr(tree[name]), "a section")
-    for name, keys in SECTIONS.items():
+    for name in SECTIONS:
+        keys = field_kinds("nanotron_fields.txt")[name]
         section = tree.get(name)
         if not isinstance(section, Mapping):
             sheet.fault(name, repr(section), "a section")
@@ -154,11 +140,6 @@ NEEDED: Final = (
 )  # fmt: skip
 """Fields of nanotron's ``Config`` that decide no price and have no default."""
 
-SWITCHES: Final = (
-    f"{SHAPE}tie_word_embeddings",
-    f"{SHAPE}attention_bias",
-    f"{SHAPE}moe_config.enable_shared_expert",
-)
 ATTENTIONS: Final = (
     "flash_attention_2", "flex_attention", "sdpa", "ring_flash_triton", "ring", "llama3_ring_attention",
 )  # fmt: skip
@@ -176,18 +157,10 @@ def _kinds(sheet: Sheet) -> None:
         if sheet.values.get(key) is not None or key.partition(".")[0] not in sections:
             continue
         sheet.fault(key, "nothing", "it: nanotron has no default")
-    _typed(sheet)
     check_words(sheet)
     kernel = sheet.values.get(f"{SHAPE}_attn_implementation")
     if kernel is not None and kernel not in ATTENTIONS:
         sheet.fault(f"{SHAPE}_attn_implementation", repr(kernel), ", ".join(ATTENTIONS))
-
-
-def _typed(sheet: Sheet) -> None:
-    """Check the switches of the model."""
-    for key in SWITCHES:
-        if sheet.values.get(key) is not None and not isinstance(sheet.values[key], bool):
-            sheet.fault(key, repr(sheet.values[key]), "true or false")
 
 
 def _counted(sheet: Sheet, key: str) -> int | None:
@@ -301,9 +274,11 @@ def _record(sheet: Sheet) -> dict[str, Any] | None:
         {"sparse": {"mixer": mixer, "ffn": moe}} if moe else {}
     )
     order = ["sparse" if moe and layer in sparse else "dense" for layer in range(min(layers, 10_000))]
+    std = sheet.values.get("model.init_method.std")
     numerics = {
         "rope_theta": _real(sheet, "rope_theta", 10_000.0),
         "norm_epsilon": _real(sheet, "rms_norm_eps", 1e-6),
+        "init_std": std if isinstance(std, int | float) and std > 0 else None,
     }
     if len(sheet.problems) > before:
         return None

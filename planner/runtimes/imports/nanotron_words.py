@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
+from planner.runtimes.imports.field_kinds import field_kinds, misfit
 from planner.runtimes.imports.sheet import Sheet
 
 LEVELS: Final = ("debug", "info", "warning", "error", "critical", "passive")
@@ -19,43 +20,6 @@ WORDS: Final[Mapping[str, tuple[str, ...]]] = {
     "optimizer.learning_rate_scheduler.lr_decay_style": ("linear", "cosine", "1-sqrt"),
 }
 """nanotron, config/config.py: words that its classes take."""
-
-RATE: Final = r"optimizer\.learning_rate_scheduler\."
-TYPES: Final[Mapping[str, tuple[str, str]]] = {
-    "a whole number": (
-        r"parallelism\.(?:dp|pp|tp|(?:expert|context)_parallel_size)|optimizer\.zero_stage"
-        r"|model\.(?:make_vocab_size_divisible_by|ddp_bucket_cap_mb)|checkpoints\.checkpoint_interval"
-        r"|tokens\.(?:sequence_length|train_steps|micro_batch_size|batch_accumulation_per_replica)"
-        rf"|{RATE}lr_warmup_steps|metrics_logging\.\w+|profiler\.(?:wait|warmup|active|repeat|skip_first)",
-        r"general\.(?:seed|step|consumed_train_samples)|tokenizer\.tokenizer_max_length"
-        r"|logging\.iteration_step_info_interval|tokens\.(?:val_check_interval|limit_\w+)"
-        rf"|{RATE}lr_decay_(?:starting_step|steps)",
-    ),
-    "a number": (
-        rf"optimizer\.weight_decay|{RATE}(?:learning_rate|min_decay_lr)|model\.init_method\.std"
-        r"|optimizer\.optimizer_factory\.adam_(?:eps|beta1|beta2)",
-        r"optimizer\.clip_grad",
-    ),
-    "true or false": (
-        r"general\.ignore_sanity_checks|parallelism\.(?:recompute_layer|tp_recompute_allgather)"
-        r"|optimizer\.(?:accumulate_grad_in_fp32|optimizer_factory\.torch_adam_is_fused)"
-        r"|model\.init_method\.use_mup|s3_upload\.remove_after_upload",
-        r"parallelism\.tp_linear_async_communication"
-        r"|checkpoints\.(?:save_(?:initial|final)_state|load_\w+|checkpoints_path_is_shared_file_system)",
-    ),
-    "text": (
-        rf"general\.project|{RATE}lr_(?:warmup|decay)_style|optimizer\.optimizer_factory\.name",
-        r"general\.run|tokenizer\.tokenizer_(?:name_or_path|revision)|logging\.log_level(?:_replica)?",
-    ),
-}
-"""Kinds of value: keys that take no other, and those that may be null besides (dacite tests each field)."""
-
-_HELD: Final[Mapping[str, tuple[type, ...]]] = dict(
-    zip(TYPES, ((int,), (int, float), (bool,), (str,)), strict=True)
-)
-_SHAPE: Final = re.compile(
-    r"model\.model_config\.(?:hidden_size|intermediate_size|num_hidden_layers|num_attention_heads|vocab_size)"
-)
 
 _GROUPED: Final = re.compile(r"\d{1,3}(?:_\d{3}){1,4}")
 MOVED: Final = ("adam_eps", "adam_beta1", "adam_beta2", "torch_adam_is_fused")
@@ -99,21 +63,33 @@ def check_words(sheet: Sheet) -> None:
 
 
 def _typed(sheet: Sheet) -> None:
-    """Note a fault for each value of another kind than its field's, and for two kinds of model at once."""
-    for expected, (needed, optional) in TYPES.items():
-        strict, whole = re.compile(needed), re.compile(f"{needed}|{optional}")
-        for key, value in sheet.values.items():
-            held = value is None and not strict.fullmatch(key)
-            if whole.fullmatch(key) and not held and not isinstance(value, _HELD[expected]):
-                sheet.fault(key, _shown(value), expected)
+    """Note a fault for each value of another kind than its field's, and for two kinds of model at once.
+
+    A field that a section lacks is a fault where the section decides a price, and else not understood.
+    """
     for key, value in sheet.values.items():
-        if value is None and _SHAPE.fullmatch(key):
-            sheet.fault(key, "nothing", "a whole number")
+        section, _, name = key.rpartition(".")
+        kind = field_kinds("nanotron_fields.txt").get(section, {}).get(name)
+        if section in CLOSED and kind is None:
+            sheet.fault(key, "no key of nanotron", "one that it has")
+        elif kind and (wrong := misfit(kind, value)):
+            sheet.fault(key, _shown(value), wrong)
     kinds = [key for key, value in sheet.values.items() if value and re.search(r"\.is_\w+_config$", key)]
     if len(kinds) > 1:
         sheet.fault(kinds[0], f"{kinds[1].rpartition('.')[2]} beside it", "one kind of model")
     if "data_stages" in sheet.values and sheet.values["data_stages"] is None:
         sheet.fault("data_stages", "nothing", "a stage with start_training_step: 1")
+
+
+CLOSED: Final = ("optimizer.learning_rate_scheduler", "optimizer.optimizer_factory")
+"""Sections below those that decide a price, whose keys decide none."""
+
+
+def is_foreign(key: str) -> bool:
+    """Return whether a key is none of a section whose keys are known."""
+    section, _, name = key.rpartition(".")
+    known = field_kinds("nanotron_fields.txt").get(section)
+    return known is not None and name not in known
 
 
 def _shown(value: object) -> str:

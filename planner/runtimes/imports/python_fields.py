@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 from typing import Any
 
+from planner.runtimes.imports.python_values import Unread
+
 Fields = dict[str, Any]
 
 
@@ -81,7 +83,7 @@ class _Reader:
 
     def put(self, place: str, node: ast.expr) -> None:
         if isinstance(node, ast.Call):
-            self.fields[place] = _name(node)
+            self.fields[place] = Unread(_name(node))
             self.call(node, place)
         elif isinstance(node, ast.Name) and node.id in self.names:
             kind = self.names[node.id]
@@ -93,7 +95,7 @@ class _Reader:
         else:
             value = self.value(node)
             same = place in self.fields and self.fields[place] == value
-            self.fields[place] = f"{value} {self.doubt}" if self.doubt and not same else value
+            self.fields[place] = Unread(f"{value} {self.doubt}") if self.doubt and not same else value
 
     def value(self, node: ast.expr) -> Any:
         if isinstance(node, ast.Name) and node.id in self.values:
@@ -101,7 +103,7 @@ class _Reader:
         try:
             return ast.literal_eval(node)
         except (ValueError, TypeError, RecursionError, MemoryError):
-            return ast.unparse(node)
+            return Unread(ast.unparse(node))
 
 
 def _condition(statement: ast.stmt) -> str:

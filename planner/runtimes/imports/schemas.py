@@ -79,7 +79,7 @@ SWITCHES: Final = (
     rf"{ZERO}(?:contiguous_gradients|reduce_scatter|allgather_partitions|overlap_comm|load_from_fp32_weights"
     r"|elastic_checkpoint|round_robin_gradients|ignore_unused_parameters|zero_quantized_\w+"
     r"|use_multi_rank_bucket_allreduce|stage3_gather_(?:16bit|fp16)_weights_on_model_save|legacy_stage1"
-    r"|(?:stage3_)?use_all_reduce_for_fetch_params|memory_efficient_linear|offload_(?:param|optimizer)\.pin_memory)"
+    r"|(?:stage3_)?use_all_reduce_for_fetch_params|memory_efficient_linear|offload_(?:param|optimizer)\.(?:pin_memory|pipeline_read|pipeline_write|fast_init|super_offload))"
     r"|(?:bf16|fp16|bfloat16)\.enabled|(?:bf16|fp16)\.\w+_master_weights_and_grads|fp16\.auto_cast"
     r"|fp16\.(?:consecutive_hysteresis|fp16_\w+)|bf16\.(?:immediate_grad_update|check_grad_overflow"
     r"|bf16_optimizer_states)|expert_parallel\.enabled|wall_clock_breakdown|memory_breakdown|prescale_gradients|sparse_gradients"
@@ -87,7 +87,7 @@ SWITCHES: Final = (
 COUNTS: Final = (
     rf"{ZERO}(?:allgather_bucket_size|sub_group_size|stage3_(?:prefetch_bucket_size|max_live_parameters"
     r"|max_reuse_distance|param_persistence_threshold|model_persistence_threshold)|zero_hpz_partition_size"
-    r"|offload_(?:param|optimizer)\.buffer_(?:count|size))"
+    r"|offload_(?:param|optimizer)\.(?:buffer_(?:count|size)|max_in_cpu))"
     r"|fp16\.(?:initial_scale_power|loss_scale_window|hysteresis|min_loss_scale)"
 )
 OFFLOADS: Final = ("none", "cpu", "nvme")
@@ -98,7 +98,7 @@ TAGS: Final = ("WARN", "IGNORE", "FAIL")
 """DeepSpeed, deepspeed/runtime/constants.py, ``ValidationMode``."""
 
 OPTIONAL: Final = r"overlap_comm|cpu_offload|zenflow|offload_(?:param|optimizer)(?:\.nvme_path)?$"
-NULLS: Final = rf"(?:{ZERO}(?!{OPTIONAL})|(?:fp16|bf16)\.).+"
+NULLS: Final = rf"(?:{ZERO}(?!{OPTIONAL})|(?:fp16|bf16)\.).+|wall_clock_breakdown|memory_breakdown"
 """Keys of DeepSpeed's pydantic sections whose fields are not optional."""
 
 DEEPSPEED: Final = (
@@ -168,7 +168,7 @@ ACCELERATE: Final = (
     ),
     Kind(
         re.compile(r"fsdp_config\.fsdp_backward_prefetch"),
-        lambda value: str(value).upper() in PREFETCHES or value in (1, 2, 3),
+        lambda value: str(value).upper() in (*PREFETCHES, "1", "2", "3"),
         ", ".join(PREFETCHES),
     ),
     Kind(re.compile(r"compute_environment"), _among(*PLACES), " or ".join(PLACES)),
@@ -184,7 +184,7 @@ ACCELERATE: Final = (
     ),
     Kind(
         re.compile(r"fsdp_config\.fsdp_state_dict_type"),
-        lambda value: str(value).upper() in STATES or value in (1, 2, 3),
+        lambda value: str(value).upper() in (*STATES, "1", "2", "3"),
         ", ".join(STATES),
     ),
     Kind(
@@ -195,7 +195,14 @@ ACCELERATE: Final = (
     Kind(
         re.compile(r"mixed_precision"), _among("no", "fp16", "bf16", "fp8", "False"), "no, fp16, bf16 or fp8"
     ),
-    Kind(re.compile(r"num_machines|machine_rank|main_process_port"), _count, "a whole number"),
+    Kind(re.compile(r"num_machines"), _count, "a whole number", null=False),
+    Kind(re.compile(r"machine_rank|main_process_port"), _count, "a whole number"),
+    Kind(
+        re.compile(r"parallelism_config\.parallelism_config_cp_comm_strategy"),
+        _among("allgather", "alltoall"),
+        "allgather or alltoall",
+        null=False,
+    ),
 )
 
 

@@ -114,12 +114,7 @@ def accelerate_sums(sheet: Sheet) -> None:
             "num_processes", str(processes), f"the product of parallelism_config ({shown} = {product})"
         )
     lean, sync = "fsdp_config.fsdp_cpu_ram_efficient_loading", "fsdp_config.fsdp_sync_module_states"
-    if (
-        kind == "FSDP"
-        and is_set(sheet, lean)
-        and sheet.values.get(sync) is not None
-        and not is_set(sheet, sync)
-    ):
+    if kind == "FSDP" and is_set(sheet, lean) and sync in sheet.values and not is_set(sheet, sync):
         sheet.fault(sync, "false with fsdp_cpu_ram_efficient_loading", "true")
     if kind == "FSDP":
         _version(sheet, product)

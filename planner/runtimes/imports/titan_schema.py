@@ -64,6 +64,13 @@ CURRENT: Final[Mapping[str, str]] = {
 }
 """Options of sections that the newest release takes; a switch has one with ``no_`` too."""
 
+SWITCHES: Final = re.compile(
+    r"(?:compile\.(?:no_)?(?:enable|enable_async_tensor_parallel)|checkpoint\.(?:no_)?enable"
+    r"|training\.(?:no_)?(?:enable_cpu_offload|disable_cuda_graphs)"
+    r"|parallelism\.(?:no_)?(?:enable_sequence_parallel|enable_async_tensor_parallel))"
+)
+"""Options that are on or off; on the command line they take no word."""
+
 KINDS: Final = (
     Kind(re.compile(r"optimizer\.(?:lr|beta1|beta2|eps|weight_decay)"), _number, "a number"),
     Kind(re.compile(r"lr_scheduler\.(?:decay_ratio|min_lr_factor)"), _number, "a number"),
@@ -125,15 +132,7 @@ KINDS: Final = (
         lambda value: str(value) in ("none", "full", "selective", "memory_budget"),
         "none, full, selective, memory_budget",
     ),
-    Kind(
-        re.compile(
-            r"(?:compile\.(?:no_)?(?:enable|enable_async_tensor_parallel)|checkpoint\.(?:no_)?enable"
-            r"|training\.(?:no_)?(?:enable_cpu_offload|disable_cuda_graphs)"
-            r"|parallelism\.(?:no_)?(?:enable_sequence_parallel|enable_async_tensor_parallel))"
-        ),
-        _switch,
-        "a switch, true or false",
-    ),
+    Kind(SWITCHES, _switch, "a switch, true or false"),
 )
 
 

@@ -19,7 +19,7 @@ from planner.runtimes.imports.python_fields import python_fields
 from planner.runtimes.imports.schemas import check_kinds
 from planner.runtimes.imports.sheet import Imported, Sheet
 from planner.runtimes.imports.sums import literal_sums
-from planner.runtimes.imports.titan_schema import KINDS
+from planner.runtimes.imports.titan_schema import KINDS, SWITCHES
 from planner.runtimes.imports.torchtitan import P, done, mesh, plain, rest, stages
 from planner.runtimes.imports.torchtitan_module import module_record
 from planner.runtimes.torchtitan.current import LOW_BITS
@@ -147,6 +147,11 @@ def _words(training: Training, path: Path) -> Iterator[Problem]:
         if word.partition(":")[2] not in MODES:
             known = ", ".join(f"activation-checkpoint:{mode}" for mode in MODES)
             yield Problem(f"{path}: activation-checkpoint", word[:60], known, "")
+    for key, value in _subcommand(training.flags)[1].items():
+        if SWITCHES.fullmatch(key) and value and "$" not in value:
+            yield Problem(
+                f"{path}: {key}", repr(value[:60]), "no value: a switch, or no_ before its name", ""
+            )
     named = "--module" in training.flags or "MODULE" in training.environment
     if "--config" in training.flags and not named:
         yield Problem(f"{path}: --module", "nothing", "it, beside --config", "")

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.validate.megatron.capture import USER
-from tests.validate.megatron.local_layers import make_local, on_meta, prepare_local_layers
+from tests.validate.megatron.local_layers import make_local, on_meta, prepare_local_layers, weights
 from tests.validate.megatron.numerics import derived_numerics
 from tests.validate.megatron.runner import TE_VERSION, Verdict, check_rounds, graphed
 
@@ -268,10 +268,10 @@ class Bridge:
                 ends |= {"post_process": rank == last and chunk == chunks - 1}
                 with on_meta():
                     built = model.provide(**ends, vp_stage=chunk if chunks > 1 else None)
-                    count += sum(weight.numel() for weight in built.parameters())
+                    count += weights(built)
                     if peft:
                         peft([built], training=True)
-                        learned += sum(w.numel() for w in built.parameters() if w.requires_grad)
+                        learned += weights(built, learned=True)
             counts.append((count, learned))
         return counts
 

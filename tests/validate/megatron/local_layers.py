@@ -44,6 +44,7 @@ def prepare_local_layers(state: Any) -> None:
     block.get_cpu_offload_context = lambda *_a, **_k: (contextlib.nullcontext(), None)
     block.LayerNormImpl = importlib.import_module(core + "transformer.torch_norm").WrappedTorchNorm
     _widen_local_attention()
+    _build_one_expert()
     language = importlib.import_module(core + "models.common.language_module.language_module")
     language.is_pp_first_stage = lambda _group: state.get_pipeline_model_parallel_rank() == 0
     prediction = importlib.import_module(core + "transformer.multi_token_prediction")
@@ -59,6 +60,30 @@ def _widen_local_attention() -> None:
         plain(*args, **kwargs)
 
     attention.__init__ = widened
+
+
+def _build_one_expert() -> None:
+    """Let the local experts of a layer, which are alike and hundreds, be built once; `weights` counts all."""
+    experts = importlib.import_module("megatron.core.transformer.moe.experts").SequentialMLP
+    plain = experts.__init__
+
+    def one(self: Any, num_local_experts: int, *args: Any, **kwargs: Any) -> None:
+        plain(self, min(1, num_local_experts), *args, **kwargs)
+        self.num_local_experts = num_local_experts
+
+    experts.__init__ = one
+
+
+def weights(model: Any, learned: bool = False) -> int:
+    """Return the parameters of a model of local layers, or those of them that are learned."""
+    times = {
+        id(weight): module.num_local_experts
+        for module in model.modules()
+        if type(module).__name__ == "SequentialMLP"
+        for weight in module.parameters()
+    }
+    counted = (weight for weight in model.parameters() if weight.requires_grad or not learned)
+    return sum(weight.numel() * times.get(id(weight), 1) for weight in counted)
 
 
 @contextlib.contextmanager

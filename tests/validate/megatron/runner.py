@@ -18,7 +18,7 @@ from typing import Any
 from unittest import mock
 
 from tests.validate.megatron.capture import Start
-from tests.validate.megatron.local_layers import make_local, on_meta, prepare_local_layers
+from tests.validate.megatron.local_layers import make_local, on_meta, prepare_local_layers, weights
 from tests.validate.megatron.numerics import derived_numerics
 
 TE_VERSION = "2.12.0"
@@ -250,7 +250,7 @@ class Megatron:
                 mtp_block_spec=mtp,
                 vp_stage=chunk,
             )
-        return sum(parameter.numel() for parameter in model.parameters())
+        return weights(model)
 
     def _reset(self) -> None:
         dist = importlib.import_module("torch.distributed")

@@ -59,7 +59,7 @@ def _initialiser(cls: type, found: tuple[Field[Any], ...]) -> Any:
     known: dict[str, Any] = {"_made": _MADE}
     places: list[str] = []
     names: list[str] = []
-    lines = ["own = self.__dict__"]  # a third of the time of asking ``object.__setattr__`` for each
+    lines = ["_ = self.__dict__"]  # a third of the time of asking ``object.__setattr__`` for each
     for each in found:
         name, value = each.name, each.name
         if each.default_factory is not MISSING:
@@ -67,7 +67,7 @@ def _initialiser(cls: type, found: tuple[Field[Any], ...]) -> Any:
             value = f"_make_{name}() if {name} is _made else {name}" if each.init else f"_make_{name}()"
         elif not each.init:
             continue
-        lines.append(f"own[{name!r}] = {value}")
+        lines.append(f"_[{name!r}] = {value}")
         if each.init:
             parameter = name
             if each.default is not MISSING:

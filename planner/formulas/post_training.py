@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from planner.numeric import Num, maximum
+from planner.numeric import Num, maximum, power
 
 POINTS: Final = 48
 """Moments of a generation at which the batch that is left is priced. [-]"""
@@ -35,10 +35,10 @@ def expected_touched(experts: Num, topk: Num, tokens: Num) -> Num:
 
     Examples
     --------
-    >>> expected_touched(128, 8, 1), round(expected_touched(128, 8, 64), 1)
+    >>> float(expected_touched(128, 8, 1)), round(float(expected_touched(128, 8, 64)), 1)
     (8.0, 125.9)
     """
-    return experts * (1.0 - (1.0 - topk / experts) ** tokens)
+    return experts * (1.0 - power(1.0 - topk / experts, tokens))
 
 
 def decode_seconds(
@@ -102,10 +102,10 @@ def left_share(token: Num, mean_answer: Num, longest_answer: Num) -> Num:
 
     Examples
     --------
-    >>> left_share(500, 1000, 1000), left_share(500, 1000, 2000)
+    >>> float(left_share(500, 1000, 1000)), float(left_share(500, 1000, 2000))
     (1.0, 0.75)
     """
-    return maximum(1.0 - token / longest_answer, 0.0) ** (longest_answer / mean_answer - 1.0)
+    return power(maximum(1.0 - token / longest_answer, 0.0), longest_answer / mean_answer - 1.0)
 
 
 def generation_seconds(

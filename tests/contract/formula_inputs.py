@@ -80,6 +80,11 @@ RANGES: Final = {
     "window": (512, 8192),
     "q_rank": (0, 2),
     "matrices": (2, 3),
+    "experts": (16, 64),
+    "topk": (1, 8),
+    "token": (1, 64),
+    "mean_answer": (64, 512),
+    "longest_answer": (512, 2048),
 }
 """Numbers that a parameter may take, both ends included."""
 

@@ -43,6 +43,7 @@ def classes(decorator: Callable[..., Any]) -> tuple[type, type, type]:
         """A class that checks and compares in its own way."""
 
         size: int
+        own: str = "word"
         made: dict[str, int] = dataclasses.field(default_factory=dict, init=False)
 
         def __post_init__(self) -> None:
@@ -74,7 +75,7 @@ STANDARD = classes(dataclasses.dataclass)
         lambda _, child, __: hash(child(1, third=[1])),
         lambda _, child, __: str(inspect.signature(child)).count("*"),
         lambda _, child, __: child.__match_args__,
-        lambda _, __, own: (own(1) == own(3), hash(own(4)), own(1).made),
+        lambda _, __, own: (own(1) == own(3), hash(own(4)), own(1).made, own(1).own),
         lambda _, __, own: copy.copy(own(7)).size,
     ],
 )

@@ -159,7 +159,7 @@ JOB: Final = (
     ),
     Field(
         "optimizer", "name", "NAME", table="planner.techniques.optimizers:OPTIMIZERS", configured=True,
-        help="adamw, adam8bit, dion, muon, sgd or shampoo.", default="adamw", otherwise="adamw",
+        help="adamw, adam8bit, dion, lion, muon, sgd or shampoo.", default="adamw", otherwise="adamw",
         elsewhere="optim",
     ),
     Field("state_dtype", "dtype", "DTYPE", "Dtype of optimizer states.", otherwise="the optimizer's"),

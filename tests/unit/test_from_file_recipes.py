@@ -146,7 +146,7 @@ def test_a_platforms_file_and_composer_say_how_many_start(tmp_path: Path) -> Non
     ("old", "new", "said"),
     [
         ("device_train_microbatch_size: 4", "device_train_microbatch_size: auto", "--micro-batch"),
-        ("decoupled_adamw", "decoupled_lionw", "--optimizer"),
+        ("decoupled_adamw", "clipped_adam", "--optimizer"),
         ("activation_cpu_offload: false", "activation_cpu_offload: true", "--offload none"),
         ("n_heads: 64", "n_heads: 60", "heads that divide d_model"),
         ("n_heads: 64", "n_heads: -1", "a count, 1 or more"),

@@ -168,7 +168,7 @@ def test_axolotl_without_sharding_keeps_no_float32(tmp_path: Path) -> None:
     assert "master_dtype" not in sharded.options
 
 
-@pytest.mark.parametrize("optimizer", ["adamw_bnb_8bit", "muon"])
+@pytest.mark.parametrize("optimizer", ["adamw_bnb_8bit", "muon", "lion_pytorch"])
 def test_what_only_our_own_script_lacks_is_no_refusal(tmp_path: Path, optimizer: str) -> None:
     """The library's Trainer has optimizers that the planner's files for FSDP have not."""
     lines = [line for line in AXOLOTL.splitlines() if not line.startswith("optimizer:")]

@@ -20,7 +20,7 @@ from tests.unit.cost_jobs import MODELS, any_runtime, cluster, job, plan_of
 
 
 @pytest.mark.parametrize(
-    ("name", "moments", "with_master"), [("adamw", 8, 12), ("sgd", 4, 8), ("muon", 4, 8)]
+    ("name", "moments", "with_master"), [("adamw", 8, 12), ("sgd", 4, 8), ("muon", 4, 8), ("lion", 4, 8)]
 )
 def test_bytes_kept_for_each_parameter(name: str, moments: int, with_master: int) -> None:
     assert OPTIMIZERS[name].kept_bytes() == with_master

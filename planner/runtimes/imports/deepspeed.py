@@ -21,7 +21,14 @@ from planner.runtimes.imports.schemas import DEEPSPEED, ZERO_KEYS, check_closed,
 from planner.runtimes.imports.sheet import Imported, Sheet
 from planner.runtimes.imports.sums import deepspeed_sums, deepspeed_world
 
-OPTIMIZERS: Final = {"adamw": "adamw", "adam": "adamw", "fusedadam": "adamw", "sgd": "sgd", "muon": "muon"}
+OPTIMIZERS: Final = {
+    "adamw": "adamw",
+    "adam": "adamw",
+    "fusedadam": "adamw",
+    "sgd": "sgd",
+    "muon": "muon",
+    "lion": "lion",
+}
 
 WITHOUT_EFFECT: Final = re.compile(
     r"gradient_clipping|steps_per_print|wall_clock_breakdown|prescale_gradients|dump_state|memory_breakdown"

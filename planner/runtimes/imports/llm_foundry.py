@@ -123,6 +123,13 @@ def _batch(sheet: Sheet) -> None:
         )
 
 
+OPTIMIZERS: Final = {
+    "decoupled_adamw": "adamw", "adamw": "adamw", "adam": "adamw", "decoupled_lionw": "lion",
+    "decoupled_lionw_8b": "lion",
+}  # fmt: skip
+"""Names of ``optimizer.name`` (llm-foundry, llmfoundry/optim); the last has its moment in 8 bits."""
+
+
 def _numbers(sheet: Sheet) -> None:
     text = str(sheet.take("precision") or "amp_bf16")
     mixed = str(sheet.take(f"{F}mixed_precision") or "DEFAULT").upper()
@@ -135,10 +142,12 @@ def _numbers(sheet: Sheet) -> None:
         sheet.changes.append("reduce_dtype=bf16")
     name = str(sheet.take("optimizer.name") or "decoupled_adamw")
     sheet.instead["optimizer.name"] = "optimizer"
-    if name not in ("decoupled_adamw", "adamw", "adam"):
-        like = " (sgd keeps one state, as Lion)" if "lion" in name else ""
-        sheet.fault("optimizer.name", name, f"decoupled_adamw; or --optimizer NAME for a like one{like}")
-    sheet.say("optimizer", "adamw", "optimizer.name")
+    if name not in OPTIMIZERS:
+        known = ", ".join(OPTIMIZERS)
+        sheet.fault("optimizer.name", name, f"one of {known}; or --optimizer NAME for a like one")
+    sheet.say("optimizer", OPTIMIZERS.get(name), "optimizer.name")
+    if name.endswith("_8b"):
+        sheet.say("state_dtype", "fp8", "optimizer.name")
 
 
 def _sharding(sheet: Sheet) -> None:

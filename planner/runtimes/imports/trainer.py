@@ -12,7 +12,8 @@ OPTIMIZERS: Final = {
     "adamw": "adamw", "adamw_hf": "adamw", "adamw_torch": "adamw", "adamw_torch_fused": "adamw",
     "adamw_apex_fused": "adamw", "adamw_bnb_8bit": "adam8bit", "adamw_8bit": "adam8bit",
     "paged_adamw_8bit": "adam8bit", "adamw_torch_8bit": "adam8bit", "paged_adamw": "adamw",
-    "paged_adamw_32bit": "adamw", "sgd": "sgd", "muon": "muon",
+    "paged_adamw_32bit": "adamw", "sgd": "sgd", "muon": "muon", "lion": "lion", "lion_pytorch": "lion",
+    "lion_32bit": "lion", "paged_lion_32bit": "lion", "lion_8bit": "lion", "paged_lion_8bit": "lion",
 }  # fmt: skip
 """transformers' ``OptimizerNames`` (transformers/training_args.py) that the planner prices."""
 
@@ -131,6 +132,9 @@ def optimizer(sheet: Sheet, *keys: str) -> None:
     if name.startswith("paged_"):
         sheet.notes.append(f"{name}: priced with all states on the device")
     sheet.say("optimizer", OPTIMIZERS[name], key)
+    if OPTIMIZERS[name] == "lion" and name.endswith("8bit"):
+        sheet.say("state_dtype", "fp8", key)
+        sheet.notes.append(f"{name}: its moment priced at one byte, without the scales of its blocks")
 
 
 def recompute(sheet: Sheet, key: str, default: bool) -> None:

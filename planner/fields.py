@@ -181,7 +181,8 @@ JOB: Final = (
     ),
     Field(
         "lora_targets", "targets", "A+B",
-        help="Linear layers with adapters: qkv, proj, fc1, fc2.", otherwise="all",
+        help="Linear layers with adapters: qkv, proj, fc1, fc2; ends trains embedding and head too.",
+        otherwise="all",
     ),
     Field(
         "document_tokens", "length", unit="token", most=2**27,

@@ -74,7 +74,9 @@ def method_flops(job: Job, method: Method) -> float:
     """Model FLOPs of a step of a method: of forward passes alone a third each of all. [FLOP]"""
     if method.forwards:
         return job_flops(job) * method.forwards / 3.0
-    return job_flops(job, method.trains_base)
+    head = "ends" in (job.workload.lora_targets or ()) and job.model.diffusion is None
+    extra = 2.0 * job.workload.tokens_per_step * job.model.vocab * job.model.hidden if head else 0.0
+    return job_flops(job, method.trains_base) + extra * (not method.trains_base)
 
 
 def encoder_flops(job: Job, trains_base: bool = True) -> float:

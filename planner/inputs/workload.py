@@ -26,16 +26,18 @@ DTYPE_BYTES = {"fp32": 4.0, "bf16": 2.0, "fp16": 2.0, "fp8": 1.0}
 """Bytes of one element. [byte]"""
 
 
-Target = Literal["qkv", "proj", "fc1", "fc2"]
+Target = Literal["qkv", "proj", "fc1", "fc2", "ends"]
 
 TARGETS: Mapping[Target, tuple[str, ...]] = {
     "qkv": ("linear_qkv", "q_proj", "k_proj", "v_proj", "wqkv", "query_key_value"),
     "proj": ("linear_proj", "o_proj", "attn_out", "out_proj"),
     "fc1": ("linear_fc1", "gate_proj", "up_proj", "gate_up_proj", "mlp_in"),
     "fc2": ("linear_fc2", "down_proj", "mlp_out"),
+    "ends": (),
 }
 """Groups of linear layers that adapters stand beside, with the names that runners have for them: queries,
 keys and values; attention's output; a feed-forward's first products, experts' among them; and its last.
+``ends`` are embedding and head, of which a copy is trained whole (PEFT's ``modules_to_save``).
 
 References
 ----------
@@ -45,7 +47,8 @@ References
 
 
 EVERY_TARGET = ("all", "all-linear", "all_linear")
-"""Words for all of them."""
+LINEAR: tuple[Target, ...] = ("qkv", "proj", "fc1", "fc2")
+"""What those words stand for."""
 
 
 def adapted_groups(text: str) -> tuple[Target, ...]:
@@ -60,15 +63,17 @@ def adapted_groups(text: str) -> tuple[Target, ...]:
     --------
     >>> adapted_groups("linear_qkv+linear_proj"), adapted_groups("q_proj, v_proj"), adapted_groups("all")
     (('qkv', 'proj'), ('qkv',), ())
+    >>> adapted_groups("qkv+ends"), adapted_groups("all+ends")[-1]
+    (('qkv', 'ends'), 'ends')
     """
     names = [name for name in re.split(r"[\s,;+/|]+", text.strip().lower()) if name]
     groups = [next((key for key, known in TARGETS.items() if name in (key, *known)), name) for name in names]
-    if names and all(name in EVERY_TARGET for name in names):
-        return ()
-    if not groups or not set(groups) <= set(TARGETS):
+    groups += LINEAR if set(groups) & set(EVERY_TARGET) else ()
+    left = set(groups) - set(EVERY_TARGET)
+    if not left & set(LINEAR) or not left <= set(TARGETS):
         raise ValueError(text)
-    found: tuple[Target, ...] = tuple(key for key in TARGETS if key in groups)
-    return () if len(found) == len(TARGETS) else found
+    found: tuple[Target, ...] = tuple(key for key in TARGETS if key in left)
+    return () if found == LINEAR else found
 
 
 def _lengths(text: str) -> str:

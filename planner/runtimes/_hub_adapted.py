@@ -84,7 +84,7 @@ def named_rule(model: ModelSpec, work: Workload, names: Names) -> Rule:
         not absent,
         lambda: (
             f"lora targets {'+'.join(absent)} of {model.name}",
-            f"{' or '.join((*names, 'all'))}: the others share a name there, or have none that is known",
+            f"{' or '.join((*names, 'all'))}: others share a name there, have none, or are not in our files",
             f"--lora-targets {nearest}",
         ),
     )

@@ -227,3 +227,23 @@ def test_windows_stay_where_documents_are_longer() -> None:
     assert any(mixer.window for mixer in mixers)
     steps = [estimate(plan_of(todo), todo, runtime()).step for todo in (long, whole)]
     assert steps[0] < steps[1]
+
+
+def test_embedding_and_head_beside_adapters_are_a_trained_copy() -> None:
+    """PEFT's ``modules_to_save``: beside frozen weights come a weight, a gradient and two moments in fp32."""
+    model = load_model("llama2-7b")
+
+    def priced(*targets: str) -> Estimate:
+        work = job(
+            model, 1, "dgx-h100", seq_len=4096, global_batch=4, precision="bf16", method="lora", lora_rank=16,
+            lora_targets=targets,
+        )  # fmt: skip
+        return estimate(plan_of(work, zero=0), work, runtime("fsdp"))
+
+    plain, more = priced("qkv"), priced("qkv", "ends")
+    ends = 2 * model.vocab * model.hidden
+    bytes_more = ends * (4 + 4 + 2 * 4)
+    assert (more.peak - plain.peak) == pytest.approx(bytes_more, rel=0.01)
+    head = 2 * 4 * 4096 * model.vocab * model.hidden
+    assert more.model_flops - plain.model_flops == pytest.approx(head)
+    assert more.step > plain.step

@@ -204,7 +204,7 @@ def test_axolotl_mesh(tmp_path: Path) -> None:
         ("rl: dpo", "rl"),
         ("qat:\n  weight_dtype: int4", "qat"),
         ("expert_parallel_size: 4", "expert_parallel_size"),
-        ("adapter: lora\nlora_modules_to_save: [embed_tokens]", "lora_modules_to_save"),
+        ("adapter: lora\nlora_modules_to_save: [router]", "lora_modules_to_save"),
         ("adapter: lora\nlora_target_modules: [router]", "lora_target_modules"),
     ],
 )

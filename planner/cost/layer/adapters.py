@@ -26,11 +26,30 @@ References
 .. [2] NVIDIA, Megatron-Bridge 067f987d, ``src/megatron/bridge/peft/lora.py``: ``target_modules``.
 """
 
+ENDS: Final = ("embedding", "head")
+"""What may be trained whole beside adapters, as a copy that rests beside the frozen weights.
+
+References
+----------
+.. [1] Hugging Face, PEFT, ``peft/utils/other.py``, ``ModulesToSaveWrapper``: ``original_module`` stays, a
+   deep copy of it learns.
+"""
+
 SEPARATE: Final = {"qkv": 3, "mlp_in": 2, "shared_experts_in": 2, "experts_in": 2}
 """Linear layers that transformers has where Megatron has one: queries, keys, values; gate and up. [-]"""
 
 ACTIVATION_BYTES: Final = 2.0
 """Bytes of an element of an adapter's input and bottleneck, which are 16-bit whatever the base is. [byte]"""
+
+
+def learns(case: Case, name: str) -> bool:
+    """Whether the weights of the operator called ``name`` learn: all do, or adapters leave its copy to."""
+    return case.method.trains_base or (name in ENDS and "ends" in (case.workload.lora_targets or ()))
+
+
+def copy_bytes(case: Case, trained: Num) -> Num:
+    """Bytes of a copy that learns beside frozen weights; none where these learn themselves. [byte]"""
+    return 0.0 if case.method.trains_base else trained * case.weight_bytes
 
 
 def has_adapter(case: Case, name: str) -> bool:

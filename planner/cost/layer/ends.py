@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from planner.cost.case import Case
+from planner.cost.layer.adapters import copy_bytes
 from planner.cost.layer.norms import norm_operator
 from planner.cost.layer.operators import Operator, Pricer, slowed
 from planner.cost.layer.tiles import in_tiles
@@ -80,7 +81,7 @@ def _head_bytes(case: Case, product: Operator) -> Num:
     .. [1] Megatron-LM, ``megatron/core/models/gpt/gpt_model.py``: the output layer is not one of Transformer
        Engine's, and has no low-bit copies.
     """
-    return product.params * case.plain_bytes
+    return product.params * case.plain_bytes + copy_bytes(case, product.trained)
 
 
 def prediction_operators(pricer: Pricer) -> list[Operator]:

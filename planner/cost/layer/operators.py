@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from planner.cost.case import Case, head_ranks, kept_attention
-from planner.cost.layer.adapters import adapter_params, adapter_seconds, bottleneck_bytes
+from planner.cost.layer.adapters import adapter_params, adapter_seconds, bottleneck_bytes, copy_bytes, learns
 from planner.cost.layer.attention_core import (
     SCORES_KEPT,
     SPLIT_SOFTMAX,
@@ -137,7 +137,7 @@ class Pricer:
         case, kernels = self.case, self.case.kernels
         stream = kernels.stream_for(name, traffic.kernel)
         rate = elements / stream.bandwidth * case.traits.kernels.elementwise_traffic
-        trained = params if case.method.trains_base else 0.0
+        trained = params if learns(case, name) else 0.0
         forward = stream.launch + rate * traffic.forward
         backward = stream.launch + rate * traffic.backward
         if traffic.strided is not None and not stream.measured:
@@ -152,7 +152,7 @@ class Pricer:
             kept=kept,
             saved=saved,
             params=params,
-            stored=params * case.plain_bytes,
+            stored=params * case.plain_bytes + copy_bytes(case, trained),
             trained=trained,
             second=1.0,
             outside_forward=forward if kernels.borrowed else 0.0,
@@ -182,9 +182,9 @@ class Pricer:
         data = gemm_seconds(rows, inputs, outputs, curve) * (crowded if column else 1.0)
         data = data + gradient_cast_seconds(case, name, rows * outputs, curve)
         weights = inputs * outputs + bias * outputs
-        weight, trained = self._weight_gradient(rows, inputs, outputs, weights, curve)
+        weight, trained = self._weight_gradient(name, rows, inputs, outputs, weights, curve)
         weight = weight * (crowded if column else 1.0)
-        if not case.method.trains_base:
+        if not learns(case, name):
             trained = adapter_params(case, name, inputs, outputs)
             saved = saved + bottleneck_bytes(case, name, rows)
         rebuilt = self._dequantise_seconds(inputs * outputs)
@@ -235,11 +235,11 @@ class Pricer:
         return where(self.plan.tp > 1, curve.multiprocessors / (curve.multiprocessors - taken), 1.0)
 
     def _weight_gradient(
-        self, rows: Num, inputs: Num, outputs: Num, weights: Num, curve: GemmCurve
+        self, name: str, rows: Num, inputs: Num, outputs: Num, weights: Num, curve: GemmCurve
     ) -> tuple[Num, Num]:
-        """Seconds of the weight gradient and the parameters that learn; none where the base is frozen."""
+        """Seconds of the weight gradient and the parameters that learn; none where they are frozen."""
         case = self.case
-        if not case.method.trains_base:
+        if not learns(case, name):
             return 0.0, 0.0
         accumulate = inputs * outputs * accumulation_bytes(case) / case.kernels.memory_bandwidth
         return gemm_seconds(outputs, inputs, rows, curve) + accumulate, weights

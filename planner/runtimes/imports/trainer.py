@@ -43,12 +43,18 @@ WITHOUT_EFFECT: Final = re.compile(
 ADAPTED: Final = (
     "use_dora",
     "peft_use_dora",
-    "lora_modules_to_save",
-    "additional_target",
-    "modules_to_save",
     "lora_target_parameters",
 )
 """What adapters may train beside themselves."""
+
+SAVED: Final = ("lora_modules_to_save", "additional_target", "modules_to_save")
+"""Modules of which a copy is trained whole."""
+
+SAVED_ENDS: Final = (
+    *("embed_tokens", "embed", "embedding", "word_embeddings", "wte"),
+    *("lm_head", "embed_out", "output_layer"),
+)
+"""What embedding and head are called."""
 
 
 _OFF: Final = ("false", "none", "no", "null", "0", "1", "1.0", "0.0")
@@ -192,3 +198,24 @@ def adapters_alone(sheet: Sheet) -> None:
     """Make faults of what adapters train beside themselves."""
     expected = "plain adapters: what is trained beside them is not priced; leave it out of a copy of the file"
     refuse(sheet, dict.fromkeys(ADAPTED, expected))
+    for key in SAVED:
+        _saved(sheet, key)
+
+
+def _saved(sheet: Sheet, key: str) -> None:
+    """Say that embedding and head are trained beside adapters; norms, which are small, are passed over."""
+    value = sheet.take(key)
+    words = value if isinstance(value, list) else re.split(r"[,\s\[\]'\"]+", str(value or ""))
+    names = [str(word).rpartition(".")[2] for word in words if str(word).strip()]
+    ends = [name for name in names if name in SAVED_ENDS]
+    others = [name for name in names if name not in SAVED_ENDS and "norm" not in name]
+    sheet.instead[key] = "lora_targets"
+    if others:
+        sheet.fault(key, ", ".join(others)[:80], f"some of {', '.join(SAVED_ENDS)}")
+    elif ends:
+        told = " and ".join(ends)
+        sheet.notes.append(
+            f"{key}: a copy of {told} is trained: priced as embedding and head, beside the frozen ones"
+        )
+        sheet.options["lora_targets"] = f"{sheet.options.get('lora_targets', 'all')}+ends"
+        sheet.places.setdefault("lora_targets", key)

@@ -66,7 +66,7 @@ class TrainerLaunch:
 OF_OUR_FILES: Final = (
     *("optimizer-offered", "precision-offered", "model-in-transformers"),
     *("state-dtype-offered", "master-dtype-offered", "gradient-dtype-offered"),
-    *("cp-method-offered", "method-offered"),
+    *("cp-method-offered", "method-offered", "adapted-layers-are-named"),
 )
 """Rules that say what the planner's own script has; libraries have more (transformers, training_args.py)."""
 

@@ -16,6 +16,7 @@ from planner.runtimes.megatron_bridge.adapters import (
     adapter_notes,
     adapter_rule,
     adapter_width_rule,
+    frozen_ends_rule,
     without_fsdp_rule,
 )
 from planner.runtimes.megatron_bridge.saving import saves
@@ -70,6 +71,7 @@ def pass_rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
         method_rule(job.workload.method, runtime.methods),
         adapter_rule(plan, job),
         adapter_width_rule(plan, job),
+        frozen_ends_rule(job),
         _positions_rule(job.model, job.workload.seq_len),
     ]
 

@@ -95,6 +95,20 @@ ROWS = ("proj", "fc2")
 """Targets whose layers split their inputs."""
 
 
+def frozen_ends_rule(job: Job) -> Rule:
+    """Return the rule that embedding and head stay frozen: Megatron-Bridge's LoRA trains adapters alone."""
+    targets = job.workload.lora_targets or ()
+    return Rule(
+        "adapters-alone",
+        "ends" not in targets,
+        lambda: (
+            "lora targets ends",
+            "adapters alone: embedding and head are frozen",
+            f"--lora-targets {'+'.join(name for name in targets if name != 'ends') or 'all'}",
+        ),
+    )
+
+
 def without_fsdp_rule(plan: Plan, job: Job) -> Rule:
     """Return the rule that adapters are trained without Megatron-FSDP."""
     return Rule(

@@ -213,6 +213,8 @@ def asked_of(
     vocab = _vocabulary(job)
     found = dispatch.read_runner_file(path, vocab)
     user = {name: text for options in (job, plan) for name, text in _given(options).items()}
+    if "tp" in user and "etp" not in user and found.places.get("etp", "") == found.places.get("tp"):
+        found = replace(found, options={**found.options, "etp": user["tp"]})  # one key says both
     values = completed({**found.options, **user})
     found, job = from_file_start.started(found, job, values)
     user = {name: text for options in (job, plan) for name, text in _given(options).items()}

@@ -12,6 +12,7 @@ from planner.runtimes.imports.dispatch import read_runner_file
 from planner.runtimes.imports.sheet import Imported
 from planner.runtimes.imports.shell import read_script
 from tests.cli.command import planner
+from tests.unit.test_from_file_sums import MEGATRON
 
 SHAPE = (
     "--num-layers 4 --hidden-size 256 --num-attention-heads 4 --max-position-embeddings 128 --seq-length 128"
@@ -261,3 +262,41 @@ def test_fp8_of_nemo_is_delayed(tmp_path: Path) -> None:
     assert "low_bit_weights=alone" in found.changes
     plain = read(tmp_path, NEMO.replace("fp8: true", "fp8: false"), "nemo.yaml").checked()
     assert (plain.options["precision"], "low_bit_weights=alone" in plain.changes) == ("bf16", False)
+
+
+SPARSE = f"{MEGATRON} --bf16 --num-experts 8 --sequence-parallel --tensor-model-parallel-size $TP\n"
+SHARED = "NUM=$(nvidia-smi -L | wc -l)\nSTEPS=$((512 / NUM / 4))\n"
+
+
+def test_what_a_command_prints_is_the_environments_to_say(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    line = f"{SHARED}{TRAINER} --model_name_or_path Qwen/Qwen2.5-7B --gradient_accumulation_steps $STEPS"
+    with pytest.raises(InputError, match=r"512 / \$\{NUM\} / 4.*NUM=value planner"):
+        read(tmp_path, line).checked()
+    monkeypatch.setenv("NUM", "8")
+    assert read(tmp_path, line).checked().options["accumulation"] == "16"
+
+
+def test_models_by_other_flags_images_and_several_commands(tmp_path: Path) -> None:
+    found = read(
+        tmp_path, f"{TRAINER} --model_path Qwen/Qwen2.5-7B --use_peft\n{TRAINER} --base_model Qwen/Qwen2.5-3B"
+    )
+    assert found.checked().model_name == "qwen2.5-3b"
+    assert "2 commands train: the last is read" in found.notes
+    adapted = read(tmp_path, f"{TRAINER} --model_path Qwen/Qwen2.5-7B --use_peft").checked()
+    assert any("q_proj and v_proj, as peft has it" in note for note in adapted.notes)
+    with pytest.raises(InputError, match="vision_tower"):
+        read(tmp_path, f"{TRAINER} --model_path Qwen/Qwen2.5-7B --vision_tower clip").checked()
+    saved = read(
+        tmp_path, f"{TRAINER} --model_path Qwen/Qwen2.5-7B --use_peft --modules_to_save lm_head,norm"
+    )
+    assert saved.checked().options["lora_targets"] == "qkv+ends"
+
+
+def test_one_flag_says_tensor_parallelism_of_experts_too(tmp_path: Path) -> None:
+    path = tmp_path / "train.sh"
+    path.write_text(SPARSE)
+    ask = ("--from", str(path), "--hardware", "dgx-h100", "--format", "json")
+    plan = planner("estimate", *ask, "--tp", "2").json["plan"]
+    assert (plan["tp"], plan["etp"]) == (2, 2)

@@ -146,11 +146,12 @@ def _degrees(sheet: Sheet, record: Mapping[str, Any] | None) -> None:
         (block.get("ffn") or {}).get("kind") == "moe" for block in record["blocks"].values()
     )
     if "etp" not in sheet.options and (sparse or "ep" in sheet.options):
-        sheet.say("etp", sheet.options.get("tp", "1"), "--tensor-model-parallel-size")
+        sheet.say("etp", sheet.options.get("tp", "1"), DEGREES["tp"])
+        sheet.instead[DEGREES["tp"]] = "tp"
+        sheet.places.setdefault("tp", DEGREES["tp"])
     if sheet.has("--sequence-parallel"):
         sheet.say("sequence_parallel", "true", "--sequence-parallel")
-    ulysses = sheet.whole("--ds-sequence-parallel-size")
-    if ulysses and ulysses > 1:
+    if (ulysses := sheet.whole("--ds-sequence-parallel-size") or 1) > 1:
         sheet.say("cp", ulysses, "--ds-sequence-parallel-size")
         sheet.say("cp_method", "all-to-all", "--ds-sequence-parallel-size")
     method = sheet.take("--cp-comm-type")

@@ -300,3 +300,23 @@ def test_one_flag_says_tensor_parallelism_of_experts_too(tmp_path: Path) -> None
     ask = ("--from", str(path), "--hardware", "dgx-h100", "--format", "json")
     plan = planner("estimate", *ask, "--tp", "2").json["plan"]
     assert (plan["tp"], plan["etp"]) == (2, 2)
+
+
+def test_a_script_of_the_files_own_name_starts_it(tmp_path: Path) -> None:
+    recipe = "model_name_or_path: Qwen/Qwen2.5-7B\nper_device_train_batch_size: 2\nlearning_rate: 1.0e-5\n"
+    (tmp_path / "sft.sh").write_text("echo nothing about the recipe")
+    with pytest.raises(InputError, match="layout"):
+        read(tmp_path, recipe, "sft.yaml").checked()
+    (tmp_path / "sft.sh").write_text(
+        "torchrun --nproc_per_node 4 sft.py --config sft.yaml --deepspeed zero3\n"
+    )
+    found = read(tmp_path, recipe, "sft.yaml").checked()
+    assert (found.options["gpus"], found.options["micro_batch"]) == ("4", "2")
+
+
+def test_a_value_of_a_flag_is_no_name_of_a_program(tmp_path: Path) -> None:
+    line = (
+        "torchrun --nproc_per_node 3 tune.py --per_device_train_batch_size 1 --max_steps 9 --eval_strategy no"
+    )
+    with pytest.raises(InputError, match="model_name_or_path: found nothing"):
+        read(tmp_path, line).checked()

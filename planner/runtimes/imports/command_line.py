@@ -284,8 +284,9 @@ ARGUMENTS: Final = CommandProgram(_of_arguments, _arguments)
 
 
 def _of_nanotron(words: Words) -> int | None:
-    own = {"run_train.py": "--config-file", "start.py": ""}
-    return next((n for n, w in enumerate(words) if own.get(w.rpartition("/")[2], "no") in ("", *words)), None)
+    named = "--config-file" in words
+    names = ("run_train.py", "start.py") if named else ("start.py",)
+    return next((n for n, word in enumerate(words) if word.rpartition("/")[2] in names), None)
 
 
 def _nanotron_file(words: Words, place: int, before: Flags, flags: Flags) -> tuple[str, str | None]:

@@ -115,13 +115,20 @@ def _tree(path: Path, text: str) -> tuple[Mapping[str, Any], tuple[str, ...]]:
 
 
 def _starter(path: Path) -> Training | None:
-    """Return what a script beside a configuration file trains with, where it names that file."""
+    """Return what a script beside a configuration file trains with, where it names that file.
+
+    Another script of the file's own name is taken where it can be read.
+    """
     for name in SCRIPTS:
         text = beside(path, name)
-        known = training_of(text, str(path.with_name(name))) if _names(text, path) else None
-        if known is not None:
-            return known
-    return None
+        if _names(text, path):
+            return training_of(text, str(path.with_name(name)))
+    namesake = path.with_suffix(".sh")
+    text = beside(path, namesake.name)
+    try:
+        return training_of(text, str(namesake)) if path.name in text else None
+    except InputError:
+        return None
 
 
 def _names(text: str, path: Path) -> bool:

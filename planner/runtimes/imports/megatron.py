@@ -14,6 +14,7 @@ from planner.runtimes.imports.megatron_batches import last_batch
 from planner.runtimes.imports.megatron_forks import ALIBI, fork_sums, forked, unsaved
 from planner.runtimes.imports.megatron_hybrid import hybrid_program, hybrid_stages
 from planner.runtimes.imports.megatron_kinds import number_kinds, other_words, word_counts
+from planner.runtimes.imports.megatron_layout_sums import PARTITION, WITH_ENDS
 from planner.runtimes.imports.megatron_mindspeed import tuned
 from planner.runtimes.imports.megatron_model import model_record
 from planner.runtimes.imports.megatron_names import BY_LENGTH, TE_LOSS, UNDELAYED
@@ -167,7 +168,7 @@ def _stages(sheet: Sheet, record: Mapping[str, Any] | None) -> None:
     per_stage = sheet.whole("--num-layers-per-virtual-pipeline-stage")
     chunks = sheet.whole("--num-virtual-stages-per-pipeline-rank")
     layout = sheet.take("--pipeline-model-parallel-layout")
-    parts = sheet.take("--pp-partition-method")
+    parts = sheet.take(PARTITION)
     ends = (
         sheet.whole("--decoder-first-pipeline-num-layers"),
         sheet.whole("--decoder-last-pipeline-num-layers"),
@@ -176,12 +177,11 @@ def _stages(sheet: Sheet, record: Mapping[str, Any] | None) -> None:
         sheet.has("--account-for-embedding-in-pipeline-split"),
         sheet.has("--account-for-loss-in-pipeline-split"),
     )
-    if str(parts) == "type:transformer|embedding":
+    if str(parts) == WITH_ENDS:
         extra = (True, True)
     elif parts is not None and str(parts) not in ("uniform", "parameters", "type:transformer"):
-        sheet.instead["--pp-partition-method"] = "stage_layers"
-        expected = "type:transformer, or the layers of each stage"
-        sheet.fault("--pp-partition-method", repr(str(parts)), expected)
+        sheet.instead[PARTITION] = "stage_layers"
+        sheet.fault(PARTITION, repr(str(parts)), "type:transformer, or the layers of each stage")
     text = sheet.options.get("pp", "1")
     pp, layers = int(text) if is_whole(text) else 1, len(record["layers"]) if record is not None else None
     split: list[int] | None = None

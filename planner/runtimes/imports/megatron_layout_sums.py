@@ -20,6 +20,10 @@ PER_STAGE: Final = "--num-layers-per-virtual-pipeline-stage"
 CHUNKS: Final = "--num-virtual-stages-per-pipeline-rank"
 FIRST: Final = "--decoder-first-pipeline-num-layers"
 LAST: Final = "--decoder-last-pipeline-num-layers"
+PARTITION: Final = "--pp-partition-method"
+WITH_ENDS: Final = "type:transformer|embedding"
+"""Megatron-DeepSpeed's partition that counts embedding and head as layers."""
+
 COUNTED: Final = ("--account-for-embedding-in-pipeline-split", "--account-for-loss-in-pipeline-split")
 GROUP: Final = "--microbatch-group-size-per-virtual-pipeline-stage"
 
@@ -40,7 +44,8 @@ def layer_sums(sheet: Sheet, layers: int | None) -> None:
     elif LAYOUT in given:
         _layout(sheet, layers, pp)
     elif layers is not None and not any("|" in str(sheet.values.get(key)) for key in PATTERNS):
-        _divided(sheet, layers, pp, len(counted))
+        ends_count = str(sheet.values.get(PARTITION)) == WITH_ENDS
+        _divided(sheet, layers, pp, 2 if ends_count else len(counted))
     _interleaved(sheet, pp, bool(given))
 
 

@@ -40,6 +40,9 @@ MODELS: Final = (
     *("--model_path", "--model_dir", "--base_model", "--model", "--pretrained_model_name_or_path"),
 )
 """What scripts of the Trainer call the weights that they start from."""
+LASTS: Final = ("--num_train_epochs", "--max_steps", "--num-train-epochs", "--max-steps")
+"""What the Trainer calls how long it trains; a script with them may name its model itself."""
+
 _YAML: Final = re.compile(r"[^=]*\.(?:ya?ml|json)")
 _RECIPE: Final = re.compile(r"--config(?:=.*)?|-c")
 
@@ -66,7 +69,7 @@ def _script(words: tuple[str, ...], at: int, word: str) -> bool:
     if launcher or not (word.endswith(".py") or (at > 0 and words[at - 1] == "-m")):
         return False
     after = words[at + 1 :]
-    if _has(after, TRAINED) and _has(after, MODELS):
+    if _has(after, TRAINED) and _has(after, (*MODELS, *LASTS)):
         return True
     own = not _has(after, ("--deepspeed_config", "--job.config_file"))
     named = bool(after) and bool(_YAML.fullmatch(after[0])) and not after[0].startswith("-")

@@ -19,7 +19,10 @@ from tests.fuzz.others import FOLLOW, JOB
 from tests.fuzz.seeds import DENSE, SPARSE, Seed, make_seeds
 
 LONGEST: Final = 10.0
-"""Seconds of the processor that an input may take; six times as long by the clock. [s]"""
+"""Seconds of the processor that an input may take; longer by the clock, which other work slows. [s]"""
+
+WAITED: Final = 300.0
+"""Seconds by the clock after which an input counts as one that never ends. [s]"""
 
 LATE: Final = f"more than {LONGEST:g} s"
 """What is said of an input that takes longer."""
@@ -107,7 +110,7 @@ def judged(command: tuple[str, ...]) -> str:
     wrong = ""
     earlier = {kind: signal.signal(kind, _late) for kind in TIMERS}
     for kind, timer in TIMERS.items():
-        signal.setitimer(timer, LONGEST * (1 if kind == signal.SIGPROF else 6))
+        signal.setitimer(timer, LONGEST if kind == signal.SIGPROF else WAITED)
     try:
         done = planner(*command)
     except _Late:

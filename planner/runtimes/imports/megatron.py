@@ -133,9 +133,7 @@ def from_script(
     unsaved(sheet)
     if training.doubts:
         names = ", ".join(training.doubts)
-        sheet.notes.append(
-            f"{names}: changed under conditions; the first value was taken, and all that extends it"
-        )
+        sheet.notes.append(f"{names}: changed under conditions; the first value counts, with what extends it")
     return sheet.imported("megatron-bridge" if adapted else "megatron-lm"), record
 
 

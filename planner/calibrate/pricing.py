@@ -26,8 +26,8 @@ from planner.cost.step.step import (
     device_bytes,
     piece_totals,
     price_passes,
-    price_step,
     reserve_bytes,
+    whole_step,
 )
 from planner.dataclasses import dataclass, fields, replace
 from planner.errors import PlannerError
@@ -171,7 +171,7 @@ def batch_predictions(runs: Sequence[PricedRun]) -> list[Prediction]:
     stages = stages_of(ranks)
     stages = stages.alone() if len(runs) == len(ranks) == 1 else stages.repeated()
     passes = price_passes(case, plan, costs, stages, totals)
-    result = price_step(case, plan, passes, stages)
+    result = whole_step(case, plan, passes, stages)
 
     traits = first.runtime.traits
     capacity = float(first.job.hardware.pool.accelerator.memory_visible)

@@ -22,7 +22,6 @@ from planner.cost.step.played import played_seconds
 from planner.cost.step.step import (
     StepPrice,
     device_bytes,
-    price_step,
     reserve_bytes,
 )
 from planner.cost.traffic.data_parallel import data_parallel_sent
@@ -242,10 +241,10 @@ def _played_step(parts: PlanParts) -> StepPrice:
     """Return the price of a step whose passes are played; of copies to the host it is what delays them."""
     if parts.hosted is not None:
         alone, late = parts.hosted.alone, parts.hosted.seconds - parts.hosted.alone
-        step = price_step(parts.case, parts.plan, replace(parts.passes, busy=alone), parts.stages)
+        step = parts.stepped(replace(parts.passes, busy=alone))
         return replace(step, step=step.step + late, offload=step.offload + late)
     busy = played_seconds(parts.case, parts.plan, parts.costs)
-    return price_step(parts.case, parts.plan, replace(parts.passes, busy=busy), parts.stages)
+    return parts.stepped(replace(parts.passes, busy=busy))
 
 
 def floor_seconds(parts: PlanParts, result: StepPrice) -> float:

@@ -16,7 +16,6 @@ from planner.cost.layer.operators import Operator, product_curve
 from planner.cost.layer.shapes import Product, Recorder
 from planner.cost.stages import Piece
 from planner.cost.step.parts import PlanParts
-from planner.cost.step.step import price_step
 from planner.dataclasses import dataclass, replace
 from planner.formulas.gemm import gemm_compute_seconds, gemm_memory_seconds, gemm_seconds
 from planner.formulas.roofline import roofline_seconds
@@ -193,7 +192,7 @@ def hidden_seconds(anatomy: Anatomy) -> Mapping[str, float]:
     hops = np.broadcast_to(bare.passes.hop, (len(parts.ranks),))
     alone["pp_comm"] = parts.microbatches * float(hops[parts.slowest])
     here = parts.step
-    there = price_step(bare.case, parts.plan, parts.passes, parts.stages)
+    there = bare.stepped(parts.passes)
     tail = int(np.argmax(here.data_parallel + here.optimizer + here.offload))
     alone["dp_comm"] = float(np.asarray(there.data_parallel)[tail])
     return {name: max(0.0, seconds - getattr(time, name)) for name, seconds in alone.items()}

@@ -12,7 +12,7 @@ from planner.cost.case import Case, case_of
 from planner.cost.estimate import Estimate
 from planner.cost.legal import all_rules, degree_rules
 from planner.cost.price import price
-from planner.cost.step.step import PassPrice, price_passes, price_step
+from planner.cost.step.step import PassPrice, price_passes, whole_step
 from planner.dataclasses import dataclass, replace
 from planner.numeric import Column, Truth
 from planner.plan import Plan
@@ -109,7 +109,7 @@ def _priced(
     stages, totals = tables.stages(case, rows)
     costs = grid.costs(case, [*stages.counts, *totals], rows)
     passes = price_passes(case, plan, costs, stages, totals)
-    result = price_step(case, plan, passes, stages)
+    result = whole_step(case, plan, passes, stages)
     step = np.array(np.broadcast_to(result.step, size), dtype=float)
     peak = np.array(np.broadcast_to(result.total_bytes, size), dtype=float)
     for place in np.flatnonzero(np.broadcast_to(_alone(plan, case, passes), size)):

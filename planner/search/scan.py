@@ -15,7 +15,7 @@ from planner.cost.case import Case, case_of
 from planner.cost.kinds import backed_rows, most_doubt
 from planner.cost.memory.host_rules import host_activation_rules
 from planner.cost.memory.weights import stage_weights
-from planner.cost.step.step import PassPrice, StepPrice, mean_weights, price_passes, price_step
+from planner.cost.step.step import PassPrice, StepPrice, mean_weights, price_passes, whole_step
 from planner.cost.step.step_end import StepEnd, step_end
 from planner.numeric import Column
 from planner.plan import Plan
@@ -161,7 +161,7 @@ class Scan(Scope):
                 mask = obeying(host_activation_rules(plan, whole, passes.layers), mask, 1, report.removed)
                 started = time.perf_counter()
                 known = end.taken(ends.which) if end is not None else None
-                result = price_step(whole, plan, passes, stages, known)
+                result = whole_step(whole, plan, passes, stages, known)
                 report.seconds += time.perf_counter() - started
                 priced = (mask, plan, whole, passes, result)
                 self._collect((names, one), legal.rows, priced, objective, lambda: pieces, report)
@@ -257,7 +257,7 @@ class Scan(Scope):
         case = case_of(plan, self.job, self.runtime)
         stages, totals = chunk.tables.stages(case, places)
         passes = taken_rows(chunk.passes, rows, mask.size)
-        result = price_step(case, plan, passes, stages)
+        result = whole_step(case, plan, passes, stages)
         report.seconds += time.perf_counter() - started
         priced = (np.ones(rows.size, dtype=bool), plan, case, passes, result)
         self._collect(

@@ -12,7 +12,6 @@ from planner.cost.memory.fit import safe_share
 from planner.cost.sites.routes import chain_order, chain_rate, link_latency, site
 from planner.cost.step.parts import PlanParts
 from planner.cost.step.played import chunk_pieces, chunk_pipeline, makespan, message_seconds
-from planner.cost.step.step import price_step
 from planner.dataclasses import dataclass, replace
 from planner.formulas.collectives import Tier
 from planner.formulas.messages import shared_seconds
@@ -86,7 +85,7 @@ class Chain:
         busy = self.passes(plan, apart)
         steps = []
         for name, parts in apart.items():
-            result = price_step(parts.case, plan, replace(parts.passes, busy=busy), parts.stages)
+            result = parts.stepped(replace(parts.passes, busy=busy))
             held = stage_bytes(parts.case, result, len(homes))
             own = [one.total for one, home in zip(held, homes, strict=True) if home == name]
             if max(own) > self._safe(parts):

@@ -13,7 +13,16 @@ from planner.cost.stages import Piece, RankPieces, Stages, both_ways, stages_of
 from planner.cost.step.hosted import HostedStep, hosted_step, is_hosted
 from planner.cost.step.layout import piece_costs, piece_details, priced_layers, ranks_of
 from planner.cost.step.played import can_be_played, crosses_tiers
-from planner.cost.step.step import PassPrice, StepPrice, piece_totals, price_passes, price_step
+from planner.cost.step.step import (
+    PassPrice,
+    StepBytes,
+    StepPrice,
+    piece_totals,
+    price_bytes,
+    price_passes,
+    price_step,
+)
+from planner.cost.step.step_end import StepEnd, step_end
 from planner.dataclasses import dataclass
 from planner.numeric import Num
 from planner.plan import Plan
@@ -88,9 +97,23 @@ class PlanParts:
         return hosted_step(self.case, self.plan, self.costs) if is_hosted(self.case, self.plan) else None
 
     @cached_property
+    def end(self) -> StepEnd:
+        """What the end of the step takes."""
+        return step_end(self.case, self.plan, self.passes.weights, self.passes.mean)
+
+    @cached_property
+    def held(self) -> StepBytes:
+        """What the step needs in memory."""
+        return price_bytes(self.case, self.plan, self.passes, self.stages)
+
+    def stepped(self, passes: PassPrice) -> StepPrice:
+        """Return the price of the step whose passes take other seconds."""
+        return price_step(self.case, self.plan, passes, self.end, self.held)
+
+    @cached_property
     def step(self) -> StepPrice:
         """The price of the step that has these passes."""
-        return price_step(self.case, self.plan, self.passes, self.stages)
+        return self.stepped(self.passes)
 
     @cached_property
     def slowest(self) -> int:

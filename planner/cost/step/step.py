@@ -23,7 +23,7 @@ from planner.cost.step.host_time import host_step_seconds
 from planner.cost.step.step_end import StepEnd, least_seconds, step_end
 from planner.cost.step.unequal import waiting_seconds
 from planner.cost.traffic.data_parallel import data_parallel_seconds
-from planner.cost.traffic.host_copies import exposed_copies_seconds
+from planner.cost.traffic.host_copies import copies_beside_seconds
 from planner.cost.traffic.messages import are_unlike, hop_seconds
 from planner.dataclasses import dataclass
 from planner.formulas.pipeline import Pipe
@@ -218,10 +218,38 @@ def _busy(case: Case, plan: Plan, micro: Num, everything: Num, share: tuple[Num,
     return plan.num_microbatches * slowest + _bubble(case, plan, everything, slowest, share)
 
 
-def price_step(
-    case: Case, plan: Plan, passes: PassPrice, stages: Stages, end: StepEnd | None = None
-) -> StepPrice:
-    r"""Price a whole step from its passes.
+@dataclass(frozen=True)
+class StepBytes:
+    """What a step needs in memory, whatever its seconds; arrays over stages have the stage first.
+
+    Parameters
+    ----------
+    passing : PassBytes
+        Of the passes, without what waits on the host.
+    memory : StageMemory
+        Bytes of each stage.
+    total : Num
+        What the device of each stage reports in use. [byte]
+    """
+
+    passing: PassBytes
+    memory: StageMemory
+    total: Num
+
+
+def price_bytes(case: Case, plan: Plan, passes: PassPrice, stages: Stages) -> StepBytes:
+    """Return what a step with these passes needs in memory."""
+    nbytes = passes.nbytes
+    if case.offload.layers:
+        nbytes = bytes_beside_host(case, plan, nbytes, passes.layers, stages.rank)
+    if hosts_checkpoints(case):
+        nbytes = bytes_beside_checkpoints(nbytes, passes.layers)
+    memory = stage_memory(case, plan, nbytes, passes.weights, stages)
+    return StepBytes(nbytes, memory, device_bytes(case, memory))
+
+
+def price_step(case: Case, plan: Plan, passes: PassPrice, end: StepEnd, held: StepBytes) -> StepPrice:
+    r"""Price a whole step from its passes, its end and its memory.
 
     .. math:: t = t_{passes} + \max_i (t_{dp,i} + t_{opt,i})
 
@@ -233,10 +261,10 @@ def price_step(
         The degrees, scalars or columns.
     passes : PassPrice
         The passes of the same plan.
-    stages : Stages
-        As for the passes.
-    end : StepEnd, optional
-        What the end of the step takes, where that is known already.
+    end : StepEnd
+        What the end of the step takes.
+    held : StepBytes
+        What it needs in memory.
 
     Returns
     -------
@@ -247,26 +275,19 @@ def price_step(
     ----------
     .. [1] S. Rajbhandari et al., arXiv:1910.02054, 2020, sec. 7 (what a step reduces and gathers).
     """
-    held = passes.weights
-    end = end or step_end(case, plan, held, passes.mean)
     exchange = data_parallel_seconds(case, plan, end.traffic, passes.micro, passes.window)
     optimizer, offload = end.optimizer, end.offload
     if case.offload.fetches:
         bare = data_parallel_seconds(case, plan, end.traffic.fetched, passes.micro, passes.window)
         exchange, offload = bare, offload + exchange - bare
-    nbytes = passes.nbytes
     if case.offload.layers:
-        nbytes = bytes_beside_host(case, plan, nbytes, passes.layers, stages.rank)
-        offload = offload + exposed_copies_seconds(case, plan, passes.layers, held)
+        offload = offload + copies_beside_seconds(case, plan, passes.layers, end.links)
     if hosts_checkpoints(case):
-        nbytes = bytes_beside_checkpoints(nbytes, passes.layers)
         offload = offload + checkpoint_seconds(case, plan, passes.layers)
-    memory = stage_memory(case, plan, nbytes, held, stages)
-    total = device_bytes(case, memory)
     if case.traits.allocator.retry_seconds:
-        optimizer = optimizer + retried_seconds(case, nbytes, total)
+        optimizer = optimizer + retried_seconds(case, held.passing, held.total)
     if case.traits.allocator.full_message_seconds:
-        optimizer = optimizer + stalled_seconds(case, plan, total)
+        optimizer = optimizer + stalled_seconds(case, plan, held.total)
     step = passes.busy + highest(exchange + optimizer + offload)
     if case.workload.seq_lens is not None:
         step = step + waiting_seconds(case, plan)
@@ -275,13 +296,21 @@ def price_step(
         step=maximum(step, host),
         bound=maximum(passes.bound + least, host),
         floor=maximum(passes.floor + least, host),
-        total_bytes=highest(total),
+        total_bytes=highest(held.total),
         data_parallel=exchange,
         optimizer=optimizer,
         offload=offload,
         host=maximum(host - step, 0.0),
-        memory=memory,
+        memory=held.memory,
     )
+
+
+def whole_step(
+    case: Case, plan: Plan, passes: PassPrice, stages: Stages, end: StepEnd | None = None
+) -> StepPrice:
+    """Return the price of a step; ``end`` where what its end takes is known already."""
+    end = end or step_end(case, plan, passes.weights, passes.mean)
+    return price_step(case, plan, passes, end, price_bytes(case, plan, passes, stages))
 
 
 def mean_weights(

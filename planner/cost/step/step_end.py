@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -9,6 +11,7 @@ from planner.cost.case import Case, filled_expert_shards
 from planner.cost.memory.matrices import padded_weights
 from planner.cost.memory.weights import StageWeights
 from planner.cost.traffic.data_parallel import DataTraffic, exposed_traffic_seconds, traffic_of
+from planner.cost.traffic.host_copies import LinkBytes, link_bytes
 from planner.cost.traffic.whole_matrices import whole_matrix_seconds
 from planner.dataclasses import dataclass, fields
 from planner.numeric import Num, maximum, minimum
@@ -36,6 +39,8 @@ class StepEnd:
         Seconds of the optimizer on the device, and of an offloaded one, for each stage. [s]
     least : Num
         Seconds of both for the mean stage. [s]
+    links : tuple of LinkBytes
+        What is sent beside copies of activations to the host, where there are any.
     """
 
     traffic: DataTraffic
@@ -43,18 +48,23 @@ class StepEnd:
     optimizer: Num
     offload: Num
     least: Num
+    links: tuple[LinkBytes, ...] = ()
 
     def taken(self, index: NDArray[np.intp]) -> StepEnd:
         """Return the plans at ``index`` of the last axis."""
-        return StepEnd(
-            _taken(self.traffic, index),
-            _taken(self.least_traffic, index),
-            *(_column(part, index) for part in (self.optimizer, self.offload, self.least)),
+        optimizer, offload, least = (
+            _column(part, index) for part in (self.optimizer, self.offload, self.least)
         )
+        traffic, least_traffic = _taken(self.traffic, index), _taken(self.least_traffic, index)
+        links = tuple(_taken(one, index) for one in self.links)
+        return StepEnd(traffic, least_traffic, optimizer, offload, least, links)
 
 
-def _taken(traffic: DataTraffic, index: NDArray[np.intp]) -> DataTraffic:
-    return DataTraffic(*(_column(getattr(traffic, field.name), index) for field in fields(traffic)))
+Traffic = TypeVar("Traffic", DataTraffic, LinkBytes)
+
+
+def _taken(traffic: Traffic, index: NDArray[np.intp]) -> Traffic:
+    return type(traffic)(*(_column(getattr(traffic, field.name), index) for field in fields(traffic)))
 
 
 def _column(values: Num, index: NDArray[np.intp]) -> Num:
@@ -85,7 +95,8 @@ def step_end(case: Case, plan: Plan, held: StageWeights, mean: StageWeights) -> 
         optimizer = optimizer + whole_matrix_seconds(case, plan, held)
         least = least + whole_matrix_seconds(case, plan, mean, divisible=True)
     traffic = traffic_of(case, plan, padded_weights(case, plan, held))
-    return StepEnd(traffic, traffic_of(case, plan, mean), optimizer, offload, least)
+    links = link_bytes(case, plan, held) if case.offload.layers else ()
+    return StepEnd(traffic, traffic_of(case, plan, mean), optimizer, offload, least, links)
 
 
 def least_seconds(case: Case, plan: Plan, end: StepEnd) -> Num:

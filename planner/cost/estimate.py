@@ -148,7 +148,19 @@ class Estimate(Shown):
         return (self.model_flops + self.recompute_flops) / self.step / self.job.gpus / self.peak_rate
 
 
-def estimate(plan: Plan, job: Job, runtime: Runtime, memory_limit: float | None = None) -> Estimate:
+def parts_of(plan: Plan, job: Job, runtime: Runtime) -> PlanParts:
+    """Return a scalar plan taken apart, its layers of each virtual stage written out."""
+    case = case_of(plan, job, runtime)
+    return PlanParts(with_split(plan, case), case)
+
+
+def estimate(
+    plan: Plan,
+    job: Job,
+    runtime: Runtime,
+    memory_limit: float | None = None,
+    parts: PlanParts | None = None,
+) -> Estimate:
     """Price one scalar plan in full.
 
     Parameters
@@ -161,6 +173,8 @@ def estimate(plan: Plan, job: Job, runtime: Runtime, memory_limit: float | None 
         Whose behaviour is priced.
     memory_limit : float, optional
         Device memory that may be used, where it is less than what the device has. [byte]
+    parts : PlanParts, optional
+        Its parts, where they were worked out already.
 
     Returns
     -------
@@ -172,12 +186,11 @@ def estimate(plan: Plan, job: Job, runtime: Runtime, memory_limit: float | None 
     InputError
         If a technique's name is unknown.
     """
-    case = case_of(plan, job, runtime)
+    parts = parts or parts_of(plan, job, runtime)
     left_out = settings_left_out(plan, job, runtime)
-    runtime = case.runtime
+    case, runtime = parts.case, parts.case.runtime
     broken = violations(all_rules(plan, case))
-    plan = with_split(plan, case)
-    parts = PlanParts(plan, case)
+    plan = parts.plan
     if parts.hosted is not None:
         broken = (*broken, *violations(hosted_rules(plan, case, max(parts.hosted.host))))
     played = parts.hosted is not None or parts.is_played

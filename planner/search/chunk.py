@@ -131,8 +131,14 @@ class PricedRows:
 
     @property
     def best(self) -> float:
-        """Least value of a safe plan so far."""
-        return self.report.best[0].value if self.report.best else float(np.inf)
+        """Least value of a safe plan so far, of measured kinds alone where these are kept too."""
+        report = self.report.backed or self.report
+        return report.best[0].value if report.best else float(np.inf)
+
+    def worst(self, operator: str, keep: int) -> float:
+        """Least bound from which no row is kept for an operator that takes them by their bounds."""
+        lists = [one.of(operator) for one in (self.report, self.report.backed) if one is not None]
+        return max(known[-1].bound if len(known) >= keep else float(np.inf) for known in lists)
 
     @property
     def bounds(self) -> Column:

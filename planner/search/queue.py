@@ -7,7 +7,8 @@ least of them is what no plan of the space beats that was not made.
 from __future__ import annotations
 
 import heapq
-from collections import Counter
+from bisect import insort
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
@@ -67,6 +68,7 @@ class Queue:
     known: dict[Plan, Estimate] = field(default_factory=dict)
     spent: Counter[str] = field(default_factory=Counter)
     _values: dict[Plan, float] = field(default_factory=dict, repr=False)
+    _followed: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list), repr=False)
     _waiting: list[Waiting] = field(default_factory=list, repr=False)
     _seen: set[tuple[str, Plan]] = field(default_factory=set, repr=False)
     _done: set[tuple[str, Plan]] = field(default_factory=set, repr=False)
@@ -162,12 +164,20 @@ class Queue:
             self._done.add((operator.name, candidate.plan))
             refined += 1
             full = len(self._values) >= FIRST
-            if full and self.worth(operator.bound(self.bench, candidate)) >= self.best(FIRST):
+            if full and self.worth(operator.bound(self.bench, candidate)) >= self._wanted(operator):
                 continue
             beat = min(beat, self.refine(operator, candidate))
         for one in left:
             heapq.heappush(self._waiting, one)
         return refined > 0
+
+    def _wanted(self, operator: SearchOperator) -> float:
+        """Return the objective from which a plan is neither among the first, nor refined further."""
+        further = self.followers.get(operator.name)
+        if further is None or further.sure:
+            return self.best(FIRST)
+        known, most = self._followed[further.name], further.most(self.bench.scan)
+        return max(self.best(FIRST), known[most - 1] if len(known) >= most else float("inf"))
 
     def refine(self, operator: SearchOperator, candidate: Candidate) -> float:
         """Refine a candidate; return the least objective of its plans, infinite where there are none."""
@@ -182,6 +192,7 @@ class Queue:
             self.take(candidate.plan, found)
             if (further := self.followers.get(operator.name)) is not None:
                 self.add(further, replace(candidate, value=value), value, further.sure)
+                insort(self._followed[further.name], value)
         return least
 
     def _drop(self, places: Iterable[Plan]) -> None:

@@ -19,7 +19,7 @@ from planner.cost.step.step import PassPrice, StepPrice, mean_weights, price_pas
 from planner.cost.step.step_end import StepEnd, step_end
 from planner.numeric import Column
 from planner.plan import Plan
-from planner.search.candidates import ScanReport
+from planner.search.candidates import ScanReport, Screened
 from planner.search.chunk import Chunk, Ends, Pieces, PricedRows
 from planner.search.legality import (
     Legal,
@@ -52,12 +52,11 @@ class Scan(Scope):
     """Prices the space of a scope."""
 
     _squeezed: Squeezed = field(default_factory=Squeezed, repr=False)
-    _backed: Squeezed = field(default_factory=Squeezed, repr=False)
 
     @cached_property
     def operators(self) -> list[SearchOperator]:
-        """What the candidates are kept for."""
-        return [operator for operator in OPERATORS if operator.takes(self)]
+        """What the candidates are kept for: where the best row alone is asked for, what takes all rows."""
+        return [one for one in OPERATORS if one.takes(self) and (self.keep > 1 or one.leads)]
 
     @cached_property
     def doubt(self) -> float:
@@ -78,14 +77,13 @@ class Scan(Scope):
         self, objective: Objective, report: ScanReport, progress: Callable[[int], None] | None = None
     ) -> Iterator[None]:
         """Add one chunk of priced rows after another to ``report``."""
-        if not self.by_memory and self.doubt:
+        if self.keep > 1 and not self.by_memory and self.doubt:
             report.backed = ScanReport()
         tables = StageTables(self.space.rows, self.split)
         legality = Legality(self.space.rows, self.job, self.runtime, self.choices, self.shards, self.known)
         for _, members in groupby(self.choices.passes(), lambda one: (one.sequence_parallel, one.cp_method)):
             cases = [legality.rows_of(names, report.removed) for names in members]
             grid, self._squeezed = LayerGrid(self.space.rows, self._either(cases)), Squeezed()
-            self._backed = Squeezed()
             for legal in cases:
                 ends = self._ends(legal, legality.layout, grid, tables, report)
                 for start in range(0, legal.rows.size, CHUNK_ROWS):
@@ -178,31 +176,28 @@ class Scan(Scope):
         """Keep the best of some priced rows, and what each operator could make good plans of."""
         rows = PricedRows(self, names, places, *priced, objective(priced[-1]), pieces, self._squeezed, report)
         rows.collect()
-        self._keep(rows, self.operators)
-        if report.backed is None:
-            return
-        own = replace(rows, squeezed=self._backed, report=report.backed)
-        for sheds, operators in self._by_sheds:
-            legal = rows.legal & backed_rows(rows.plan, self.job, self.runtime, sheds)
-            if legal.any():
-                backed = replace(own, legal=legal)
-                if not sheds:
-                    backed.collect()
-                self._keep(backed, operators)
+        backed: dict[tuple[str, ...], NDArray[np.bool_]] = {}
+        if report.backed is not None:
+            for sheds in {one.sheds for one in self.operators} | {()}:
+                backed[sheds] = rows.legal & backed_rows(rows.plan, self.job, self.runtime, sheds)
+            own = replace(rows, legal=backed[()], report=report.backed)
+            if own.legal.any():
+                own.collect()
+        for operator in self.operators:
+            if (screened := operator.screen(rows)) is None:
+                continue
+            self._keep(rows, operator, screened)
+            if report.backed is not None and (among := screened.among & backed[operator.sheds]).any():
+                self._keep(own, operator, replace(screened, among=among))
 
-    @cached_property
-    def _by_sheds(self) -> list[tuple[tuple[str, ...], list[SearchOperator]]]:
-        """The operators by the kinds that they take from a candidate, those that take none first."""
-        own = sorted(self.operators, key=lambda one: one.sheds)
-        return [(sheds, list(group)) for sheds, group in groupby(own, lambda one: one.sheds)]
-
-    def _keep(self, rows: PricedRows, operators: Sequence[SearchOperator]) -> None:
-        """Keep what each operator could make good plans of."""
-        report = rows.report
-        for operator in operators:
-            if (screened := operator.screen(rows)) is not None:
-                known, keep = report.of(operator.name), operator.keeps(self)
-                report.candidates[operator.name] = rows.merged(known, screened, keep, operator.order)
+    def _keep(self, rows: PricedRows, operator: SearchOperator, screened: Screened) -> None:
+        """Keep what an operator could make good plans of; where it must, better ones than the best row."""
+        report, keep = rows.report, operator.keeps(self)
+        if report.best and operator.beats and not self.by_memory:
+            screened = replace(screened, among=screened.among & (screened.bounds < report.best[0].value))
+        report.candidates[operator.name] = rows.merged(
+            report.of(operator.name), screened, keep, operator.order
+        )
 
     def _worst_kept(self, report: ScanReport) -> float:
         """Seconds that a row must beat to be kept; infinite where memory is what counts."""
@@ -228,8 +223,7 @@ class Scan(Scope):
             return None
         hopeful = np.broadcast_to(np.asarray(passes.bound), (size,)) < worst
         if legal.names.recompute != KEPT_WHOLE:
-            for known in (self._squeezed, self._backed):
-                hopeful = hopeful | known.places(legal.names, self.space.size)[legal.rows]
+            hopeful = hopeful | self._squeezed.places(legal.names, self.space.size)[legal.rows]
         kept = np.flatnonzero(hopeful)
         if kept.size > MOST_HOPEFUL * size:
             return None

@@ -13,8 +13,9 @@ from functools import cached_property
 import numpy as np
 
 from planner.cost.case import case_of
-from planner.cost.estimate import Estimate, estimate
+from planner.cost.estimate import Estimate, estimate, parts_of
 from planner.cost.legal import all_rules
+from planner.cost.step.parts import PlanParts
 from planner.dataclasses import dataclass, field, replace
 from planner.numeric import Column
 from planner.plan import Plan
@@ -24,7 +25,8 @@ from planner.search.assign.modules import known_modules, module_names
 from planner.search.assign.plan_costs import PlanCosts, is_assignable, plan_costs, stage_columns
 from planner.search.assign.problem import AssignProblem
 from planner.search.assign.program import solve
-from planner.search.assign.sweep import best_partition
+from planner.search.assign.sweep import best_partition, bottleneck
+from planner.search.assign.uneven import fits_somehow
 from planner.search.scope import KEPT_WHOLE, Scope
 from planner.techniques.schedules import SCHEDULES
 
@@ -56,16 +58,35 @@ class Improver:
     memory_limit: float | None = None
     assigned: set[Plan] = field(default_factory=set, compare=False)
     _priced: dict[Plan, Estimate] = field(default_factory=dict, compare=False, repr=False)
+    _last: dict[Plan, tuple[PlanCosts, Column | None]] = field(
+        default_factory=dict, compare=False, repr=False
+    )
+    _bounds: dict[Plan, float] = field(default_factory=dict, compare=False, repr=False)
+    _parts: dict[Plan, PlanParts] = field(default_factory=dict, compare=False, repr=False)
 
     def anew(self, scan: Scope) -> Improver:
         """Return one of the same job that has assigned nothing, and knows what was priced."""
-        return Improver(scan, self.memory_limit, set(), self._priced)
+        return replace(self, scan=scan, assigned=set())
 
     def price(self, plan: Plan) -> Estimate:
         """Price a plan in full, once."""
-        if plan not in self._priced:
-            self._priced[plan] = estimate(plan, self.scan.job, self.scan.runtime, self.memory_limit)
-        return self._priced[plan]
+        if (known := self._priced.get(plan)) is None:
+            job, runtime, parts = self.scan.job, self.scan.runtime, self._parts.pop(plan, None)
+            known = self._priced[plan] = estimate(plan, job, runtime, self.memory_limit, parts)
+        return known
+
+    def peak(self, plan: Plan) -> float:
+        """Return what a plan needs on its peak stage, without its full price. [byte]"""
+        if (known := self._priced.get(plan)) is not None:
+            return known.peak
+        if (parts := self._parts.get(plan)) is None:
+            parts = self._parts[plan] = parts_of(plan, self.scan.job, self.scan.runtime)
+        return float(parts.step.total_bytes)
+
+    def safe(self, plan: Plan) -> Estimate | None:
+        """Price a plan that fits within the accepted risk; None where it does not, or breaks a rule."""
+        fits = self.peak(plan) <= self.scan.limit
+        return known if fits and self.is_safe(known := self.price(plan)) else None
 
     def is_safe(self, known: Estimate) -> bool:
         """Whether a priced plan obeys all rules and fits within the accepted risk."""
@@ -87,15 +108,33 @@ class Improver:
         safe = [known for known in found if self.is_safe(known)]
         return min(safe, key=lambda known: known.step, default=None)
 
-    def with_split(self, plan: Plan, costs: PlanCosts) -> Estimate | None:
-        """Return a plan with the best split for what it recomputes; None where that is not safe."""
-        problem = costs.problem
-        columns = stage_columns(costs, 0, tie=TIE)
-        partition = best_partition(columns, problem.sum_weight, problem.slowest_weight)
-        if partition is None:
+    def split_bound(self, plan: Plan) -> float:
+        """Seconds of the passes of a plan at least, with any split that fits; infinite where none is. [s]"""
+        if plan not in self._bounds:
+            costs, columns = self._blocks(plan)
+            slowest = float("inf") if columns is None else bottleneck(columns) / (1.0 + TIE) - costs.hop
+            self._bounds[plan] = float(plan.num_microbatches) * slowest
+        return self._bounds[plan]
+
+    def with_split(self, plan: Plan) -> Estimate | None:
+        """Return a plan with the best split for what it recomputes; None where none is safe."""
+        costs, columns = self._blocks(plan)
+        if columns is None:
             return None
-        found = self.price(replace(plan, stage_layers=partition.sizes))
-        return found if self.is_safe(found) else None
+        partition = best_partition(columns, costs.problem.sum_weight, costs.problem.slowest_weight)
+        return None if partition is None else self.safe(replace(plan, stage_layers=partition.sizes))
+
+    def _blocks(self, plan: Plan) -> tuple[PlanCosts, Column | None]:
+        """Return what layers cost, and the seconds of every block on every stage; None where no split fits.
+
+        Those of the last plan that was asked for are remembered.
+        """
+        if plan not in self._last:
+            scan = self.scan
+            costs = plan_costs(plan, scan.job, scan.runtime, [plan.recompute], scan.limit)
+            self._last.clear()
+            self._last[plan] = costs, stage_columns(costs, 0, tie=TIE) if fits_somehow(costs) else None
+        return self._last[plan]
 
     def bound(self, plan: Plan) -> Solution | None:
         """Solve the problem in which every layer chooses freely; None where its price would be no bound."""
@@ -142,19 +181,18 @@ class Improver:
         if numbers:
             costs = plan_costs(plan, job, runtime, ["full", "none"], limit)
             for number in numbers:
+                if len(values) == PRICED_IN_FULL and counted_bound(costs.problem, number) > values[-1][0]:
+                    break
                 columns = stage_columns(costs, 0, plain=1, first=number, tie=TIE)
                 offer(f"full:{number}", columns, costs.problem)
         return [replace(plan, recompute=name, stage_layers=sizes) for _, name, sizes in values]
 
     def _between(self, plan: Plan) -> list[str]:
         """Return the modules to recompute, one more each time, where memory is short and the choice open."""
-        if not self._modules or self.is_safe(self.plain(plan)):
+        plain = replace(plan, recompute=KEPT_WHOLE, stage_layers=self.scan.split)
+        if not self._modules or self.safe(plain) is not None:
             return []
         return module_names(plan, self.scan.job, self.scan.runtime, self._modules)
-
-    def plain(self, plan: Plan) -> Estimate:
-        """Price a plan that recomputes nothing, with its default split."""
-        return self.price(replace(plan, recompute="none", stage_layers=self.scan.split))
 
     @cached_property
     def _modules(self) -> tuple[str, ...]:
@@ -174,15 +212,27 @@ class Improver:
 
     def _last_safe(self, plans: Sequence[Plan]) -> Estimate | None:
         """Return the last plan that is safe; each needs more memory than the one before."""
-        low, high, best = 0, len(plans), None
+        low, high = 0, len(plans)
         while low < high:
             middle = (low + high) // 2
-            known = self.price(plans[middle])
-            if self.is_safe(known):
-                best, low = known, middle + 1
+            if self.peak(plans[middle]) <= self.scan.limit:
+                low = middle + 1
             else:
                 high = middle
-        return best
+        return self.safe(plans[low - 1]) if low else None
+
+
+def counted_bound(problem: AssignProblem, first: int) -> float:
+    """Seconds of all passes at least, where the ``first`` layers of a stage take the first of two strategies.
+
+    Some stage holds no fewer layers than the mean; that grows with ``first``. [s]
+    """
+    own, plain = problem.seconds.T
+    longer, least = max(0.0, float(np.min(own - plain))), float(np.min(plain))
+    most = -(-problem.layers // problem.stages)
+    slowest = float(np.min(problem.extra_seconds)) + most * least + min(first, most) * longer
+    total = float(np.sum(problem.extra_seconds)) + problem.layers * least
+    return problem.sum_weight * total + problem.slowest_weight * slowest
 
 
 @dataclass(frozen=True)

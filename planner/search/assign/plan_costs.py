@@ -46,11 +46,14 @@ class PlanCosts:
         Recompute choices, as the plan spells them.
     rebuilt : array (S,)
         Bytes that the largest layer of the model rebuilds under each choice. [byte]
+    hop : float
+        Seconds of a micro-batch's messages on a stage, at most. [s]
     """
 
     problem: AssignProblem
     names: tuple[str, ...]
     rebuilt: Column
+    hop: float = 0.0
 
 
 def is_assignable(plan: Plan, case: Case) -> bool:
@@ -92,14 +95,14 @@ def plan_costs(
     rebuilt = [slack * max(float(table[kind].rebuilt) for kind in present) for table in tables]
     sum_weight = _sum_weight(case, plan, tables[0])
     extra = tables if relaxed else tables[:1]
-    loss, in_flight = float(np.max(passes.loss)), _in_flight(case, plan)
+    loss, in_flight, hops = float(np.max(passes.loss)), _in_flight(case, plan), _hops(case, plan)
     problem = AssignProblem(
         runs=tuple((kinds.index(name), len(list(group))) for name, group in groupby(job.model.layers)),
         seconds=_array(layers, "seconds"),
         held=slack * _array(layers, "held"),
         rebuilt=slack * _array(layers, "rebuilt"),
         static=np.array([[static[kind]] * len(names) for kind in kinds]),
-        extra_seconds=_extra_seconds(case, plan, extra),
+        extra_seconds=_extra_seconds(case, hops, extra),
         extra_bytes=_extra_bytes(case, extra, static, loss, in_flight),
         floor_bytes=_floor_bytes(case, loss, len(in_flight)),
         in_flight=in_flight,
@@ -107,7 +110,7 @@ def plan_costs(
         sum_weight=sum_weight,
         slowest_weight=float(plan.num_microbatches) - sum_weight,
     )
-    return PlanCosts(problem, tuple(names), np.array(rebuilt))
+    return PlanCosts(problem, tuple(names), np.array(rebuilt), float(hops.max()))
 
 
 def stage_columns(
@@ -244,10 +247,15 @@ def _last_stage(case: Case) -> list[tuple[str, int]]:
     return [("head", 1 + again), ("prediction", again), (prediction.block, again)]
 
 
-def _extra_seconds(case: Case, plan: Plan, tables: Sequence[Table]) -> Column:
-    """Seconds of each stage beside its layers; an extra layer by the fastest table. [s]"""
+def _hops(case: Case, plan: Plan) -> Column:
+    """Seconds of a micro-batch's messages on each stage. [s]"""
     messages = pipeline_messages(case, int(plan.pp), int(plan.vpp), order=stage_order(case, plan))
-    extra = np.array([float(hop_seconds(case, plan, counts)) for counts in messages])
+    return np.array([float(hop_seconds(case, plan, counts)) for counts in messages])
+
+
+def _extra_seconds(case: Case, hops: Column, tables: Sequence[Table]) -> Column:
+    """Seconds of each stage beside its layers; an extra layer by the fastest table. [s]"""
+    extra = hops.copy()
     extra[0] += sum(float(tables[0][name].seconds) for name in _first_stage(case))
     for name, count in _last_stage(case):
         extra[-1] += count * min(float(table[name].seconds) for table in tables)

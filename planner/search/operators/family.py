@@ -39,6 +39,8 @@ class SearchOperator:
         Whether it does so whatever their bounds, which do not hold for what it makes of them.
     leads : bool
         Whether it takes the best rows of the scan first, whatever their bounds.
+    beats : bool
+        Whether what it makes is of use only where it could be better than the best row of the scan.
     sheds : tuple of str
         Kinds of plan that a candidate may be of, and what it makes of it is not.
     """
@@ -53,6 +55,7 @@ class SearchOperator:
     follows: str = ""
     sure: bool = False
     leads: bool = False
+    beats: bool = True
     sheds: tuple[str, ...] = ()
 
     aliases: ClassVar[tuple[str, ...]] = ()

@@ -69,17 +69,18 @@ def hosted(bench: Improver, candidate: Candidate) -> Estimate | None:
     low, high, best = 1, scope.job.model.num_layers - 1, None
     while low <= high:
         middle = (low + high) // 2
-        known = bench.price(replace(plan, offload=HOSTED.of(middle).spelled))
+        tried = replace(plan, offload=HOSTED.of(middle).spelled)
         if scope.by_memory:
+            known = bench.price(tried)
             good = known.step <= scope.within and not known.violations
         else:
-            good = known.peak <= scope.limit
-        best = known if good else best
+            good = bench.peak(tried) <= scope.limit
+        best = tried if good else best
         if good == scope.by_memory:
             low = middle + 1
         else:
             high = middle - 1
-    return best if best is not None and bench.is_safe(best) else None
+    return None if best is None else bench.safe(best)
 
 
 def activation_layers(known: Estimate) -> float:

@@ -67,7 +67,7 @@ class HostedModules(SearchOperator):
         routed = bool(bench.scan.job.model.expert_kinds)
         for names in TRIED if routed else TRIED[:1]:
             plan = replace(candidate.plan, offload=_spelled(names), stage_layers=bench.scan.split)
-            if bench.is_safe(known := bench.price(plan)):
+            if (known := bench.safe(plan)) is not None:
                 yield known
                 return
 

@@ -88,21 +88,22 @@ def least_share(plan: Plan, bench: Improver) -> Estimate | None:
     What a stage needs at a moment falls in a straight line with the share, and what the plan needs nearly so:
     shares are tried where the line between the nearest known ones meets the limit.
     """
-    if bench.is_safe(bare := bench.price(replace(plan, offload="none"))):
-        return bare
-    best = bench.price(_shared(plan, 1.0))
-    if best.peak > bench.scan.limit:
+    bare, limit = replace(plan, offload="none"), bench.scan.limit
+    if (known := bench.safe(bare)) is not None:
+        return known
+    best = _shared(plan, 1.0)
+    if (least := bench.peak(best)) > limit:
         return None
-    low, high, above = 0, STEPS, bare.peak
+    low, high, above = 0, STEPS, bench.peak(bare)
     while high - low > 1:
-        spare = (above - bench.scan.limit) / max(above - best.peak, 1.0)
+        spare = (above - limit) / max(above - least, 1.0)
         middle = min(max(low + math.ceil((high - low) * spare), low + 1), high - 1)
-        known = bench.price(_shared(plan, middle / STEPS))
-        if known.peak <= bench.scan.limit:
-            best, high = known, middle
+        tried = _shared(plan, middle / STEPS)
+        if (peak := bench.peak(tried)) <= limit:
+            best, least, high = tried, peak, middle
         else:
-            low, above = middle, known.peak
-    return best if bench.is_safe(best) else None
+            low, above = middle, peak
+    return bench.safe(best)
 
 
 def spared_seconds(case: Case, result: StepPrice, limit: float) -> Column:

@@ -120,4 +120,4 @@ def least_of(candidate: Candidate, scan: Scope) -> float:
     return min(floor_seconds(one, one.step) for one in parts)
 
 
-ENTRY = Split("split", turn=1, cost=1, proves=True, leads=True)
+ENTRY = Split("split", turn=1, cost=1, proves=True, leads=True, beats=False)

@@ -10,8 +10,6 @@ from planner.cost.estimate import Estimate
 from planner.cost.layer.block_cost import taken
 from planner.dataclasses import dataclass
 from planner.search.assign.improve import Improver
-from planner.search.assign.plan_costs import plan_costs
-from planner.search.assign.uneven import fits_somehow
 from planner.search.candidates import Candidate, Screened
 from planner.search.chunk import PricedRows
 from planner.search.legality import plan_rows
@@ -41,9 +39,8 @@ class Uneven(SearchOperator):
         if scope.by_memory:
             hopeful = rows.legal & (rows.bounds <= scope.within)
         else:
-            known = rows.report.of(self.name)
-            worst = known[-1].bound if len(known) >= self.keeps(scope) else np.inf
-            hopeful = rows.legal & (rows.used > scope.limit) & (rows.bounds < min(rows.best, worst))
+            worst = min(rows.best, rows.worst(self.name, self.keeps(scope)))
+            hopeful = rows.legal & (rows.used > scope.limit) & (rows.bounds < worst)
         pp = np.asarray(rows.plan.pp)
         divided = (pp > 1) & (pp <= case.model.num_layers) & (np.asarray(rows.plan.vpp) == 1)
         some = np.flatnonzero(hopeful & divided)
@@ -58,15 +55,17 @@ class Uneven(SearchOperator):
             return Screened(least, least, least <= min(rows.best, scope.limit))
         return Screened(rows.values, rows.bounds, least <= scope.limit)
 
+    def bound(self, bench: Improver, candidate: Candidate) -> float:
+        """Seconds that the best split takes at least; infinite where none fits, or bytes. [s]"""
+        return candidate.bound if bench.scan.by_memory else bench.split_bound(candidate.plan)
+
     def refine(self, bench: Improver, candidate: Candidate) -> Iterator[Estimate]:
         """Yield the plan with its best split, where one fits; where memory counts, each split in time."""
         plan, scope = candidate.plan, bench.scan
         if scope.by_memory:
             splits = [other for make in (balanced, apart) if (other := make(plan, scope)) is not None]
             yield from filter(bench.is_offered, map(bench.price, splits))
-            return
-        costs = plan_costs(plan, scope.job, scope.runtime, [plan.recompute], scope.limit)
-        if fits_somehow(costs) and (found := bench.with_split(plan, costs)) is not None:
+        elif (found := bench.with_split(plan)) is not None:
             yield found
 
 

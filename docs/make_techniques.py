@@ -219,7 +219,7 @@ def page() -> str:
 RUNTIMES_HEAD = """# Runtimes
 
 What each training framework can run, and how it behaves, from the tables in the code: a search offers
-nothing else. How one is added is told in [Add a runtime](../how-to/add-a-runtime.md). Constants fitted to
+nothing else. To add one, see [Add a runtime](../how-to/add-a-runtime.md). Constants fitted to
 measured runs are not listed here; `planner explain` names those that a price rests on.
 
 `--runtime NAME@RELEASE` (or `--target-version RELEASE`) asks for a release, by the runner's own version or by

@@ -46,7 +46,7 @@ def rl(
     prompts: Annotated[str | None, _count(512, "Prompts of a step.")] = None,
     samples: Annotated[str | None, _count(8, "Answers to each prompt.")] = None,
     prompt_len: Annotated[str | None, _count(512, "Tokens of a prompt.")] = None,
-    answer_len: Annotated[str | None, _count(2048, "Tokens of an answer, in the mean.")] = None,
+    answer_len: Annotated[str | None, _count(2048, "Tokens of an answer, on average.")] = None,
     longest: Annotated[
         str | None,
         typer.Option(

@@ -175,7 +175,8 @@ def _timeline(told: Explanation) -> list[HtmlBlock]:
         return []
     plan = told.answer.plan
     whole = played == int(plan.num_microbatches)
-    note = f"{plan.schedule}, {played} micro-batches" + ("" if whole else f" of {plan.num_microbatches:.0f}")
+    rest = "" if whole else f", drawn for {played} of them"
+    note = f"{plan.schedule}, {plan.num_microbatches:.0f} micro-batches{rest}"
     return [plot("timeline", "The pipeline", timeline_figure(bars, int(plan.pp)), f"{note}.")]
 
 

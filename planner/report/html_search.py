@@ -38,7 +38,7 @@ from planner.report.search_page import (
     shortfall,
 )
 from planner.report.view import View
-from planner.units import percent
+from planner.units import percent, rounded
 
 Found = Mapping[str, Any]
 
@@ -73,9 +73,10 @@ def _page(document: Document, version: str) -> HtmlPage:
     if lead is not None:
         cluster = lead["hardware"]
         title = f"{lead['model']['name']} on {cluster['gpus']:,} accelerators of {cluster['name']}"
-        blocks += [HtmlBlock("text", lines=(_job(lead), *_outcome(document)))]
+        blocks += [HtmlBlock("text", lines=(_job(lead), *([] if plans else _outcome(document))))]
     if plans:
         blocks += [HtmlBlock("tiles", rows=tuple(_tiles(plans[0]))), _ranked(plans)]
+        blocks += [HtmlBlock("text", lines=tuple(_outcome(document)))]
     if lead is not None:
         named = [(f"{rank}. {layout_of(plan['plan'])}", plan) for rank, plan in enumerate(plans, 1)]
         named += [(row["name"].replace("-", " "), row) for row in baselines]
@@ -153,7 +154,7 @@ def _pareto(plans: list[Found], baselines: list[Found], front: list[Found]) -> H
     note = (
         "The front is that of the fastest plan at each of several limits of memory."
         if front
-        else "Only the plans that the search returned: `planner search --front 8` finds the whole front."
+        else "Only the plans that the search returned; with --front 8 it finds the whole front."
     )
     return plot(
         "pareto", "Time and memory", pareto_figure({k: v for k, v in groups.items() if v}, capacity), note
@@ -187,12 +188,11 @@ def _trust(document: Document, lead: Found | None) -> HtmlBlock:
         lines.append(
             "Error band: none, this runtime was never validated on this accelerator against measured runs."
             if band is None
-            else f"Error band: ± {percent(band)}, from measured runs."
+            else f"Error band: ± {rounded(band)}, from {lead.get('error_band_basis') or 'measured runs'}."
         )
-        lines.append(
-            f"{percent(lead['extrapolated_share'])} of the step lies outside what the kernel curves "
-            "were fitted to."
-        )
+        if lead["extrapolated_share"] > 0:
+            share = percent(lead["extrapolated_share"])
+            lines.append(f"{share} of the step lies outside what the kernel curves were fitted to.")
         lines.append(
             f"Defaults used: {listed(lead['defaults'])}." if lead["defaults"] else "Everything was given."
         )

@@ -129,7 +129,7 @@ def _spread(model: ModelSpec) -> str:
             least, most = max(0, ffn.topk - ffn.zero_experts), min(ffn.topk, ffn.experts)
             low += layers * (least * each + shared - mean)
             high += layers * (most * each + shared - mean)
-    return f" in the mean, {low:,} to {high:,} by how many picks of a token are experts that compute nothing"
+    return f" on average, {low:,} to {high:,} by how many picks of a token are experts that compute nothing"
 
 
 def told_facts(model: ModelSpec) -> list[Row]:

@@ -95,7 +95,7 @@ def lengths_page(answer: Estimate) -> Page:
 def packed_line(record: Mapping[str, Any]) -> str:
     """Return how documents are packed."""
     return (
-        f"Lengths: {record['documents']:,} documents of {record['mean_tokens']:,.0f} tokens in the mean, "
+        f"Lengths: {record['documents']:,} documents of {record['mean_tokens']:,.0f} tokens on average, "
         f"packed to {record['packed_to_tokens']:,} ({percent(record['filled_share'])} filled; "
         f"{percent(record['alone_filled_share'])} with one in each)."
     )

@@ -246,7 +246,10 @@ def test_the_page_of_a_search_tells_what_was_refined_solved_and_what_no_split_me
         "refined": 41, "solver": solver, "proved": False, "gap": 0.02, "bound_s": 6.5, "played_bound_s": 5.5,
         "proof": "no plan in this space that fits is more than 2.00% faster",
     }  # fmt: skip
-    lines = " ".join(search_report(document, "search.json", "0").blocks[0].lines)
+    page = search_report(document, "search.json", "0")
+    assert page.blocks[1].kind == "tiles"
+    lines = " ".join(line for block in page.blocks for line in block.lines)
+    assert f"from {document['plans'][0]['error_band_basis']}." in lines
     for words in (
         "Candidates refined: 41.",
         "saves 3.00% of the best uniform plan's 8.5 s",

@@ -26,16 +26,16 @@ else:
         """Return the class with its methods; whatever is not plainly frozen is the library's."""
         if cls is None:
             return lambda decorated: dataclass(decorated, **how)
-        if set(how) - {"frozen", "kw_only"} or not how.get("frozen"):
+        if set(how) - {"frozen", "kw_only", "repr"} or not how.get("frozen"):
             return standard_dataclass(**how)(cls)
-        return _frozen(cls, kw_only=how.get("kw_only", False))
+        return _frozen(cls, kw_only=how.get("kw_only", False), shown=how.get("repr", True))
 
 
 _MADE: Final = object()
 """The default of a parameter whose value a factory makes."""
 
 
-def _frozen(cls: type, kw_only: bool) -> type:
+def _frozen(cls: type, kw_only: bool, shown: bool) -> type:
     """Return the class with fields of the library's finding and methods of this module's."""
     own = vars(cls).copy()
     of_a_base = any(is_dataclass(base) for base in cls.__mro__[1:])  # the library asks both to be alike
@@ -43,7 +43,7 @@ def _frozen(cls: type, kw_only: bool) -> type:
     cls.__dataclass_params__.frozen = True  # type: ignore[attr-defined]
     methods = {
         "__init__": _initialiser(cls, fields(cls)),
-        "__repr__": _text,
+        **({"__repr__": _text} if shown else {}),
         "__setattr__": _refuse_to_set,
         "__delattr__": _refuse_to_delete,
         **_comparison(tuple(each.name for each in fields(cls) if each.compare)),

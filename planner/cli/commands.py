@@ -15,6 +15,7 @@ import typer
 from typer.core import TyperGroup
 
 from planner.deferred import deferred
+from planner.errors import nearest
 
 with deferred():
     from planner.cli import complete, config, synonyms, taken
@@ -62,6 +63,9 @@ COMMANDS: Final[dict[str, tuple[str, str, str]]] = {
 
 HELP: Final = ("-h", "--help")
 """What shows the help of a command, or of a group."""
+
+_EXTRA: Final = re.compile(r"unexpected extra argument\(s\) \(([^ ()]+)\)")
+"""A word that a command has no place for."""
 
 SPOKEN: Final = frozenset({"model", "hardware"})
 """Parameters that may be given in other words than their own."""
@@ -288,9 +292,16 @@ def usage_message(error: Any) -> str:
 
 
 def _with_synonym(words: str, error: Any) -> str:
-    """Return a message of an unknown option with the name that its meaning has here, where there is one."""
+    """Return a message with what was meant: an option's name here, one spelled alike, or --hardware."""
     option, context = getattr(error, "option_name", None), getattr(error, "ctx", None)
-    if type(error).__name__ != "NoSuchOption" or not option or context is None:
+    if context is None:
         return words
-    hint = synonyms.hint_of(option, context.command)
-    return f"{words.partition('; nearest')[0]}; nearest: {hint}" if hint else words
+    options = {name for one in getattr(context.command, "params", ()) for name in one.opts}
+    if "--hardware" in options and (extra := _EXTRA.search(words)):
+        return f"{words}; nearest: --hardware {extra[1]}"
+    if type(error).__name__ != "NoSuchOption" or not option:
+        return words
+    plain = {name.lstrip("-"): name for name in options if name.startswith("--")}
+    alike = filter(None, nearest(option.lstrip("-"), plain).split(", "))
+    hint = synonyms.hint_of(option, context.command) or ", ".join(plain[name] for name in alike)
+    return f"{words.partition('; nearest')[0]}{f'; nearest: {hint}' if hint else ''}"

@@ -103,8 +103,10 @@ def read_post_training(
     batch = sizes["prompts"] * sizes["samples"]
     length = sizes["prompt_len"] + sizes["answer_len"]
     question, request = search.read({**job, "seq_len": str(length), "global_batch": str(batch)})
-    if len(request.clusters) * len(request.gpu_counts) * len(request.runtimes) > 1:
-        reading.fault("--hardware", "several clusters, counts or runtimes", "one of each")
+    if len(request.clusters) * len(request.gpu_counts) > 1:
+        reading.fault("--hardware", "several clusters or counts", "one of each")
+    if request.model.diffusion is not None:
+        reading.fault("MODEL", request.model.name, "a language model: others generate no answers")
     reading.finish()
     answers = rollout.Answers(
         sizes["prompts"],

@@ -181,8 +181,8 @@ class Generator:
 
 
 def best_engine(model: ModelSpec, pool: Pool, gpus: int, answers: Answers) -> Generator | None:
-    """Return the fastest engine of those whose replicas stay within fast links; None where none fits."""
-    widest = min(pool.fast_ranks(gpus), gpus)
-    sizes = [size for size in (1, 2, 4, 8, 16, 32, 64) if size <= widest and gpus % size == 0]
-    engines = [Generator(model, pool, gpus, size, answers) for size in sizes]
-    return min((one for one in engines if one.fits), key=lambda one: one.seconds, default=None)
+    """Return the fastest engine whose replicas stay within fast links, else the smallest; None if none is."""
+    sizes = [2**power for power in range(8) if gpus % 2**power == 0]
+    fitting = [one for size in sizes if (one := Generator(model, pool, gpus, size, answers)).fits]
+    fast = [one for one in fitting if one.ranks <= pool.fast_ranks(gpus)] or fitting[:1]
+    return min(fast, key=lambda one: one.seconds, default=None)

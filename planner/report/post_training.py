@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from planner.calibrate.releases import title_of
 from planner.cost.money import quote_of
-from planner.cost.rollout import cache_bytes
+from planner.cost.rollout import best_engine, cache_bytes
 from planner.report.as_json import Document, estimate_document
 from planner.report.layout import layout
 from planner.report.page import Page, Table, counted, short_defaults, significant
@@ -25,7 +25,10 @@ def post_training_page(found: PostTraining, defaults: Mapping[str, Any]) -> Page
     """Return the fastest placements for people, the best first."""
     answers, request = found.answers, found.request
     if not found.placements:
-        return ["No placement fits: on no share of the accelerators are there both an engine and a plan."]
+        pool, gpus = request.clusters[0].pool, request.gpu_counts[0]
+        none = best_engine(request.model, pool, gpus, answers) is None
+        lacks = "the model's weights with one answer's cache" if none else "a plan that trains it"
+        return [f"No placement fits: {gpus:,} {pool.accelerator.name} do not hold {lacks}."]
     best, model = found.placements[0], request.model
     cluster, runtime = request.clusters[0], best.train.runtime
     head = (

@@ -445,6 +445,8 @@ def test_an_internal_error_anywhere_ends_with_70(monkeypatch: pytest.MonkeyPatch
         ("serch llama3-8b", "planner: no such command 'serch'; nearest: search"),
         ("models sho", "planner models: no such command 'sho'; nearest: show"),
         ("search --toop 3", "planner search: no such option: --toop; nearest: --"),
+        ("search --lr 1e-4", "planner search: no such option: --lr; see"),
+        ("search llama3-8b dgx-h100", "argument(s) (dgx-h100); nearest: --hardware dgx-h100; see"),
         ("estimate llama3-8b --format xml", "'xml' is not one of 'table', 'json', 'csv', 'markdown'"),
         ("compare", "planner compare: missing argument 'PLAN...'"),
         ("search llama3-8b --tp --pp 2", "'--tp' requires an argument; what follows it is '--pp'"),

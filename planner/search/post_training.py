@@ -12,12 +12,20 @@ from planner.dataclasses import dataclass, replace
 from planner.formulas.post_training import push_seconds, reshard_share
 from planner.search.optimise import SearchResult, search
 from planner.search.request import SearchRequest
+from planner.techniques.methods import METHODS
 
 SHARES: Final = (0.125, 0.25, 0.375, 0.5, 0.625, 0.75, 0.875)
 """Shares of the accelerators that train where others generate. [-]"""
 
-FORWARD: Final = 1.0 / 3.0
-"""Time of a forward pass over that of a step's passes: backward is twice as much. [-]"""
+
+def forward_seconds(train: Estimate) -> float:
+    """Return the seconds of a forward pass over a step's tokens: by its share of the step's FLOPs. [s]
+
+    Backward is twice forward, once where weights are frozen, and recompute is forward again.
+    """
+    method = METHODS[train.job.workload.method]
+    forwards = method.forwards or (3.0 if method.trains_base else 2.0) * train.hfu / train.mfu
+    return (train.step - train.time.optimizer) / forwards
 
 
 @dataclass(frozen=True)
@@ -59,8 +67,7 @@ class Placement:
         return self._forward(tokens) * self.train.job.gpus / self.engine.gpus
 
     def _forward(self, tokens: float) -> float:
-        passes = self.train.step - self.train.time.optimizer
-        return FORWARD * passes * tokens / self.train.job.workload.tokens_per_step
+        return forward_seconds(self.train) * tokens / self.train.job.workload.tokens_per_step
 
     @property
     def scoring(self) -> float:

@@ -18,7 +18,7 @@ from planner.inputs.workload import Workload
 from planner.plan import Plan
 from planner.runtimes import runtimes
 from planner.runtimes.family import Job
-from planner.search.post_training import FORWARD
+from planner.search.post_training import forward_seconds
 from tests.cli.command import planner
 
 DGX = load_hardware("dgx-h100")
@@ -57,8 +57,7 @@ def test_a_forward_pass_takes_what_tokenweave_measured(tokens: int, milliseconds
     """
     job = Job(load_model("llama3-70b"), DGX, 8, Workload(seq_len=tokens, global_batch=1))
     answer = estimate(Plan(tp=8.0), job, runtimes()["megatron-lm"])
-    forward = FORWARD * (answer.step - answer.time.optimizer)
-    assert 1e3 * forward == pytest.approx(milliseconds, rel=off)
+    assert 1e3 * forward_seconds(answer) == pytest.approx(milliseconds, rel=off)
 
 
 @pytest.mark.parametrize(("answers", "places", "longest"), [(64, 64, 200), (300, 64, 200), (640, 64, 400)])

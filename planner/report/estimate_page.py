@@ -295,7 +295,9 @@ def unproven(answer: Estimate) -> list[str]:
 
 
 def _new_kinds(answer: Estimate) -> list[str]:
-    """Say which kinds of plan no measured run has, as a clause."""
+    """Say which kinds of plan no measured run has, as a clause; nothing where there is no run at all."""
+    if answer.error_band is None:
+        return []
     kinds = unmeasured_kinds(answer.plan, answer.job, answer.runtime)
     name = answer.job.hardware.pool.accelerator.name
     chip = name if chip_of(name).isalpha() else chip_of(name)

@@ -79,8 +79,8 @@ def within_line(result: SearchResult, request: SearchRequest) -> Page:
 
 
 def best_measured(result: SearchResult) -> list[str]:
-    """Return the best plan of measured kinds, where the first is of another."""
-    if (other := result.measured) is None:
+    """Return the best plan of measured kinds, where the first is of another, and runs like it have a band."""
+    if (other := result.measured) is None or other.error_band is None:
         return []
     seconds, times = significant(other.step, 3), other.step / result.plans[0].step
     return [f"Best plan backed by measured runs: {layout(other.plan)}, {seconds} s ({times:.2f}x)."]

@@ -53,10 +53,10 @@ def nearest_that_fits(request: SearchRequest, reports: list[ScanReport]) -> Mapp
     mapping
         ``plan`` and ``peak_gib`` of the plan that needs the least memory, ``missing_gib``, ``gpus`` that
         would do, ``changes``, each a single change after which something fits, or adapters on more
-        accelerators of a node where none does, ``remedies``: these and more accelerators, each with a plan that
-        fits then, its memory and its price, ``split``: where the plan that misses least fails with every
-        split of its layers, what there is and what it needs, and ``breaks``: where no plan obeys all rules,
-        what the one that breaks the fewest breaks.
+        accelerators of a node where none does, ``remedies``: these and more accelerators, each with a plan
+        that fits then, its memory and its price, ``split``: where the plan that misses least fails with
+        every split of its layers, what there is and what it needs, and ``breaks``: where no plan obeys all
+        rules, what the one that breaks the fewest breaks.
     """
     job, runtime = next(request.jobs())
     legal = [report.smallest for report in reports if report.smallest is not None]

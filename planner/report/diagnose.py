@@ -19,7 +19,7 @@ from planner.report.limits import limits
 from planner.report.page import Page, Table, significant
 from planner.report.remedies import RISK, remedies, remedy_record, remedy_table
 from planner.runtimes.family import Job, Runtime
-from planner.units import GIB, percent
+from planner.units import GIB, percent, rounded
 
 DIAGNOSIS: Final = "planner/diagnosis/1"
 
@@ -316,8 +316,8 @@ def _speed_words(told: Diagnosis) -> list[str]:
     """Return measured beside estimated time, and what limits the plan by itself."""
     answer, seconds, gap = told.answer, told.observed.seconds, told.gap
     limited = f"The plan itself is limited by {' and '.join(limits(answer))}."
-    band = "no band" if answer.error_band is None else f"± {percent(answer.error_band)}"
-    estimated = f"{significant(answer.step, 4)} s ({band}), MFU {percent(answer.mfu)}"
+    band = "no band" if answer.error_band is None else f"± {rounded(answer.error_band)}"
+    estimated = f"{significant(answer.step, 3)} s ({band}), MFU {percent(answer.mfu)}"
     if seconds is None or gap is None:
         return [f"Estimated: {estimated}.", limited]
     verdict = (

@@ -207,7 +207,7 @@ def _gap_table(measured: MeasuredStep) -> Table:
         {
             "part of the estimate": row.part.meaning,
             "s": significant(row.part.seconds),
-            "times as long": "-" if row.factor is None else f"{row.factor:.2f}",
+            "times as long": "-" if row.factor is None else significant(row.factor, 3),
             "unhidden explains": percent(row.hidden_share, 0) if row.hidden_share else "-",
         }
         for row in explanations(measured)

@@ -16,11 +16,13 @@ from planner.question.reading import Reading
 with deferred():
     from planner.cli import search
     from planner.cost import rollout
+    from planner.inputs import load_hardware
     from planner.report import post_training as report_post_training
     from planner.search import post_training as search_post_training
 
 if TYPE_CHECKING:
     from planner.cost.rollout import Answers
+    from planner.inputs.hardware import Pool
     from planner.search.request import SearchRequest
 
 LEFT_OUT: Final = (
@@ -55,6 +57,14 @@ def rl(
             show_default=False,
         ),
     ] = None,
+    generate_on: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME:N",
+            help="Accelerators of another cluster that generate while all of --hardware train: l40s:16.",
+            show_default=False,
+        ),
+    ] = None,
     reference: Annotated[
         bool, typer.Option("--reference/--no-reference", help="Whether a frozen copy scores answers too.")
     ] = True,
@@ -66,7 +76,7 @@ def rl(
     """
     said = {"prompts": prompts, "samples": samples, "prompt_len": prompt_len, "answer_len": answer_len}
     request, answers, defaults = read_post_training(job.said, said, longest)
-    found = search_post_training.place(request, answers, reference)
+    found = search_post_training.place(request, answers, reference, read_others(generate_on))
     if shown.output is Format.json:
         emit_document(report_post_training.post_training_document(found, defaults))
     elif shown.output is Format.csv:
@@ -117,3 +127,26 @@ def read_post_training(
     )
     taken = {name: sizes[name] for name in usual if said[name] is None}
     return request, answers, question.defaults | taken
+
+
+def read_others(text: str | None) -> tuple[Pool, int] | None:
+    """Return the pool and the number of accelerators of another cluster; None where none is asked for.
+
+    Raises
+    ------
+    InputError
+        If it is no cluster with a number.
+    """
+    if text is None:
+        return None
+    reading = Reading()
+    name, _, number = text.rpartition(":")
+    if not name:
+        reading.fault("--generate-on", text, "a cluster and a number, such as mi300x-8:16")
+    reading.finish()
+    count, profile = (
+        reading.count("--generate-on", number),
+        reading.attempt(load_hardware.load_hardware, name),
+    )
+    reading.finish()
+    return None if profile is None or count is None else (profile.pool, count)

@@ -44,7 +44,7 @@ def post_training_page(found: PostTraining, defaults: Mapping[str, Any]) -> Page
 def _row(rank: int, one: Placement) -> dict[str, str]:
     engine = one.engine
     where = f"{engine.gpus} + {one.train.job.gpus}" if one.apart else f"{engine.gpus} in turn"
-    usd = dollars(one)
+    usd = one.usd
     return {
         "#": str(rank),
         "placement": where,
@@ -64,19 +64,18 @@ def _star(one: Placement) -> str:
     return "*" if quote is not None and quote.lent else ""
 
 
-def dollars(one: Placement) -> float | None:
-    """Return what a step costs, where a price is known. [USD]"""
-    train = one.train
-    usd = train.bill.usd_per_step
-    return None if usd is None else usd / train.step / train.job.gpus * one.gpus * one.step
+def _others(best: Placement) -> str:
+    """Return the name of accelerators that generate, where they are not those that train."""
+    name = best.engine.pool.accelerator.name
+    return "" if name == best.train.job.hardware.pool.accelerator.name else f" {name}"
 
 
 def _told(best: Placement) -> list[str]:
     engine, train = best.engine, best.train
     cache = engine.at_once * cache_bytes(engine.model, engine.answers.tokens) / engine.ranks
     behind = (
-        f" {engine.gpus} + {train.job.gpus}: {engine.gpus} generate the next answers while {train.job.gpus} "
-        "train, so that answers are one step behind the weights."
+        f" {engine.gpus} + {train.job.gpus}: {engine.gpus}{_others(best)} generate the next answers while "
+        f"{train.job.gpus} train, so that answers are one step behind the weights."
         if best.apart
         else ""
     )
@@ -110,7 +109,7 @@ def post_training_rows(found: PostTraining) -> list[dict[str, Any]]:
             "score_s": one.scoring,
             "train_s": one.training,
             "weights_s": one.weights,
-            "cost_usd_per_step": dollars(one),
+            "cost_usd_per_step": one.usd,
         }
         for one in found.placements
     ]

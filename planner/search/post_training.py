@@ -10,9 +10,11 @@ from planner.cost.estimate import Estimate
 from planner.cost.rollout import BYTES, Answers, Generator, best_engine
 from planner.dataclasses import dataclass, replace
 from planner.formulas.post_training import push_seconds, reshard_share
+from planner.inputs.hardware import Pool
 from planner.search.optimise import SearchResult, search
 from planner.search.request import SearchRequest
 from planner.techniques.methods import METHODS
+from planner.units import HOUR
 
 SHARES: Final = (0.125, 0.25, 0.375, 0.5, 0.625, 0.75, 0.875)
 """Shares of the accelerators that train where others generate. [-]"""
@@ -61,10 +63,11 @@ class Placement:
 
     @property
     def _prefill(self) -> float:
-        """Seconds in which prompts are read, each once: forward at the speed of the plan that trains. [s]"""
-        answers = self.engine.answers
-        tokens = answers.prompts * answers.prompt_tokens
-        return self._forward(tokens) * self.train.job.gpus / self.engine.gpus
+        """Seconds in which prompts are read, each once: forward as fast as the plan that trains. [s]"""
+        engine, job = self.engine, self.train.job
+        tokens = engine.answers.prompts * engine.answers.prompt_tokens
+        slower = rate_of(job.hardware.pool) / rate_of(engine.pool)
+        return self._forward(tokens) * slower * job.gpus / engine.gpus
 
     def _forward(self, tokens: float) -> float:
         return forward_seconds(self.train) * tokens / self.train.job.workload.tokens_per_step
@@ -87,13 +90,24 @@ class Placement:
         tiers, domain = engine.pool.tiers, engine.pool.scaleup_domain
         if self.apart:
             link = tiers[-1 if self.gpus > domain else 0]
-            rate, senders = link.pair_bandwidth, float(self.train.job.gpus)
+            senders = float(self.train.job.gpus)
+            rate = min(link.pair_bandwidth, self.train.job.hardware.pool.tiers[-1].pair_bandwidth)
+            rate = link.pair_bandwidth if link is tiers[0] else rate
             seconds = push_seconds(nbytes, senders, engine.gpus, engine.ranks, rate, link.latency)
             return float(seconds)
         sharing = float(plan.tp * (plan.zero_shards if plan.zero == 3 else plan.ep))
         link = tiers[-1 if sharing * float(plan.pp) > domain else 0]
         share = float(reshard_share(sharing, float(plan.pp), engine.ranks))
         return nbytes * share / link.bandwidth + link.latency
+
+    @property
+    def usd(self) -> float | None:
+        """What a step costs, where the prices of all accelerators are known. [USD]"""
+        train, price = self.train.bill.usd_per_step, self.engine.pool.price_per_hour
+        if train is None or price is None:
+            return None
+        others = self.engine.gpus * float(price) * self.step / HOUR if self.apart else 0.0
+        return train * self.step / self.train.step + others
 
     @property
     def step(self) -> float:
@@ -118,7 +132,14 @@ class PostTraining:
     request: SearchRequest
 
 
-def place(request: SearchRequest, answers: Answers, reference: bool) -> PostTraining:
+def rate_of(pool: Pool) -> float:
+    """Return the arithmetic that one accelerator reaches in 16 bit. [FLOP/s]"""
+    return float(pool.accelerator.kernels.gemm["bf16"].rate)
+
+
+def place(
+    request: SearchRequest, answers: Answers, reference: bool, others: tuple[Pool, int] | None = None
+) -> PostTraining:
     """Return the placements of a step on one cluster: all accelerators in turn, and shares side by side.
 
     Shares whose generation alone takes longer than the best found are left out.
@@ -131,13 +152,21 @@ def place(request: SearchRequest, answers: Answers, reference: bool) -> PostTrai
         What a step generates.
     reference : bool
         Whether a frozen copy scores answers too.
+    others : (Pool, int), optional
+        Accelerators of another cluster that generate beside all of this one.
     """
-    found = list(_placements(request, answers, reference))
+    found = list(_placements(request, answers, reference, others))
     return PostTraining(tuple(sorted(found, key=lambda one: one.step)), answers, request)
 
 
-def _placements(request: SearchRequest, answers: Answers, reference: bool) -> Iterator[Placement]:
+def _placements(
+    request: SearchRequest, answers: Answers, reference: bool, others: tuple[Pool, int] | None
+) -> Iterator[Placement]:
     gpus, pool, best = request.gpu_counts[0], request.clusters[0].pool, float("inf")
+    if others is not None:
+        there, plan = best_engine(request.model, *others, answers), _trained(request, gpus, reference)
+        if there is not None and plan is not None:
+            yield Placement(there, plan, 1 + reference, True)
     for train in (gpus, *_counts(gpus, pool.gpus_per_node)):
         apart = train < gpus
         engine = best_engine(request.model, pool, gpus - train if apart else gpus, answers)

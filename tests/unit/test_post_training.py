@@ -111,6 +111,19 @@ def test_the_command_tells_placements_on_one_screen() -> None:
         assert one["gpus_generate"] + one["gpus_train"] == (8 if one["apart"] else 16)
 
 
+def test_another_cluster_may_generate_for_all_that_train() -> None:
+    """Echo (arXiv:2508.05387): the slower of two pools decides, and the bill is that of both."""
+    ask = ("rl", "llama3.2-1b", "--hardware", "8xh100", "--prompts", "64", "--answer-len", "1K", "-q")
+    rows = json.loads(planner(*ask, "--generate-on", "mi300x-8:8", "--format", "json").out)["placements"]
+    (one,) = [row for row in rows if row["gpus_train"] == 8 and row["apart"]]
+    longest = max(one["generate_s"], one["score_s"] + one["train_s"])
+    assert one["step_time_s"] == pytest.approx(longest + one["weights_s"])
+    prices = [float(load_hardware(name).pool.price_per_hour or 0.0) for name in ("dgx-h100", "mi300x-8")]
+    assert one["cost_usd_per_step"] == pytest.approx(8 * sum(prices) * one["step_time_s"] / 3600)
+    for wrong in ("mi300x-8", "nowhere:8", "mi300x-8:none"):
+        assert planner(*ask, "--generate-on", wrong).code == 2
+
+
 def test_where_nothing_fits_and_faults_are_told() -> None:
     done = planner("rl", "llama3-70b", "--hardware", "rtx4090", "--gpus", "1", "-q")
     assert (done.code, done.out.startswith("No placement fits")) == (1, True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from functools import cached_property
 from typing import Final
@@ -89,10 +90,10 @@ class Placement:
         nbytes = BYTES * engine.model.params
         tiers, domain = engine.pool.tiers, engine.pool.scaleup_domain
         if self.apart:
-            link = tiers[-1 if self.gpus > domain else 0]
-            senders = float(self.train.job.gpus)
-            rate = min(link.pair_bandwidth, self.train.job.hardware.pool.tiers[-1].pair_bandwidth)
-            rate = link.pair_bandwidth if link is tiers[0] else rate
+            trainers = self.train.job.hardware.pool
+            near = engine.pool == trainers and self.gpus <= domain
+            link, senders = tiers[0 if near else -1], float(self.train.job.gpus)
+            rate = min(link.pair_bandwidth, math.inf if near else trainers.tiers[-1].pair_bandwidth)
             seconds = push_seconds(nbytes, senders, engine.gpus, engine.ranks, rate, link.latency)
             return float(seconds)
         sharing = float(plan.tp * (plan.zero_shards if plan.zero == 3 else plan.ep))

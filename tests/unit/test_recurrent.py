@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,7 @@ from planner.runtimes.family import Job
 from planner.runtimes.megatron_lm import ENTRY as MEGATRON
 from planner.runtimes.megatron_lm.hybrid import hybrid_obstacles, layer_pattern
 from planner.runtimes.settings import NO_CHANGES
+from tests.cli.command import planner
 from tests.unit.cost_jobs import MODELS
 
 Matrix = NDArray[np.float64]
@@ -358,14 +360,43 @@ def test_a_block_of_two_parts_is_two_layers_of_a_hybrid() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "release", "wanted"),
-    [("megatron-lm", "0.19", "release-has-hybrids"), ("megatron-bridge", "", "no-hybrids-written")],
+    ("name", "release", "plan", "wanted"),
+    [
+        ("megatron-lm", "0.19", Plan(dp=8.0), "release-has-hybrids"),
+        ("megatron-lm", "", Plan(dp=8.0, offload="activations:4"), "activation-offload-without-hybrid"),
+        ("megatron-bridge", "", Plan(pp=2.0, vpp=2.0, dp=4.0), "hybrid-without-virtual-stages"),
+    ],
 )
-def test_hybrids_are_written_by_the_releases_that_have_them(name: str, release: str, wanted: str) -> None:
+def test_hybrids_are_written_where_a_runner_has_them(
+    name: str, release: str, plan: Plan, wanted: str
+) -> None:
     base = job("nemotron-h-56b", "dgx-h100", gpus=8)
     runtime = replace(runtimes()[name], release=release)
-    case = case_of(Plan(dp=8.0), base, runtime)
-    assert wanted in {broken.rule for broken in violations(all_rules(Plan(dp=8.0), case))}
+    assert wanted in {broken.rule for broken in violations(all_rules(plan, case_of(plan, base, runtime)))}
+
+
+def test_no_messages_of_experts_run_beside_compute_in_a_hybrid() -> None:
+    """HybridModel has no schedule of two micro-batches (Megatron-LM d98e8a64)."""
+    runtime = runtimes()["megatron-bridge"].with_traits(overlaps_experts=True)
+    plan, base = Plan(ep=8.0, dp=8.0), job("nemotron-3-nano-30b-a3b", "dgx-h100", gpus=8)
+    broken = {one.rule for one in violations(all_rules(plan, case_of(plan, base, runtime)))}
+    assert "expert-overlap-without-hybrid" in broken
+
+
+def test_a_hybrid_that_is_written_for_bridge_is_read_back(tmp_path: Path) -> None:
+    base = job("nemotron-3-nano-30b-a3b", "dgx-h100", gpus=16)
+    plan = Plan(pp=2.0, ep=8.0, dp=8.0, zero=1, zero_shards=8.0, micro_batch=1.0, num_microbatches=4.0)
+    runtime = runtimes()["megatron-bridge"]
+    assert runtime.command is not None
+    files = runtime.command(plan, base, runtime.versions[0]).files or {}
+    assert "HybridModelProvider(" in files["train.py"]
+    (tmp_path / "train.py").write_text(files["train.py"])
+    done = planner(
+        "estimate", "--from", str(tmp_path / "train.py"), "--hardware", "dgx-h100", "--gpus", "16",
+        "--format", "json",
+    )  # fmt: skip
+    assert "not understood" not in done.err
+    assert (done.json["model"]["name"], done.json["plan"]["stage_layers"]) == (base.model.name, [26, 26])
 
 
 def test_kimi_linear_is_priced_and_no_runtime_builds_it() -> None:

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from planner.runtimes.imports.core_settings import graph_setting
+from planner.runtimes.imports.megatron_hybrid import CHUNK
 from planner.runtimes.megatron_bridge.sections import RECIPES
 
 SAME: Final = (
@@ -36,7 +37,8 @@ SAME: Final = (
     "experimental_attention_variant", "linear_attention_freq", "linear_conv_kernel_dim",
     "linear_key_head_dim", "linear_value_head_dim", "linear_num_key_heads", "linear_num_value_heads",
     "dsa_indexer_n_heads", "dsa_indexer_head_dim", "dsa_indexer_topk", "dsa_indexer_loss_coeff",
-    "dsa_kernel_backend",
+    "dsa_kernel_backend", "hybrid_layer_pattern", "hybrid_override_pattern",
+    "mamba_num_heads", "mamba_head_dim", "mamba_num_groups", "mamba_state_dim",
 )  # fmt: skip
 """Fields that a flag of the same words says."""
 
@@ -85,6 +87,9 @@ OFF: Final = {
 }
 """Fields whose flag switches them off."""
 
+PATTERNS: Final = ("hybrid_layer_pattern", "hybrid_override_pattern")
+"""Fields of a pattern of layers, which says their number too."""
+
 DTYPES: Final = {
     "torch.float32": "fp32",
     "torch.bfloat16": "bf16",
@@ -111,7 +116,7 @@ def core_flags(fields: Mapping[str, Any]) -> dict[str, str]:
     """
     flags: dict[str, str] = {}
     for name, value in fields.items():
-        if value is None:
+        if value is None or (name == "num_layers" and any(fields.get(key) for key in PATTERNS)):
             continue
         if name in SAME or name in OTHER:
             flags[OTHER.get(name, f"--{name.replace('_', '-')}")] = str(value)
@@ -212,6 +217,7 @@ def unknown_fields(fields: Mapping[str, Any]) -> tuple[str, ...]:
         for name, value in fields.items()
         if value is not None
         and "." not in name
+        and (name, value) != ("mamba_chunk_size", CHUNK)
         and not any(name in table for table in tables)
         and name not in SETTING_FIELDS
         and not WITHOUT_EFFECT.fullmatch(name)

@@ -19,6 +19,7 @@ from planner.runtimes.megatron_bridge.adapters import (
     frozen_ends_rule,
     without_fsdp_rule,
 )
+from planner.runtimes.megatron_bridge.hybrid import hybrid_rules
 from planner.runtimes.megatron_bridge.saving import saves
 from planner.runtimes.megatron_bridge.script import Say, needs, real_needs, script_text
 from planner.runtimes.megatron_bridge.settings import loss_rules
@@ -28,21 +29,18 @@ from planner.runtimes.megatron_lm import ENTRY as MEGATRON_LM
 from planner.runtimes.megatron_lm.choices import choice_rules, choice_variables
 from planner.runtimes.megatron_lm.environment import environment
 from planner.runtimes.megatron_lm.groups import CORE
-from planner.runtimes.megatron_lm.hybrid import is_hybrid
 from planner.runtimes.megatron_lm.idle import IDLE
 from planner.runtimes.megatron_lm.notes import notes
 from planner.runtimes.megatron_lm.rules import core_pass_rules, core_rules, even_split
 from planner.runtimes.megatron_lm.run_flags import STEP_LINE, defaults
 from planner.runtimes.megatron_lm.settings import SETTINGS, as_set
 from planner.runtimes.megatron_lm.sparse import indexer_rules, indexer_setting_rules
-from planner.runtimes.offered import fits_model, method_rule
+from planner.runtimes.offered import method_rule
 from planner.runtimes.settings import NO_CHANGES, Changes
 from planner.runtimes.training_run import run_of
 from planner.runtimes.traits import Traits
 
 NAME: Final = "train.py"
-
-HYBRID: Final = ("state spaces, or layers of a mixer or a feed-forward alone",)
 
 UNSET: Final = ("MINUTES", "TENSORBOARD_DIR", "WANDB_PROJECT")
 """Variables that mean nothing where they are unset."""
@@ -66,7 +64,7 @@ def pass_rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
     """Return those that hold or not whatever the states."""
     return [
         *core_pass_rules(plan, job),
-        fits_model("no-hybrids-written", HYBRID if is_hybrid(job.model) else (), "--runtime megatron-lm"),
+        *hybrid_rules(plan, job.model),
         *indexer_rules(plan, job),
         method_rule(job.workload.method, runtime.methods),
         adapter_rule(plan, job),

@@ -9,6 +9,7 @@ from planner.plan import Plan
 from planner.runtimes.family import Job
 from planner.runtimes.megatron_bridge.adapters import adapter_section
 from planner.runtimes.megatron_bridge.code import Code, Section, setting
+from planner.runtimes.megatron_bridge.hybrid import PROVIDER
 from planner.runtimes.megatron_bridge.run_sections import (
     checkpoint_section,
     data_kinds,
@@ -33,6 +34,7 @@ from planner.runtimes.megatron_bridge.sections import (
 )
 from planner.runtimes.megatron_bridge.settings import set_fields, set_precision
 from planner.runtimes.megatron_bridge.vision import imports_of, provider_of, seen_as, sees
+from planner.runtimes.megatron_lm.hybrid import is_hybrid
 from planner.runtimes.megatron_lm.run_flags import NEEDS, defaults
 from planner.runtimes.settings import Changes
 from planner.runtimes.training_run import run_of
@@ -141,6 +143,8 @@ def script_text(plan: Plan, job: Job, say: Say) -> str:
     module, provider = ("gpt_provider", "GPTModelProvider")
     if model.get("multi_latent_attention", False):
         module, provider = ("mla_provider", "MLAModelProvider")
+    if is_hybrid(job.model):
+        module, provider = PROVIDER
     if sees(job.model):
         module, provider = provider_of(job.model)
     mixed, always = model.get("transformer_layer_spec") == MIXED_LAYERS, needs(job)

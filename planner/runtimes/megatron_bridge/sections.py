@@ -11,6 +11,7 @@ from planner.inputs.workload import Workload
 from planner.plan import Plan
 from planner.runtimes.family import Job
 from planner.runtimes.megatron_bridge.code import Code, Section
+from planner.runtimes.megatron_bridge.hybrid import as_hybrid
 from planner.runtimes.megatron_bridge.numerics import numeric_fields, router_fields
 from planner.runtimes.megatron_bridge.vision import vision_fields
 from planner.runtimes.megatron_lm.architecture import Architecture, architecture
@@ -80,7 +81,7 @@ def model_section(plan: Plan, job: Job) -> Section:
         _offload(plan),
         vision_fields(job),
     ]
-    return {field: value for part in parts for field, value in part.items()}
+    return as_hybrid({field: value for part in parts for field, value in part.items()}, plan, job.model)
 
 
 def _shape(plan: Plan, model: ModelSpec, work: Workload, arch: Architecture) -> Section:

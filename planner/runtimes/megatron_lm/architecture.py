@@ -84,8 +84,11 @@ def _block_biases(block: Block) -> Biases:
     return "all" if qkv and output and fed else "mixed"
 
 
-def _rotary(block: Block) -> bool:
-    return block.mixer.rotary if isinstance(block.mixer, Attention) else True
+def _rotary(model: ModelSpec, block: Block) -> bool:
+    """Whether a layer's heads turn by position; one without attention is like those that have it."""
+    if isinstance(block.mixer, Attention):
+        return block.mixer.rotary
+    return all(mixer.rotary for mixer in model.attentions if isinstance(mixer, Attention))
 
 
 def _attention(model: ModelSpec) -> Attention | LatentAttention:
@@ -107,7 +110,7 @@ def architecture(model: ModelSpec) -> Architecture:
         biases=biases.pop() if len(biases) == 1 else "mixed",
         window=next((window for window in windows if window is not None), None),
         windowed=tuple(window is not None for window in windows),
-        rotary=tuple(_rotary(block) for block in blocks),
+        rotary=tuple(_rotary(model, block) for block in blocks),
         expert=tuple(isinstance(block.ffn, Experts) for block in blocks),
         recurrent=next((block.recurrent for block in blocks if block.recurrent), None),
         linear=tuple(block.recurrent is not None for block in blocks),

@@ -17,6 +17,7 @@ from planner.plan import Plan
 from planner.rules import Mask, Rule
 from planner.runtimes.family import Job, Runtime
 from planner.runtimes.megatron_lm.environment import BLACKWELL
+from planner.runtimes.megatron_lm.hybrid import is_hybrid
 from planner.runtimes.megatron_lm.offload import activation_layers, module_graph_rule, optimizer_share
 from planner.runtimes.megatron_lm.recompute import granularity
 from planner.runtimes.settings import Changes, Settings, Value
@@ -196,52 +197,70 @@ def _weights_rule(plan: Plan, job: Job) -> Rule:
 
 def _expert_rules(plan: Plan, job: Job, traits: Traits) -> list[Rule]:
     """Return the rules on experts' dispatcher, and on their messages beside compute."""
-    single = np.less_equal(plan.ep, 1)
-    wanted, layers = granularity(plan.recompute), job.model.prediction
     rules = []
     if traits.experts.dispatcher == "fused":
         rules.append(_dispatcher_rule(job, traits))
-    if traits.experts.overlaps:
-        kept = wanted is None or not (wanted.whole or "moe" in wanted.modules)
-        rules += [
-            Rule(
-                "expert-overlap-needs-chunks",
-                single | np.equal(plan.pp, 1) | np.greater(plan.vpp, 1),
-                lambda: (
-                    f"expert overlap with pp {plan.pp:g}, vpp 1",
-                    "several chunks of each rank, or pp 1",
-                    "schedule interleaved-1f1b, or --set expert_overlap=off",
-                ),
+    return rules + (_overlap_rules(plan, job, traits) if traits.experts.overlaps else [])
+
+
+def _overlap_rules(plan: Plan, job: Job, traits: Traits) -> list[Rule]:
+    """Return the rules on experts' messages beside compute.
+
+    References
+    ----------
+    .. [1] Megatron-LM d98e8a64, ``pipeline_parallel/combined_1f1b.py`` asks a model for
+       ``build_schedule_plan``, which ``models/hybrid/hybrid_model.py`` has not.
+    """
+    single = np.less_equal(plan.ep, 1)
+    wanted, layers = granularity(plan.recompute), job.model.prediction
+    kept = wanted is None or not (wanted.whole or "moe" in wanted.modules)
+    return [
+        Rule(
+            "expert-overlap-needs-chunks",
+            single | np.equal(plan.pp, 1) | np.greater(plan.vpp, 1),
+            lambda: (
+                f"expert overlap with pp {plan.pp:g}, vpp 1",
+                "several chunks of each rank, or pp 1",
+                "schedule interleaved-1f1b, or --set expert_overlap=off",
             ),
-            Rule(
-                "expert-overlap-keeps-layers",
-                single | kept,
-                lambda: (
-                    f"expert overlap with recompute {plan.recompute}",
-                    "none, or modules other than moe",
-                    "recompute selective, or --set expert_overlap=off",
-                ),
+        ),
+        Rule(
+            "expert-overlap-without-hybrid",
+            single | (not is_hybrid(job.model)),
+            lambda: (
+                "expert overlap in a hybrid",
+                "none: its model makes no schedule of two micro-batches at once",
+                "--set expert_overlap=off",
             ),
-            Rule(
-                "expert-overlap-delays-gradients",
-                single | _delays(job, traits),
-                lambda: (
-                    f"expert overlap with graphs of {traits.kernels.graphed}",
-                    "attention without biases in them, and fused_weight_gradient: gradients are delayed",
-                    "--set cuda_graphs=none",
-                ),
+        ),
+        Rule(
+            "expert-overlap-keeps-layers",
+            single | kept,
+            lambda: (
+                f"expert overlap with recompute {plan.recompute}",
+                "none, or modules other than moe",
+                "recompute selective, or --set expert_overlap=off",
             ),
-            Rule(
-                "expert-overlap-predicts-once",
-                single | (layers is None or layers.layers <= 1),
-                lambda: (
-                    f"expert overlap with {layers.layers if layers else 0} prediction layers",
-                    "one at most",
-                    "--set expert_overlap=off",
-                ),
+        ),
+        Rule(
+            "expert-overlap-delays-gradients",
+            single | _delays(job, traits),
+            lambda: (
+                f"expert overlap with graphs of {traits.kernels.graphed}",
+                "attention without biases in them, and fused_weight_gradient: gradients are delayed",
+                "--set cuda_graphs=none",
             ),
-        ]
-    return rules
+        ),
+        Rule(
+            "expert-overlap-predicts-once",
+            single | (layers is None or layers.layers <= 1),
+            lambda: (
+                f"expert overlap with {layers.layers if layers else 0} prediction layers",
+                "one at most",
+                "--set expert_overlap=off",
+            ),
+        ),
+    ]
 
 
 def _delays(job: Job, traits: Traits) -> bool:

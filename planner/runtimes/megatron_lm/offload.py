@@ -12,6 +12,7 @@ import numpy as np
 from planner.inputs.model import ModelSpec
 from planner.plan import Plan
 from planner.rules import Rule
+from planner.runtimes.megatron_lm.hybrid import is_hybrid
 from planner.techniques.offload.family import share_of
 from planner.units import is_whole
 
@@ -53,7 +54,13 @@ def optimizer_share(offload: str) -> float:
 
 
 def offload_rules(plan: Plan, model: ModelSpec) -> list[Rule]:
-    """Return the rules on what goes to the host: saved tensors only of layers that nothing else moves."""
+    """Return the rules on what goes to the host: saved tensors only of layers that nothing else moves.
+
+    References
+    ----------
+    .. [1] Megatron-LM d98e8a64, ``transformer/transformer_block.py`` reads ``cpu_offloading``,
+       ``models/hybrid/hybrid_block.py`` does not.
+    """
     layers, modules = activation_layers(plan.offload), offloaded_modules(plan.offload)
     known = Rule(
         "offload-offered",
@@ -70,6 +77,15 @@ def offload_rules(plan: Plan, model: ModelSpec) -> list[Rule]:
         return [known]
     return [
         known,
+        Rule(
+            "activation-offload-without-hybrid",
+            not is_hybrid(model),
+            lambda: (
+                f"offload {plan.offload} of a hybrid",
+                "none: its stack of layers moves nothing",
+                "none",
+            ),
+        ),
         Rule(
             "activation-offload-layers",
             layers < model.num_layers,

@@ -21,6 +21,7 @@ import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import MagicMock, patch
 
 from tests.validate.megatron.capture import USER
 from tests.validate.megatron.local_layers import make_local, on_meta, prepare_local_layers, weights
@@ -60,7 +61,7 @@ class _Empty(types.ModuleType):
         if len(args) == 1 and callable(args[0]):
             return args[0]
         decorate: Callable[[Any], Any] = lambda function=None, *_a, **_k: function  # noqa: E731
-        return None if args else decorate
+        return None if args and not isinstance(args[0], dict | list) else decorate
 
 
 class _Absent(importlib.abc.MetaPathFinder, importlib.abc.Loader):
@@ -137,6 +138,7 @@ class Bridge:
 
         self.specs.get_gpt_mtp_block_spec = local_block
         self._import_encoders()
+        self._import_hybrids()
         prepare_local_layers(self.state)
 
     def _import_encoders(self) -> None:
@@ -156,6 +158,36 @@ class Bridge:
             return local(num_experts=num_experts, qk_layernorm=qk_layernorm, normalization="RMSNorm")
 
         provider.get_gpt_layer_with_transformer_engine_spec = layer
+
+    def _import_hybrids(self) -> None:
+        """Have hybrids built of Megatron-core's own layers, with the gated norm that another package has."""
+        core, torch = "megatron.core.", importlib.import_module("torch")
+        self.stacks = importlib.import_module(core + "post_training.modelopt.hybrid.model_specs")
+        mixer = importlib.import_module(core + "ssm.mamba_mixer")
+
+        class GatedNorm(torch.nn.Module):  # type: ignore[misc,name-defined]
+            def __init__(self, width: int, *_: Any, **named: Any) -> None:
+                super().__init__()
+                self.weight = torch.nn.Parameter(torch.empty(width))
+
+        mixer.ExtendedRMSNorm, mixer.get_cuda_rng_tracker = GatedNorm, MagicMock
+        patterns = importlib.import_module(core + "models.hybrid.hybrid_layer_allocation")
+        segment, state = patterns.select_pipeline_segment, self.state
+
+        def own_segment(*args: Any, **named: Any) -> Any:
+            with patch("torch.distributed.get_rank", lambda *_: state.get_pipeline_model_parallel_rank()):
+                return segment(*args, **named)
+
+        patterns.select_pipeline_segment = own_segment
+
+        class Product(torch.nn.Module):  # type: ignore[misc,name-defined]
+            def __init__(self, inputs: int, outputs: int, **_: Any) -> None:
+                super().__init__()
+                self.weight = torch.nn.Parameter(torch.empty(outputs, inputs))
+
+        importlib.import_module(core + "transformer.moe.moe_layer").TELinear = Product
+        norm = importlib.import_module(core + "transformer.torch_norm").WrappedTorchNorm
+        importlib.import_module(core + "models.hybrid.hybrid_block").TENorm = self.stacks.Norm = norm
 
     def judge(self, file: Path, gpus: int, capability: float, smoke: bool = False) -> Verdict:
         """Return what Megatron-Bridge makes of an emitted file, or of its smoke run."""
@@ -255,7 +287,10 @@ class Bridge:
 
     def _params(self, model: Any, peft: Any) -> list[tuple[int, int]]:
         """Return for a rank of each stage the parameters of its local layers, and those of adapters."""
-        model.transformer_layer_spec = self._local_spec(model)
+        if getattr(model, "hybrid_layer_pattern", None):
+            model.hybrid_stack_spec = self.stacks.get_hybrid_stack_modelopt_spec(local_core_attention=True)
+        else:
+            model.transformer_layer_spec = self._local_spec(model)
         make_local(model)
         model._pg_collection = self.groups.use_mpu_process_groups()
         counts, last = [], model.pipeline_model_parallel_size - 1
@@ -285,6 +320,8 @@ class Bridge:
         return self.providers.local_layer_spec
 
     def _layers(self, config: Any) -> list[list[int]]:
+        if pattern := getattr(config, "hybrid_layer_pattern", None):
+            return [[len(stage)] for stage in pattern.split("|")]
         chunks = config.virtual_pipeline_model_parallel_size
         rows = []
         for rank in range(config.pipeline_model_parallel_size):

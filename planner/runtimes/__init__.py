@@ -15,6 +15,7 @@ from planner.runtimes.family import Runtime
 SHARED = (
     "eager",
     "groups",
+    "hub",
     "idle",
     "imports",
     "libraries",

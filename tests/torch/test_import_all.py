@@ -12,7 +12,7 @@ from planner.errors import InputError
 from planner.inputs.hf_config import ImportedModel, model_from_config
 from planner.inputs.hf_types import WRAPPERS
 from planner.inputs.model import Experts, ModelSpec
-from planner.runtimes._hub_config import architecture, hub_config, layer_class
+from planner.runtimes.hub.config import architecture, hub_config, layer_class
 from tests.helpers import ROOT
 
 pytestmark = pytest.mark.torch

@@ -6,7 +6,7 @@ import pytest
 
 from planner.inputs.load import load_model
 from planner.inputs.workload import Target, Workload
-from planner.runtimes._hub_config import adapted_rule, adapter_settings
+from planner.runtimes.hub.config import adapted_rule, adapter_settings
 from planner.runtimes.imports.adapters import say_targets
 from planner.runtimes.imports.sheet import Sheet
 

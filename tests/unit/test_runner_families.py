@@ -19,7 +19,7 @@ from planner.plan import Plan
 from planner.question.usual import training
 from planner.rules import violations
 from planner.runtimes import runtimes
-from planner.runtimes._hub_config import architecture, hub_config, model_notes, unwritten
+from planner.runtimes.hub.config import architecture, hub_config, model_notes, unwritten
 from tests.helpers import ROOT
 from tests.validate.megatron import cases
 

@@ -13,10 +13,10 @@ import yaml
 
 from planner.errors import UnsupportedPlan
 from planner.inputs.model import ModelSpec
-from planner.runtimes._hub_config import hub_config
 from planner.runtimes.deepspeed import ENTRY as DEEPSPEED
 from planner.runtimes.family import Command, Runtime
 from planner.runtimes.fsdp import ENTRY as FSDP
+from planner.runtimes.hub.config import hub_config
 from planner.runtimes.nanotron import ENTRY as NANOTRON
 from planner.runtimes.offered import train_steps
 from planner.runtimes.torchtitan import ENTRY as TORCHTITAN

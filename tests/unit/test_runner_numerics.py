@@ -16,8 +16,8 @@ from planner.inputs.model import ModelSpec
 from planner.inputs.numerics import Numerics, said
 from planner.rules import violations
 from planner.runtimes import runtimes
-from planner.runtimes._hub_config import hub_config
 from planner.runtimes.family import Job
+from planner.runtimes.hub.config import hub_config
 from planner.runtimes.imports.megatron_numerics import numerics_record
 from planner.runtimes.imports.sheet import Sheet
 from planner.runtimes.imports.zoo import same_name, with_own_numbers

@@ -7,8 +7,8 @@ from typing import Any
 
 from planner.inputs.model import LatentAttention, ModelSpec
 from planner.inputs.numerics import Numerics
-from planner.runtimes._hub_config import architecture
-from planner.runtimes._hub_numerics import MULTIPLIERS
+from planner.runtimes.hub.config import architecture
+from planner.runtimes.hub.numerics import MULTIPLIERS
 
 WITH_NUMBERS = ("torchtitan", "deepspeed", "fsdp", "nanotron")
 """Runtimes whose harness compares numbers."""

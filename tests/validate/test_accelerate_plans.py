@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from planner.runtimes._hub_config import architecture, hub_config, layer_class
 from planner.runtimes.family import GROWING_SEGMENTS
 from planner.runtimes.fsdp import ENTRY
 from planner.runtimes.fsdp.files import mesh
+from planner.runtimes.hub.config import architecture, hub_config, layer_class
 from tests.helpers import ROOT
 from tests.unit.runner_jobs import MODELS
 from tests.validate.ask import PYTHON, counted, has, judged, ours_alone, refusals

@@ -25,7 +25,7 @@ PYTHIA = {
     "num_attention_heads": 4, "vocab_size": 512, "hidden_act": "gelu", "max_position_embeddings": 2048,
     "rotary_pct": 0.25, "use_parallel_residual": True, "layer_norm_eps": 1e-05, "tie_word_embeddings": False,
 }  # fmt: skip
-"""A type of layers that is taken by what is read back (`planner.runtimes._hub_dense`)."""
+"""A type of layers that is taken by what is read back (`planner.runtimes.hub.dense`)."""
 JOB = (
     "config.json", "--hardware", "dgx-h100", "--gpus", "2", "--seq-len", "64", "--global-batch", "4",
     "--runtime", "fsdp", "--zero", "3", "--tp", "1", "--cp", "1",

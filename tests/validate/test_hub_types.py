@@ -18,11 +18,11 @@ from planner.inputs.load_hardware import load_hardware
 from planner.inputs.model import ModelSpec
 from planner.inputs.workload import Workload
 from planner.plan import Plan
-from planner.runtimes._hub_config import architecture, attention_name, hub_config, layer_class, type_of
-from planner.runtimes._hub_hybrids import HYBRIDS
-from planner.runtimes._hub_kinds import TYPES
 from planner.runtimes.family import Job, Runtime
 from planner.runtimes.fsdp import ENTRY
+from planner.runtimes.hub.config import architecture, attention_name, hub_config, layer_class, type_of
+from planner.runtimes.hub.hybrids import HYBRIDS
+from planner.runtimes.hub.kinds import TYPES
 from tests.helpers import ROOT
 from tests.validate.ask import PYTHON, has
 

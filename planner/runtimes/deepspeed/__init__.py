@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from planner.runtimes._hub_config import traits_of_type, unwritten
 from planner.runtimes.deepspeed import rules
 from planner.runtimes.deepspeed.choices import IDLE, setting_rules
 from planner.runtimes.deepspeed.files import SETTINGS, deepspeed_command
 from planner.runtimes.eager import HOST
 from planner.runtimes.family import Runtime
+from planner.runtimes.hub.config import traits_of_type, unwritten
 from planner.runtimes.traits import Traits
 
 __all__ = ["ENTRY"]

@@ -9,19 +9,19 @@ from typing import Final
 from planner.inputs.model import ModelSpec
 from planner.inputs.workload import Workload
 from planner.plan import Plan
-from planner.runtimes._hub_config import (
-    adapter_settings,
-    attention_name,
-    balancing_loss,
-    hub_config,
-    model_notes,
-)
 from planner.runtimes.deepspeed.checkpoints import checkpoint_section
 from planner.runtimes.deepspeed.offloads import DISK_PATH, aio_section, group_size, offload_section
 from planner.runtimes.deepspeed.script import script
 from planner.runtimes.deepspeed.tiles import COUNTS, TILES
 from planner.runtimes.deepspeed.zeropp import ASKED, zeropp_section
 from planner.runtimes.family import GROWING_SEGMENTS, Command, Job
+from planner.runtimes.hub.config import (
+    adapter_settings,
+    attention_name,
+    balancing_loss,
+    hub_config,
+    model_notes,
+)
 from planner.runtimes.offered import stage_layers, trial_note
 from planner.runtimes.script_run import SMOKE, STEP_LINE, defaults, production, where_set
 from planner.runtimes.settings import ANY, NO_CHANGES, Changes, Settings

@@ -8,14 +8,14 @@ from planner.inputs.model import Attention, ModelSpec
 from planner.inputs.workload import Workload
 from planner.plan import Plan
 from planner.rules import Rule, divides, nearest_divisors
-from planner.runtimes._hub_config import (
+from planner.runtimes.family import Job, Runtime
+from planner.runtimes.hub.config import (
     adapted_rule,
     architecture,
     balancing_loss,
     unwritten_rules,
     whole_layer_rules,
 )
-from planner.runtimes.family import Job, Runtime
 from planner.runtimes.offered import (
     exactly,
     head_counts,

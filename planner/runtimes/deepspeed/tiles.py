@@ -9,8 +9,8 @@ import numpy as np
 from planner.inputs.model import DenseFfn
 from planner.plan import Plan
 from planner.rules import Rule, divides
-from planner.runtimes._hub_config import architecture
 from planner.runtimes.family import Job, Runtime
+from planner.runtimes.hub.config import architecture
 
 TILES: Final = {"MLP_TILES": "mlp_tiles", "LOSS_TILES": "loss_chunks"}
 """Constants of the script, and the traits that they set."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from planner.runtimes._hub_config import traits_of_type, unwritten
 from planner.runtimes.eager import HOST
 from planner.runtimes.family import Runtime
 from planner.runtimes.fsdp import rules
 from planner.runtimes.fsdp.files import SETTINGS, fsdp_command
+from planner.runtimes.hub.config import traits_of_type, unwritten
 from planner.runtimes.traits import Traits
 
 __all__ = ["ENTRY"]

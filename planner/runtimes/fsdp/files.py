@@ -10,7 +10,9 @@ import yaml
 from planner.inputs.model import ModelSpec
 from planner.inputs.workload import Workload
 from planner.plan import Plan
-from planner.runtimes._hub_config import (
+from planner.runtimes.family import GROWING_SEGMENTS, Command, Job
+from planner.runtimes.fsdp.script import SCRIPT
+from planner.runtimes.hub.config import (
     adapter_settings,
     architecture,
     attention_name,
@@ -20,8 +22,6 @@ from planner.runtimes._hub_config import (
     model_notes,
     wrapped_class,
 )
-from planner.runtimes.family import GROWING_SEGMENTS, Command, Job
-from planner.runtimes.fsdp.script import SCRIPT
 from planner.runtimes.offered import trial_note
 from planner.runtimes.script_run import SMOKE, STEP_LINE, defaults, production, where_set
 from planner.runtimes.settings import NO_CHANGES, Changes, Settings

@@ -7,8 +7,8 @@ import numpy as np
 from planner.inputs.model import Experts, LatentAttention, ModelSpec
 from planner.plan import Plan
 from planner.rules import Rule, divides
-from planner.runtimes._hub_config import adapted_rule, architecture, unwritten_rules, whole_layer_rules
 from planner.runtimes.family import Job, Runtime
+from planner.runtimes.hub.config import adapted_rule, architecture, unwritten_rules, whole_layer_rules
 from planner.runtimes.offered import (
     exactly,
     is_plain_causal,

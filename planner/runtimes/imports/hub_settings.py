@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from planner.runtimes._hub_config import ATTENTION
+from planner.runtimes.hub.config import ATTENTION
 from planner.runtimes.imports.sheet import Sheet
 
 DEFAULT_KERNEL: Final = "flash-2"

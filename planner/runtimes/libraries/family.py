@@ -13,15 +13,15 @@ import yaml
 from planner.dataclasses import dataclass, replace
 from planner.errors import UnsupportedPlan
 from planner.plan import Plan
-from planner.runtimes._hub_config import (
+from planner.runtimes.deepspeed.files import zero_config
+from planner.runtimes.family import GROWING_SEGMENTS, Command, Job, Runtime, says_all
+from planner.runtimes.hub.config import (
     adapter_settings,
     attention_name,
     hub_config,
     unwritten,
     wrapped_class,
 )
-from planner.runtimes.deepspeed.files import zero_config
-from planner.runtimes.family import GROWING_SEGMENTS, Command, Job, Runtime, says_all
 from planner.runtimes.offered import trial_note
 from planner.runtimes.settings import NO_CHANGES, Changes, Settings
 from planner.runtimes.training_run import TrainingRun, run_of

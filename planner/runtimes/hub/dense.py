@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from planner.inputs.model import ModelSpec
-from planner.runtimes._hub_fields import (
+from planner.runtimes.hub.fields import (
     FP32_NORM,
     NO_DROPOUT,
     gated_fields,
@@ -21,7 +21,7 @@ from planner.runtimes._hub_fields import (
     without,
     word_of,
 )
-from planner.runtimes._hub_types import REGULAR, Fields, HubType
+from planner.runtimes.hub.types import REGULAR, Fields, HubType
 
 
 def _gemma(model: ModelSpec) -> Fields:

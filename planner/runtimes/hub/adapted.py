@@ -16,7 +16,7 @@ from planner.inputs.model import LatentAttention, ModelSpec
 from planner.inputs.shipped import data_folder, names_and_aliases
 from planner.inputs.workload import Target, Workload
 from planner.rules import Rule
-from planner.runtimes._hub_types import REGULAR, HubType
+from planner.runtimes.hub.types import REGULAR, HubType
 
 Names = Mapping[str, tuple[str, ...]]
 

@@ -15,7 +15,7 @@ from planner.inputs.mixers.mamba2 import Mamba2
 from planner.inputs.mixers.short_conv import ShortConv
 from planner.inputs.model import Attention, DenseFfn, Experts, ModelSpec
 from planner.inputs.numerics import Numerics, said
-from planner.runtimes._hub_types import REGULAR, Fields, HubType
+from planner.runtimes.hub.types import REGULAR, Fields, HubType
 
 with deferred():
     from planner.inputs import hf_numerics

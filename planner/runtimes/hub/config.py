@@ -12,20 +12,21 @@ from planner.inputs.workload import Workload
 from planner.plan import Plan
 from planner.remembered import remembered
 from planner.rules import Rule
-from planner.runtimes._hub_adapted import adapted_names, named_rule
-from planner.runtimes._hub_numerics import (
+from planner.runtimes.hub.adapted import adapted_names, named_rule
+from planner.runtimes.hub.numerics import (
     granite_scales,
     hub_numerics,
     multipliers,
     unbalanced,
     unsaid,
 )
-from planner.runtimes._hub_types import HubType, alike, typed, typed_config, typed_unsaid
+from planner.runtimes.hub.types import HubType, alike, typed, typed_config, typed_unsaid
 from planner.runtimes.numerics import unknown_numerics
 from planner.runtimes.offered import attention_of, exactly, ffn_of, fits_model, uses
 
 with deferred():
-    from planner.runtimes import _hub_hybrids, _hub_kinds
+    from planner.runtimes.hub import hybrids
+    from planner.runtimes.hub import kinds as hub_kinds
 
 _FAMILIES: dict[frozenset[str], str] = {
     frozenset(): "llama",
@@ -49,7 +50,7 @@ _CLASSES = {
 
 def type_of(kind: str | None) -> HubType | None:
     """Return how an architecture is written that is taken by what is read back; None of others."""
-    return None if kind is None or kind in _CLASSES else _hub_kinds.TYPES[kind]
+    return None if kind is None or kind in _CLASSES else hub_kinds.TYPES[kind]
 
 
 def layer_class(kind: str) -> str:
@@ -71,7 +72,7 @@ def wrapped_class(model: ModelSpec) -> str | None:
     kind = architecture(model)
     if kind is None or unwritten(model):
         return None
-    found = {*alike(_hub_kinds.TYPES, model), *filter(None, [_regular(model)])}
+    found = {*alike(hub_kinds.TYPES, model), *filter(None, [_regular(model)])}
     return layer_class(kind) if found == {kind} else None
 
 
@@ -122,7 +123,7 @@ ATTENTION = {"flash-2": "sdpa", "flash-3": "flash_attention_3", "unfused": "eage
 def architecture(model: ModelSpec) -> str | None:
     """Return the ``model_type`` that builds exactly the model's parameters, if there is one."""
     regular = None if model.recurrents else _regular(model)
-    return regular if regular and not unsaid(model, regular) else typed(_hub_kinds.TYPES, model) or regular
+    return regular if regular and not unsaid(model, regular) else typed(hub_kinds.TYPES, model) or regular
 
 
 def _regular(model: ModelSpec) -> str | None:
@@ -147,7 +148,7 @@ def unwritten(model: ModelSpec) -> tuple[str, ...]:
     """Return why no configuration of transformers is written for a model; nothing where one is."""
     kind = architecture(model)
     if kind is None:
-        known = len(_CLASSES) + len(_hub_kinds.TYPES)
+        known = len(_CLASSES) + len(hub_kinds.TYPES)
         return (f"none of the {known} configurations that are written for transformers has its parts",)
     own = type_of(kind)
     return typed_unsaid(kind, own, model) if own else unsaid(model, kind)
@@ -326,7 +327,7 @@ def adapter_settings(model: ModelSpec, work: Workload) -> dict[str, object]:
     """Return the rank of adapters and the modules beside which PEFT puts them, for a training script."""
     if work.method == "full":
         return {"LORA_RANK": 0, "LORA_TARGETS": None}
-    named = adapted_names(model, architecture(model), _hub_kinds.TYPES)
+    named = adapted_names(model, architecture(model), hub_kinds.TYPES)
     found = [name for group in work.lora_targets or () for name in named[group]]
     return {"LORA_RANK": work.lora_rank, "LORA_TARGETS": found or "all-linear"}
 
@@ -352,12 +353,12 @@ _PACKAGE: Final = (
 
 def model_notes(model: ModelSpec) -> tuple[str, ...]:
     """Return for the run card what is not known of the model, or not done by transformers."""
-    kernels = _hub_hybrids.kernel_notes(model) if model.recurrents else ()
+    kernels = hybrids.kernel_notes(model) if model.recurrents else ()
     kernels += _PACKAGE if attention_name(model, "flash-2") == "flash_attention_2" else ()
     return (*kernels, *unknown_numerics(model), *unbalanced(model, architecture(model) or ""))
 
 
 def adapted_rule(model: ModelSpec, work: Workload) -> Rule:
     """Return the rule that the adapted layers have names of their own."""
-    named = adapted_names(model, architecture(model), _hub_kinds.TYPES) if work.lora_targets else {}
+    named = adapted_names(model, architecture(model), hub_kinds.TYPES) if work.lora_targets else {}
     return named_rule(model, work, named)

@@ -10,7 +10,7 @@ from itertools import groupby
 from typing import Final
 
 from planner.inputs.model import ModelSpec
-from planner.runtimes._hub_fields import (
+from planner.runtimes.hub.fields import (
     NO_DROPOUT,
     gated_fields,
     inner_of,
@@ -22,7 +22,7 @@ from planner.runtimes._hub_fields import (
     without,
     word_of,
 )
-from planner.runtimes._hub_types import REGULAR, Fields, HubType
+from planner.runtimes.hub.types import REGULAR, Fields, HubType
 
 _GPT: Final = {"hidden_size": "n_embd", "num_hidden_layers": "n_layer", "num_attention_heads": "n_head"}
 _MOSAIC: Final = {

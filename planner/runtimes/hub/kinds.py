@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from planner.runtimes._hub_dense import DENSE
-from planner.runtimes._hub_hybrids import HYBRIDS
-from planner.runtimes._hub_older import OLDER
-from planner.runtimes._hub_sparse import SPARSE
-from planner.runtimes._hub_types import HubType
-from planner.runtimes._hub_windows import WINDOWED
+from planner.runtimes.hub.dense import DENSE
+from planner.runtimes.hub.hybrids import HYBRIDS
+from planner.runtimes.hub.older import OLDER
+from planner.runtimes.hub.sparse import SPARSE
+from planner.runtimes.hub.types import HubType
+from planner.runtimes.hub.windows import WINDOWED
 
 TYPES: Final[Mapping[str, HubType]] = HYBRIDS | DENSE | OLDER | WINDOWED | SPARSE
 """Type to how it is written."""

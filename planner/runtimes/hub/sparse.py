@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from planner.inputs.model import DenseFfn, ModelSpec
-from planner.runtimes._hub_fields import (
+from planner.runtimes.hub.fields import (
     gated_fields,
     known,
     like,
@@ -18,7 +18,7 @@ from planner.runtimes._hub_fields import (
     routed,
     without,
 )
-from planner.runtimes._hub_types import Fields, HubType
+from planner.runtimes.hub.types import Fields, HubType
 
 
 def _dbrx(model: ModelSpec) -> Fields:

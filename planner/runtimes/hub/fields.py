@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from planner.inputs.model import Attention, DenseFfn, ModelSpec
-from planner.runtimes._hub_numerics import hub_scaling
-from planner.runtimes._hub_types import Fields
+from planner.runtimes.hub.numerics import hub_scaling
+from planner.runtimes.hub.types import Fields
 
 FP32_NORM: Final = {"unfused_norm_bytes": 6.0}
 """Bytes of an element that norms keep which multiply by their weight in fp32: the trait says which. [byte]"""

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Final
 
 from planner.inputs.model import Attention, ModelSpec
-from planner.runtimes._hub_fields import (
+from planner.runtimes.hub.fields import (
     FP32_NORM,
     gated_fields,
     known,
@@ -21,7 +21,7 @@ from planner.runtimes._hub_fields import (
     windows,
     without,
 )
-from planner.runtimes._hub_types import REGULAR, Fields, HubType
+from planner.runtimes.hub.types import REGULAR, Fields, HubType
 
 
 def _each_kind(model: ModelSpec) -> Fields:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from planner.calibrate.runs.defaults import PricedRun
-from planner.dataclasses import changed
+from planner.dataclasses import replace
 from planner.inputs.fitted import REFERENCE, SHARE, all_constants, share_of_kin
 from planner.inputs.hardware import Accelerator, HardwareProfile, Pool
 from planner.inputs.record import Sourced
@@ -51,7 +51,7 @@ class WithConstants:
 
     def __call__(self, runs: Sequence[PricedRun]) -> list[PricedRun]:
         """Return the runs with their constants replaced."""
-        return [changed(run, runtime=self.runtime(run), job=self.job(run)) for run in runs]
+        return [replace(run, runtime=self.runtime(run), job=self.job(run)) for run in runs]
 
     @cached_property
     def _by_owner(self) -> dict[tuple[str, str], dict[str, float]]:
@@ -102,7 +102,7 @@ class WithConstants:
             self._kept.append(hardware)
             pools = tuple(self.pool(pool, priced) for pool in hardware.pools)
             self._clusters[key] = hardware.model_copy(update={"pools": pools})
-        return changed(priced.job, hardware=self._clusters[key])
+        return replace(priced.job, hardware=self._clusters[key])
 
     def device(self, accelerator: Accelerator) -> dict[str, float]:
         """Return the constants of an accelerator, the share of its kin where it has no runs."""

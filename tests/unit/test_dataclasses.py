@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from planner.dataclasses import dataclass
+from planner.dataclasses import dataclass, replace
 from tests.helpers import ROOT
 
 
@@ -130,3 +130,20 @@ def test_the_package_takes_its_frozen_classes_from_here() -> None:
         text = path.read_text(encoding="utf-8")
         if "\n@dataclass(frozen=True)" in text and path.name != "module_text.py":
             assert "\nfrom dataclasses import dataclass" not in text, path
+
+
+@pytest.mark.parametrize("kind", [0, 1, 2])
+def test_a_changed_object_is_the_one_that_would_be_made(kind: int) -> None:
+    """Also of a class that checks, and of one that has worked something out."""
+    name = ("first", "first", "size")[kind]
+    made = OURS[kind](1)
+    assert getattr(made, "both", 1.5) == 1.5
+    assert replace(made, **{name: 3}) == OURS[kind](3)
+    assert getattr(replace(made, **{name: 3}), "both", 3.5) == 3.5
+    with pytest.raises(TypeError):
+        replace(made, other=1)
+
+
+def test_a_changed_object_is_checked_where_its_class_checks() -> None:
+    with pytest.raises(ValueError, match="size"):
+        replace(OURS[2](1), size=-1)

@@ -10,12 +10,12 @@ import csv
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Final
+from typing import Any, Final
 
 from planner.calibrate.runs.blanks import plain_number, says_nothing
 from planner.calibrate.runs.columns import RunFigures, RunLayout, RunModel, RunSource
 from planner.calibrate.runs.tuning_cells import TUNING_CELLS
-from planner.dataclasses import changed, dataclass, field, fields
+from planner.dataclasses import dataclass, field, fields, replace
 from planner.errors import InputError, Problem, nearest
 
 NEEDED: Final = ("id", "gpu", "num_gpus", "framework")
@@ -44,9 +44,9 @@ class Run(RunFigures, RunLayout, RunModel, RunSource):
     document_tokens: int | None = None
     release: str = ""
 
-    def with_values(self, values: Mapping[str, object]) -> Run:
+    def with_values(self, values: Mapping[str, Any]) -> Run:
         """Return the run with columns changed."""
-        return changed(self, **values) if values else self
+        return replace(self, **values) if values else self
 
 
 @dataclass(frozen=True, slots=True)

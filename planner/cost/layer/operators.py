@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from planner.cost.case import Case, head_ranks, kept_attention
 from planner.cost.layer.adapters import adapter_params, adapter_seconds, bottleneck_bytes, copy_bytes, learns
@@ -18,7 +18,7 @@ from planner.cost.layer.attention_core import (
 )
 from planner.cost.layer.casts import gradient_cast_seconds, input_cast_seconds
 from planner.cost.layer.context_parallel import gathered_bytes
-from planner.dataclasses import changed, dataclass
+from planner.dataclasses import dataclass, replace
 from planner.formulas.attention import attention_flops
 from planner.formulas.elementwise import Traffic, strided_seconds
 from planner.formulas.gemm import GemmCurve, gemm_extrapolated, gemm_seconds
@@ -89,9 +89,9 @@ class Operator:
     outside_forward: Num = 0.0
     outside_backward: Num = 0.0
 
-    def with_values(self, **values: Num) -> Operator:
+    def with_values(self, **values: Any) -> Operator:
         """Return the operator with fields changed."""
-        return changed(self, **values)
+        return replace(self, **values)
 
     @property
     def extrapolated(self) -> Num:

@@ -28,7 +28,7 @@ from planner.cost.memory.resting import cached_copies, has_levels, resting_shard
 from planner.cost.memory.secondary import secondary_bytes
 from planner.cost.memory.weights import StageWeights
 from planner.cost.stages import ENCODER, ENDS, Piece, Stages, whole_ends
-from planner.dataclasses import changed, dataclass
+from planner.dataclasses import dataclass, replace
 from planner.numeric import Num, ceil, maximum, minimum, where
 from planner.plan import Plan
 from planner.rules import Mask
@@ -195,7 +195,7 @@ def _with_workspaces(moments: Moments, nbytes: float) -> Moments:
     """Return moments with what products work in, which the optimizer's step has not."""
     if not nbytes:
         return moments
-    return tuple(one if one.phase == "optimizer" else changed(one, size=one.size + nbytes) for one in moments)
+    return tuple(one if one.phase == "optimizer" else replace(one, size=one.size + nbytes) for one in moments)
 
 
 PRODUCT_WORKSPACE: Final = 2.0**25
@@ -281,7 +281,7 @@ def whole_in_flight(case: Case, plan: Plan, stages: Stages) -> Num:
 def held_in_flight(case: Case, plan: Plan, costs: Mapping[Piece, LayerCost], stages: Stages) -> Num:
     """Bytes that layers keep for all chunks in flight, those that run again by their own crest. [byte]"""
     crests = stages.crest, stages.crest_again
-    flying = tuple(chunks_in_flight(case, plan, changed(stages, crest=one)) / plan.vpp for one in crests)
+    flying = tuple(chunks_in_flight(case, plan, replace(stages, crest=one)) / plan.vpp for one in crests)
     result: Num = 0.0
     for piece, count in stages.counts.items():
         if piece[0] not in ENDS:

@@ -354,3 +354,20 @@ def test_a_file_of_flagscale_and_its_experiment_are_read(tmp_path: Path) -> None
 def test_a_schedule_of_a_fork_is_not_priced_as_another(tmp_path: Path) -> None:
     script = f"torchrun --nproc_per_node 8 pretrain_gpt.py {SHAPE} --enable-zb-runtime"
     assert [option for option, _ in read(tmp_path, script).faults] == ["schedule"]
+
+
+def test_what_a_file_that_is_not_there_says_can_be_said_by_options(tmp_path: Path) -> None:
+    path = tmp_path / "run.sh"
+    path.write_text("deepspeed --num_gpus 8 train.py --deepspeed_config ds.json\n", encoding="utf-8")
+    found = read_runner_file(path)
+    assert {option for option, _ in found.faults} == {"zero", "micro_batch"}
+    assert found.checked({"zero", "micro_batch"}).runtime == "deepspeed"
+    path.write_text("torchrun run_train.py --config-file tiny.yaml\n", encoding="utf-8")
+    with pytest.raises(InputError, match="the options of a plan"):
+        read_runner_file(path)
+    path.write_text(
+        "accelerate launch --config_file no.yaml train.py --model_name_or_path x --max_seq_length 512"
+        " --per_device_train_batch_size 2\n",
+        encoding="utf-8",
+    )
+    assert "zero" in {option for option, _ in read_runner_file(path).faults}

@@ -59,6 +59,7 @@ def test_a_project_of_nanotron_has_a_name(value: object, fault: bool, tmp_path: 
         ("zero_optimization.contiguous_gradients", None, "zero_optimization.contiguous_gradients"),
         ("zero_optimization.overlap_comm", None, None),
         ("zero_optimization.offload_param", None, None),
+        ("zero_optimization.offload_param", {"device": "nvme"}, "zero_optimization.offload_param.nvme_path"),
         ("bf16.enabled", None, "bf16.enabled"),
         ("checkpoint", {"tag_validation": "x"}, "checkpoint.tag_validation"),
         ("checkpoint", {"tag_validation": "Warn", "load_universal": True}, None),

@@ -193,7 +193,7 @@ def derive(case, get_config_from_file, context):
         "global_batch": config.global_batch_size, "zero": config.optimizer.zero_stage,
         "costs": np.cumsum(blocks_of(config.model.model_config)).tolist(),
         "numbers": numbers_of(config), "run": run_of(config),
-        "smoke": smoke_of(case["folder"], get_config_from_file),
+        "smoke": smoke_of(case["folder"], get_config_from_file) if case.get("smoke", True) else None,
         "model": type(config.model.model_config).__name__, "stage_params": params,
     }  # fmt: skip
 

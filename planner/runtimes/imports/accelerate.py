@@ -75,7 +75,8 @@ def from_yaml(
     kind = str(sheet.take("distributed_type") or "NO").upper()
     sheet.say("gpus", sheet.whole("num_processes"), "num_processes")
     precision = sheet.take("mixed_precision")
-    sheet.say("precision", "fp32" if precision == "no" else precision, "mixed_precision")
+    word = None if precision is None else str(precision).lower()
+    sheet.say("precision", "fp32" if word in ("no", "false") else word, "mixed_precision")
     if kind == "DEEPSPEED":
         _deepspeed(sheet)
     elif kind == "MEGATRON_LM":

@@ -96,9 +96,9 @@ def _kinds(fields: Mapping[str, Any]) -> Iterator[Fault]:
 
 
 def _wrong(kind: str, value: Any) -> str:
-    """Return what a field takes instead of a value: a dataclass checks none, and None is as good as false."""
+    """Return what a field takes instead of a value: a dataclass checks none, so None is as good as false."""
     whole = type(value) is float and kind[0] == "i" and value.is_integer()
-    return "" if whole or (value is None and kind[0] in "bs") else misfit(kind, value)
+    return "" if whole or (value is None and kind[0] == "b") else misfit(kind, value)
 
 
 def _values(fields: Mapping[str, Any]) -> Iterator[Fault]:

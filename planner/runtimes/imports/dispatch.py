@@ -15,6 +15,7 @@ from planner.inputs.yaml_file import parse_repeating, read_json, read_text
 from planner.runtimes.imports.command_line import NODES, RANKS, Training, training_of
 from planner.runtimes.imports.file_format import Source, beside
 from planner.runtimes.imports.formats import COMMANDS, FORMATS, KINDS, suffixes
+from planner.runtimes.imports.model import started
 from planner.runtimes.imports.sheet import Imported
 from planner.units import is_whole
 
@@ -68,11 +69,33 @@ def _started(training: Training, path: Path, vocab: int | None) -> Imported:
         if training.kind == "python" and not is_file(config):
             found = f"{training.config}, whose own settings are not known"
             raise InputError(Problem(str(path), found, f"a training command with its settings: {KINDS}"))
+        if not is_file(config):
+            return _without_file(training, path)
         return _from_config(config, training, vocab)
     reader = COMMANDS.get(training.kind)
     if reader is None:
         raise InputError(Problem(str(path), "a command without its configuration file", KINDS))
     return reader(training, path, vocab)
+
+
+def _without_file(training: Training, path: Path) -> Imported:
+    """Return what a command of DeepSpeed says without its JSON: the ZeRO stage and the batch stand for it.
+
+    Raises
+    ------
+    InputError
+        For another runner, whose file says all of the plan.
+    """
+    key, told = f"{path}: {training.config}", f"a file found from the folders above {path.name}"
+    if training.kind != "deepspeed":
+        own = f"{told}; or no --from: MODEL and the options of a plan"
+        raise InputError(Problem(key, "no such file", own))
+    asked = {"zero": "--zero N", "micro_batch": "--micro-batch N and --global-batch N"}
+    faults = tuple(
+        (option, Problem(key, "no such file", f"{told}; or {words}")) for option, words in asked.items()
+    )
+    note = f"{training.config} is not there: precision, offload and optimizer are as the options say"
+    return started(Imported("deepspeed", {}, {}, notes=(note,), faults=faults), training)
 
 
 def _named(config: Path, script: Path) -> Path:

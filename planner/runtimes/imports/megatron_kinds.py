@@ -98,7 +98,8 @@ def word_counts(sheet: Sheet, words: Iterable[str]) -> None:
         open_ended = any("$" in value for value in values)
         wrong = len(values) > {"switch": 0, "one": 1}.get(count, len(values))
         few = not values and count in ("one", "many")
-        if count != "any" and not open_ended and (wrong or few or (values == [""] and count == "many")):
+        filled = count == "many" or name in _words() or name in _kinds()
+        if count != "any" and not open_ended and (wrong or few or (values == [""] and filled)):
             found = " ".join(values)[:60]
             sheet.fault(name, repr(found) if values else "nothing", WORDS[count])
     for key in sheet.values:

@@ -214,7 +214,12 @@ def _vocabulary(sheet: Sheet) -> list[Broken]:
     key, tp = "--padded-vocab-size", max(1, number_of(sheet, "--tensor-model-parallel-size") or 1)
     size = number_of(sheet, key)
     broken = size is not None and (size < 1 or size % tp != 0)
-    return [(key, broken, str(size), f"a multiple of --tensor-model-parallel-size ({tp}), 1 or more")]
+    tokens = number_of(sheet, "--vocab-size")
+    short = None not in (size, tokens) and (size or 0) < (tokens or 0)
+    return [
+        (key, short, f"{size}, less than --vocab-size {tokens}", "a row for each token"),
+        (key, broken, str(size), f"a multiple of --tensor-model-parallel-size ({tp}), 1 or more"),
+    ]
 
 
 def _optimizer(sheet: Sheet) -> list[Broken]:

@@ -65,7 +65,7 @@ WITHOUT_EFFECT: Final = re.compile(
     r"|model\.(?:init_method(?:\..*)?|make_vocab_size_divisible_by|ddp_bucket_cap_mb)"
     r"|parallelism\.(?:tp_linear_async_communication|tp_recompute_allgather|moe_layer_recompute)"
     r"|model\.model_config\.(?:bos_token_id|eos_token_id|pad_token_id|initializer_range|is_\w+_config|use_cache"
-    r"|pretraining_tp|rope_interleaved|rope_seq_len_interpolation_factor|_use_.*|_fused_.*|z_loss_.*"
+    r"|pretraining_tp|rope_interleaved|_use_.*|_fused_.*|z_loss_.*"
     r"|log_attn_probs|_attn_implementation"
     r"|moe_config\.(?:router_aux_loss_coef|token_dispatcher_type))"
 )
@@ -275,9 +275,11 @@ def _record(sheet: Sheet) -> dict[str, Any] | None:
     )
     order = ["sparse" if moe and layer in sparse else "dense" for layer in range(min(layers, 10_000))]
     std = sheet.values.get("model.init_method.std")
+    stretch = _real(sheet, "rope_seq_len_interpolation_factor", 1.0)
     numerics = {
         "rope_theta": _real(sheet, "rope_theta", 10_000.0),
         "norm_epsilon": _real(sheet, "rms_norm_eps", 1e-6),
+        "rope_scaling": {"kind": "linear", "factor": stretch} if stretch != 1 else None,
         "init_std": std if isinstance(std, int | float) and std > 0 else None,
     }
     if len(sheet.problems) > before:

@@ -171,7 +171,8 @@ ACCELERATE: Final = (
         lambda value: str(value).upper() in (*PREFETCHES, "1", "2", "3"),
         ", ".join(PREFETCHES),
     ),
-    Kind(re.compile(r"compute_environment"), _among(*PLACES), " or ".join(PLACES)),
+    Kind(re.compile(r"compute_environment"), _among(*PLACES), " or ".join(PLACES), null=False),
+    Kind(re.compile(r"use_cpu"), _switch, "true or false", null=False),
     Kind(
         re.compile(r"dynamo_config\.dynamo_backend"),
         lambda value: str(value).upper() in BACKENDS,
@@ -193,7 +194,9 @@ ACCELERATE: Final = (
         ", ".join(SHARDINGS),
     ),
     Kind(
-        re.compile(r"mixed_precision"), _among("no", "fp16", "bf16", "fp8", "False"), "no, fp16, bf16 or fp8"
+        re.compile(r"mixed_precision"),
+        lambda value: str(value).lower() in ("no", "fp16", "bf16", "fp8", "false"),
+        "no, fp16, bf16 or fp8",
     ),
     Kind(re.compile(r"num_machines"), _count, "a whole number", null=False),
     Kind(re.compile(r"machine_rank|main_process_port"), _count, "a whole number"),

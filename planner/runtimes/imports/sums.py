@@ -67,9 +67,18 @@ def deepspeed_sums(sheet: Sheet) -> None:
         sheet.fault(masters, "with float32 states on the device", "bf16_optimizer_states too, or offload")
     if states and not is_set(sheet, masters):
         sheet.fault("bf16.bf16_optimizer_states", f"without {masters}", "both")
+    _disks(sheet)
     scattered = str(sheet.values.get("zero_optimization.reduce_scatter", True)).lower() == "true"
     if stage == 2 and scattered and is_set(sheet, "prescale_gradients"):
         sheet.fault("prescale_gradients", "with ZeRO-2's reduce scatter", "false")
+
+
+def _disks(sheet: Sheet) -> None:
+    """Check that what rests on a disk has a folder there (deepspeed/runtime/swap_tensor)."""
+    for part in ("param", "optimizer"):
+        place = f"zero_optimization.offload_{part}"
+        if sheet.values.get(f"{place}.device") == "nvme" and sheet.values.get(f"{place}.nvme_path") is None:
+            sheet.fault(f"{place}.nvme_path", "nothing with device nvme", "the folder on the disk")
 
 
 def deepspeed_world(found: Imported, where: str) -> Imported:

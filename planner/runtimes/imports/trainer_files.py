@@ -124,13 +124,11 @@ def _launch(training: Training, path: Path) -> TrainerLaunch:
     config = find_beside(Path(named), path) if named else None
     if named and config is None:
         config = find_beside(Path("trl/accelerate_configs") / f"{named}.yaml", path)
-    if named and config is None:
-        expected = f"an Accelerate YAML, found from the folders above {path.name}"
-        raise InputError(Problem(f"{path}: --config_file", named, expected))
     ranks = training.ranks or _first(training, RANKS) or 1
     launched = {"accelerate", "torchrun", "deepspeed"} & set(training.before)
     spread = training.kind == "swift" and not launched and len(_devices(training)) > ranks
-    return TrainerLaunch(_processes(training, before), config, before, spread=spread)
+    missing = named if named and config is None else ""
+    return TrainerLaunch(_processes(training, before), config, before, spread=spread, missing=missing)
 
 
 def _processes(training: Training, before: Mapping[str, str]) -> int | None:

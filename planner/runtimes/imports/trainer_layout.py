@@ -54,6 +54,8 @@ class TrainerLaunch:
         Whether each process has several devices, over which its layers are spread.
     open : bool
         Whether a launcher that nobody knows may lay it out: the file alone does not say.
+    missing : str
+        The name of an Accelerate YAML that is not there.
     """
 
     gpus: int | None = None
@@ -61,6 +63,7 @@ class TrainerLaunch:
     flags: Mapping[str, str] = field(default_factory=dict)
     open: bool = False
     spread: bool = False
+    missing: str = ""
 
 
 OF_OUR_FILES: Final = (
@@ -89,6 +92,10 @@ def laid_out(
     elif launch.config is not None:
         inner = _accelerated(launch.config)
         runtime = inner.runtime
+    elif launch.missing:
+        sheet.instead[LAYOUT] = "zero"
+        expected = f"an Accelerate YAML, found from the folders above {path.name}; or --zero N"
+        sheet.fault(LAYOUT, f"{launch.missing[:120]}, which is not there", expected)
     elif launch.open:
         sheet.instead[LAYOUT] = "zero"
         sheet.fault(

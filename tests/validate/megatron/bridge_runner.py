@@ -137,6 +137,14 @@ class Bridge:
             return block(config, spec, use_transformer_engine=False, **named)
 
         self.specs.get_gpt_mtp_block_spec = local_block
+        layers = self.specs.get_gpt_decoder_layer_specs
+
+        def local_layers(*args: Any, **named: Any) -> Any:
+            config, _, *rest = (*args, *([True] if "use_transformer_engine" in named else []))
+            named.pop("use_transformer_engine", None)
+            return layers(config, False, *rest, **named)
+
+        self.specs.get_gpt_decoder_layer_specs = local_layers  # of a last stage with prediction layers alone
         self._import_encoders()
         self._import_hybrids()
         prepare_local_layers(self.state)

@@ -60,6 +60,7 @@ class Megatron:
         self.utils = importlib.import_module(core + "utils")
         self.utils._te_version = importlib.import_module("packaging.version").Version(TE_VERSION)
         self.arguments = importlib.import_module("megatron.training.arguments")
+        self.tokenizers = importlib.import_module(core + "tokenizers.utils.build_tokenizer")
         self.state = importlib.import_module(core + "parallel_state")
         self.batches = importlib.import_module(core + "num_microbatches_calculator")
         self.block = importlib.import_module(core + "transformer.transformer_block")
@@ -97,6 +98,8 @@ class Megatron:
         sys.argv = ["pretrain_gpt.py", *start.training]
         args = self.arguments.parse_args()
         self.arguments.validate_args(args, {})
+        if args.padded_vocab_size is None:  # else worked out when the tokenizer is built
+            args.padded_vocab_size = self.tokenizers.vocab_size_with_padding(args.vocab_size, args, False)
         config = self.arguments.core_transformer_config_from_args(args)
         self._groups(args, gpus, derived)
         self._batches(args, config, derived)

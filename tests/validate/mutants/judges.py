@@ -138,7 +138,7 @@ RUNNERS: Mapping[str, Runner] = {
     "megatron-lm": Runner("train.sh", by_megatron),
     "megatron-bridge": Runner("train.py", by_bridge),
     "torchtitan": Runner("train.sh", by_script("check_torchtitan.py", _torchtitan)),
-    "nanotron": Runner("nanotron.yaml", by_script("check_nanotron.py", lambda _: {})),
+    "nanotron": Runner("nanotron.yaml", by_script("check_nanotron.py", lambda _: {"smoke": ()})),
     "deepspeed": Runner("ds_config.json", by_script("check_deepspeed.py", _deepspeed)),
     "fsdp": Runner("accelerate.yaml", by_script("check_accelerate.py", _accelerate)),
 }

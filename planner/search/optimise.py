@@ -12,7 +12,7 @@ from functools import partial
 from planner.cost.estimate import Estimate
 from planner.cost.kinds import unmeasured_kinds
 from planner.runtimes.family import Job, Runtime
-from planner.search.assign.improve import solver_record
+from planner.search.assign.improve import Improver, solver_record
 from planner.search.baselines import baselines
 from planner.search.beyond import requests_beyond
 from planner.search.candidates import ScanReport
@@ -294,8 +294,8 @@ def refine_each(
             continue
         one = refine(scan, report, asked, top, request.memory_limit, guard)
         further = of_further_meshes((*report.best, *report.of("split")), one.plans, top)
-        others = (best_of(candidate, scan, request.memory_limit) for candidate in further)
-        found[index] = replace(one, plans=(*one.plans, *others))
+        bench = Improver(scan, request.memory_limit)
+        found[index] = replace(one, plans=(*one.plans, *(best_of(candidate, bench) for candidate in further)))
         known = (objective_value(asked, plan, guard.known_seconds(plan)) for plan in found[index].plans)
         values += [min(known, default=float("inf"))] if several else known
     return [found[index] for index in range(len(scans))]

@@ -10,6 +10,7 @@ import pytest
 
 from planner.cost.estimate import estimate
 from planner.inputs.load import load_model
+from planner.search.assign.improve import Improver
 from planner.search.choices import choices_of
 from planner.search.guard import Guard
 from planner.search.operators.split import best_of
@@ -56,7 +57,7 @@ def test_refined_candidates_keep_their_bounds_and_the_proof_holds(name: str) -> 
     scan = Scan(work, runtime(), space, choices_of(runtime(), fixed), 1e30, 1e30, keep=10_000)
     report = scan.run(objective_column("time"))
     assert report.valid == len(report.of("split")) < 10_000
-    reached = [best_of(candidate, scan, None).step for candidate in report.of("split")]
+    reached = [best_of(candidate, Improver(scan)).step for candidate in report.of("split")]
     bounds = [candidate.bound for candidate in report.of("split")]
     assert all(bound <= step * ROUNDING for bound, step in zip(bounds, reached, strict=True))
     refined = refine(scan, report, "time", 5)

@@ -7,6 +7,7 @@ from itertools import combinations
 import pytest
 
 from planner.cost.estimate import Estimate, estimate
+from planner.search.assign.improve import Improver
 from planner.search.candidates import Candidate
 from planner.search.choices import choices_of
 from planner.search.operators.split import balanced, best_of
@@ -39,7 +40,7 @@ def test_a_heavy_head_takes_layers_from_its_stage() -> None:
     assert sum(plan.stage_layers) == 12
     assert plan.stage_layers[-1] < 3
     default = estimate(candidate(pp=4).plan, WORK, runtime())
-    assert best_of(candidate(pp=4), scan(), None).step < default.step
+    assert best_of(candidate(pp=4), Improver(scan())).step < default.step
 
 
 def passes(known: Estimate) -> float:
@@ -66,15 +67,15 @@ def test_one_stage_chunks_and_a_given_split_stay() -> None:
 
 
 def test_a_split_that_is_not_safe_is_not_taken() -> None:
-    free = best_of(candidate(pp=4), scan(), None)
-    tight = best_of(candidate(pp=4), scan(limit=free.peak * 0.999), None)
+    free = best_of(candidate(pp=4), Improver(scan()))
+    tight = best_of(candidate(pp=4), Improver(scan(limit=free.peak * 0.999)))
     assert free.plan.stage_layers != (3, 3, 3, 3) == tight.plan.stage_layers
 
 
 def test_the_proof_holds_against_refining_everything() -> None:
     whole = scan()
     report = whole.run(objective_column("time"))
-    everything = sorted(best_of(one, whole, None).step for one in report.best)
+    everything = sorted(best_of(one, Improver(whole)).step for one in report.best)
     refined = refine(whole, report, "time", 3)
     assert refined.proved
     assert refined.plans[0].step == everything[0] == refined.bound
@@ -85,7 +86,7 @@ def test_without_a_proof_the_bound_says_how_far_it_may_be() -> None:
     """Only two candidates are kept, so what else there was is known by the last bound alone."""
     few = scan(keep=2)
     refined = refine(few, few.run(objective_column("time")), "time", 1)
-    everything = [best_of(one, scan(), None).step for one in scan().run(objective_column("time")).best]
+    everything = [best_of(one, Improver(scan())).step for one in scan().run(objective_column("time")).best]
     assert refined.bound <= min(everything) <= refined.plans[0].step
     assert refined.proved == (refined.bound == refined.plans[0].step)
 

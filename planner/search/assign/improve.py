@@ -79,9 +79,13 @@ class Improver:
         """Return what a plan needs on its peak stage, without its full price. [byte]"""
         if (known := self._priced.get(plan)) is not None:
             return known.peak
-        if (parts := self._parts.get(plan)) is None:
-            parts = self._parts[plan] = parts_of(plan, self.scan.job, self.scan.runtime)
-        return float(parts.step.total_bytes)
+        return float(self.parts(plan).step.total_bytes)
+
+    def parts(self, plan: Plan) -> PlanParts:
+        """Take a plan apart, once until it is priced in full."""
+        if plan not in self._parts:
+            self._parts[plan] = parts_of(plan, self.scan.job, self.scan.runtime)
+        return self._parts[plan]
 
     def safe(self, plan: Plan) -> Estimate | None:
         """Price a plan that fits within the accepted risk; None where it does not, or breaks a rule."""
@@ -189,8 +193,7 @@ class Improver:
 
     def _between(self, plan: Plan) -> list[str]:
         """Return the modules to recompute, one more each time, where memory is short and the choice open."""
-        plain = replace(plan, recompute=KEPT_WHOLE, stage_layers=self.scan.split)
-        if not self._modules or self.safe(plain) is not None:
+        if not self._modules or self.safe(self._plain(plan)) is not None:
             return []
         return module_names(plan, self.scan.job, self.scan.runtime, self._modules)
 
@@ -220,6 +223,10 @@ class Improver:
             else:
                 high = middle
         return self.safe(plans[low - 1]) if low else None
+
+    def _plain(self, plan: Plan) -> Plan:
+        """Return a plan as it is where nothing is recomputed, with the default split."""
+        return replace(plan, recompute=KEPT_WHOLE, stage_layers=self.scan.split)
 
 
 def counted_bound(problem: AssignProblem, first: int) -> float:

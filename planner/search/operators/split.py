@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from planner.cost.case import case_of
-from planner.cost.estimate import Estimate, estimate, floor_seconds
+from planner.cost.estimate import Estimate, floor_seconds
 from planner.cost.stages import ENCODER, ENDS, weighted_split
 from planner.cost.step.layout import layer_weights, piece_costs, priced_layers
-from planner.cost.step.parts import PlanParts
 from planner.dataclasses import dataclass, replace
 from planner.plan import Plan
 from planner.search.assign.improve import Improver
@@ -28,11 +27,11 @@ class Split(SearchOperator):
 
     def bound(self, bench: Improver, candidate: Candidate) -> float:
         """Seconds that a candidate takes at least under these splits, however it is played. [s]"""
-        return least_of(candidate, bench.scan)
+        return least_of(candidate, bench)
 
     def refine(self, bench: Improver, candidate: Candidate) -> Iterator[Estimate]:
         """Yield the best of the splits."""
-        yield best_of(candidate, bench.scan, bench.memory_limit)
+        yield best_of(candidate, bench)
 
 
 def balanced(plan: Plan, scan: Scope) -> Plan | None:
@@ -92,16 +91,14 @@ def other_splits(plan: Plan, scan: Scope) -> Iterator[Plan]:
     yield from (other for make in (balanced, apart, beside) if (other := make(plan, scan)) is not None)
 
 
-def best_of(candidate: Candidate, scan: Scope, memory_limit: float | None) -> Estimate:
+def best_of(candidate: Candidate, bench: Improver) -> Estimate:
     """Return the best of a candidate's default split, its balanced one, and one with bare ends."""
-    plan = replace(candidate.plan, stage_layers=scan.split)
-    best = estimate(plan, scan.job, scan.runtime, memory_limit)
-    for other in other_splits(candidate.plan, scan):
+    best = bench.price(replace(candidate.plan, stage_layers=bench.scan.split))
+    for other in other_splits(candidate.plan, bench.scan):
         if _cut(other) == _cut(best.plan):
             continue
-        uneven = estimate(other, scan.job, scan.runtime, memory_limit)
-        safe = uneven.feasible and uneven.peak <= scan.limit
-        best = uneven if safe and uneven.step < best.step else best
+        uneven = bench.safe(other)
+        best = uneven if uneven is not None and uneven.step < best.step else best
     return best
 
 
@@ -109,15 +106,14 @@ def _cut(plan: Plan) -> tuple[object, ...]:
     return plan.stage_layers, plan.prediction_apart
 
 
-def least_of(candidate: Candidate, scan: Scope) -> float:
+def least_of(candidate: Candidate, bench: Improver) -> float:
     """Seconds that a candidate takes at least under the splits that are tried, however played. [s]
 
     Playing a step takes a hundred times as long.
     """
-    default = replace(candidate.plan, stage_layers=scan.split)
-    tried = (default, *other_splits(candidate.plan, scan))
-    parts = [PlanParts(plan, case_of(plan, scan.job, scan.runtime)) for plan in tried]
-    return min(floor_seconds(one, one.step) for one in parts)
+    default = replace(candidate.plan, stage_layers=bench.scan.split)
+    tried = map(bench.parts, (default, *other_splits(candidate.plan, bench.scan)))
+    return min(floor_seconds(one, one.step) for one in tried)
 
 
 ENTRY = Split("split", turn=1, cost=1, proves=True, leads=True, beats=False)

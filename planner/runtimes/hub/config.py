@@ -355,6 +355,8 @@ def model_notes(model: ModelSpec) -> tuple[str, ...]:
     """Return for the run card what is not known of the model, or not done by transformers."""
     kernels = hybrids.kernel_notes(model) if model.recurrents else ()
     kernels += _PACKAGE if attention_name(model, "flash-2") == "flash_attention_2" else ()
+    own = type_of(architecture(model))
+    kernels += own.notes if own else ()
     return (*kernels, *unknown_numerics(model), *unbalanced(model, architecture(model) or ""))
 
 

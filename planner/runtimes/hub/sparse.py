@@ -88,6 +88,10 @@ SPARSE: Final = {
         "DbrxForCausalLM", "DbrxBlock", like(norm="layernorm", experts=True), _dbrx,
         names={"hidden_size": "d_model", "num_hidden_layers": "n_layers", "num_attention_heads": "n_heads",
                "max_position_embeddings": "max_seq_len", "num_key_value_heads": ""},
+        notes=(
+            "transformers runs DBRX's experts one after the other: the price has one product for all, and is "
+            "too low.",
+        ),
     ),
     "minimax_m2": HubType("MiniMaxM2ForCausalLM", "MiniMaxM2DecoderLayer", like(experts=True), _minimax,
         names=without("attention_bias", "norm_topk_prob"),

@@ -45,6 +45,8 @@ class HubType:
     native : bool
         Whether PyTorch's own fused attention runs it; else FlashAttention's package does. Falcon hands
         PyTorch keys of one head beside queries of many, which its fused kernels refuse.
+    notes : tuple of str
+        What a user should know of its code, for the run card.
     """
 
     network: str
@@ -55,6 +57,7 @@ class HubType:
     traits: Mapping[str, Any] = field(default_factory=dict)
     names: Mapping[str, str] = field(default_factory=dict)
     native: bool = True
+    notes: tuple[str, ...] = ()
 
 
 def typed(types: Mapping[str, HubType], model: ModelSpec) -> str | None:

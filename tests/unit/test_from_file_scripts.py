@@ -320,3 +320,23 @@ def test_a_value_of_a_flag_is_no_name_of_a_program(tmp_path: Path) -> None:
     )
     with pytest.raises(InputError, match="model_name_or_path: found nothing"):
         read(tmp_path, line).checked()
+
+
+@pytest.mark.parametrize(
+    ("family", "config", "params", "length"),
+    [
+        ("llama3", "llama3_debugmodel", 6_163_712, "2048"),
+        ("deepseek_v3", "deepseek_v3_debugmodel", 33_014_016, "2048"),
+        ("qwen3", "qwen3_debugmodel", 31_987_968, "2048"),
+        ("qwen3", "qwen3_moe_debug", 315_758_848, "4096"),
+        ("gpt_oss", "gpt_oss_debugmodel", 81_489_440, "2048"),
+    ],
+)
+def test_torchtitans_debug_models_by_their_functions(
+    tmp_path: Path, family: str, config: str, params: int, length: str
+) -> None:
+    """Counted by building each of torchtitan b5bcd76c on the meta device."""
+    line = f"torchrun --nproc_per_node 8 -m torchtitan.train --module {family} --config {config}"
+    found = read(tmp_path, line).checked()
+    assert found.model is not None
+    assert (found.model.params, found.options["seq_len"]) == (params, length)

@@ -6,6 +6,7 @@ References
    gpt_oss: ``debugmodel``; ``models/llama3/model/model.py``: the width of a feed-forward, a multiple of 256;
    ``models/llama4/model/model.py``: every second layer has experts, as wide as two thirds of four times the
    width over one expert and the shared one, a multiple of 256.
+.. [3] torchtitan b5bcd76c (2026-08-21), ``torchtitan/models/*/config_registry.py``.
 .. [2] ``torchtitan/models/flux/__init__.py``: both flavors are alike, with no embedder of a
    guidance; ``job_config.py``: an image of 256 pixels, 256 tokens of text where nothing is said.
 """
@@ -16,6 +17,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from planner.runtimes.torchtitan.flux import PATCH, known_record
+from planner.runtimes.torchtitan.registry import RegistryEntry
 
 FLUX: Final = ("flux-dev", "flux-schnell")
 USUAL: Final = 256
@@ -70,6 +72,17 @@ DEBUG: Final[Mapping[tuple[str, str], dict[str, Any]]] = {
     ("qwen3", "debugmodel_moe"): _small(QWEN, [_experts(64, 8, 768)] * 8),
 }
 """Family and flavor to the model [1]_."""
+
+
+_STARTED: Final = RegistryEntry("", 2048, 8)
+STARTED: Final[Mapping[tuple[str, str], tuple[RegistryEntry, dict[str, Any]]]] = {
+    ("llama3", "llama3_debugmodel"): (RegistryEntry("", 2048, 8, schedule="Interleaved1F1B"), LLAMA),
+    ("deepseek_v3", "deepseek_v3_debugmodel"): (_STARTED, DEEPSEEK),
+    ("qwen3", "qwen3_debugmodel"): (_STARTED, DEBUG["qwen3", "debugmodel"]),
+    ("qwen3", "qwen3_moe_debug"): (RegistryEntry("", 4096, 4), DEBUG["qwen3", "debugmodel_moe"]),
+    ("gpt_oss", "gpt_oss_debugmodel"): (RegistryEntry("", 2048, 8, "none"), {**OSS, "vocab": 2048}),
+}
+"""Module and function of the newest release to what it starts [3]_."""
 
 
 def flavored(tree: Mapping[str, Any]) -> tuple[Mapping[str, Any], dict[str, Any] | None]:

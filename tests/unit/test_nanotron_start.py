@@ -19,7 +19,12 @@ shutil.copy(sys.argv[sys.argv.index("--config-file") + 1], "resolved.yaml")
 """
 
 
-def resolved(folder: Path, *arguments: str, **user: str) -> dict[str, Any]:
+SEEN = """import os, pathlib
+pathlib.Path("seen").write_text(os.environ["HF_DATASETS_CACHE"])
+"""
+
+
+def resolved(folder: Path, *arguments: str, stand_in: str = STAND_IN, **user: str) -> dict[str, Any]:
     """Return the configuration that nanotron's script is started with."""
     task = job(MHA, 8, seq_len=2048, global_batch=8)
     nanotron = runtimes()["nanotron"]
@@ -27,7 +32,7 @@ def resolved(folder: Path, *arguments: str, **user: str) -> dict[str, Any]:
     command = nanotron.command(plan(task, zero=1), task, nanotron.versions[0])
     for name, text in (command.files or {}).items():
         (folder / name).write_text(text)
-    (folder / "run_train.py").write_text(STAND_IN)
+    (folder / "run_train.py").write_text(stand_in)
     start = [sys.executable, str(folder / "start.py"), *arguments]
     subprocess.run(start, env=os.environ | user, cwd=folder, check=True)
     found: dict[str, Any] = yaml.safe_load((folder / "resolved.yaml").read_text())
@@ -80,3 +85,10 @@ def test_a_smoke_run_needs_no_data_and_saves_nothing(tmp_path: Path) -> None:
     assert found["data_stages"][0]["data"]["dataset"] is None
     assert found["tokens"]["train_steps"] == 20 < found["checkpoints"]["checkpoint_interval"]
     assert found["checkpoints"]["save_final_state"] is False
+
+
+def test_the_datasets_library_keeps_its_files_where_the_user_says(tmp_path: Path) -> None:
+    """Read when nanotron imports it: the stand-in for nanotron's program sees the variable."""
+    found = resolved(tmp_path, **told(tmp_path), DATA_CACHE="/cache", stand_in=STAND_IN + SEEN)
+    assert found["checkpoints"]["checkpoints_path"] == str(tmp_path / "out")
+    assert (tmp_path / "seen").read_text() == "/cache"

@@ -29,10 +29,20 @@ DTYPE_BYTES = {"fp32": 4.0, "bf16": 2.0, "fp16": 2.0, "fp8": 1.0}
 Target = Literal["qkv", "proj", "fc1", "fc2", "ends"]
 
 TARGETS: Mapping[Target, tuple[str, ...]] = {
-    "qkv": ("linear_qkv", "q_proj", "k_proj", "v_proj", "wqkv", "query_key_value"),
+    "qkv": (
+        "linear_qkv",
+        "q_proj",
+        "k_proj",
+        "v_proj",
+        "wqkv",
+        "query_key_value",
+        "qkv_proj",
+        "c_attn",
+        "w_pack",
+    ),
     "proj": ("linear_proj", "o_proj", "attn_out", "out_proj"),
-    "fc1": ("linear_fc1", "gate_proj", "up_proj", "gate_up_proj", "mlp_in"),
-    "fc2": ("linear_fc2", "down_proj", "mlp_out"),
+    "fc1": ("linear_fc1", "gate_proj", "up_proj", "gate_up_proj", "mlp_in", "dense_h_to_4h"),
+    "fc2": ("linear_fc2", "down_proj", "mlp_out", "dense_4h_to_h"),
     "ends": (),
 }
 """Groups of linear layers that adapters stand beside, with the names that runners have for them: queries,

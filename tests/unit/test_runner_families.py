@@ -173,6 +173,6 @@ def test_the_run_card_names_the_packages_of_kernels_that_are_priced(kind: str, n
 
 
 def test_the_run_card_says_that_experts_run_one_after_the_other() -> None:
-    """transformers 5.23, ``models/dbrx``: a loop over the experts that are hit, without another choice."""
+    """Transformers 5.23, ``models/dbrx``: a loop over the experts that are hit, without another choice."""
     assert any("one after the other" in note for note in model_notes(load_model("dbrx")))
     assert not any("one after the other" in note for note in model_notes(load_model("minimax-m2.5")))

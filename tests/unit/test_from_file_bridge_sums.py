@@ -109,3 +109,13 @@ def test_rounds_of_virtual_stages_are_micro_batches(tmp_path: Path, group: int, 
     found = read_runner_file(path)
     named = [problem.where.rpartition(": ")[2] for _, problem in found.faults]
     assert ("microbatch_group_size_per_vp_stage" in named) == wrong, found.faults
+
+
+@pytest.mark.parametrize("degree", [0, -2, "'two'"])
+def test_a_degree_that_is_none_is_a_fault(tmp_path: Path, degree: object) -> None:
+    path = tmp_path / "train.py"
+    text = FILE.replace("parallel_size=2 MODEL", f"parallel_size={degree}")
+    for name in ("TRAIN", "SCHEDULER", "DDP", "DIST", "DATA", "CHECKPOINT", "OVERLAP"):
+        text = text.replace(f" {name}", "").replace(f"({name})", "()")
+    path.write_text(text.replace("MIXED", MIXED), encoding="utf-8")
+    assert read_runner_file(path).faults

@@ -125,7 +125,8 @@ def _vocabulary(record: Mapping[str, Any], fields: Fields, where: str) -> int | 
     size = fields.get("vocab_size")
     if size is None:
         return None
-    tp = fields.get("tensor_model_parallel_size") or 1
+    said = fields.get("tensor_model_parallel_size")
+    tp = said if isinstance(said, int) and said > 0 else 1
     for name in names_of_shape(record, where):
         vocab = load_model(name).vocab
         if size == vocab or padded_vocab(vocab, float(tp)) == size:

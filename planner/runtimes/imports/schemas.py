@@ -153,18 +153,13 @@ BACKENDS: Final = (
 
 ACCELERATE: Final = (
     Kind(
-        re.compile(r"fsdp_config\.fsdp_(?:activation_checkpointing|cpu_ram_efficient_loading)"),
-        lambda value: value is not None,
-        "true or false: null is read as the word none",
-        null=False,
-    ),
-    Kind(
         re.compile(
             r"fsdp_config\.fsdp_(?:offload_params|activation_checkpointing|cpu_ram_efficient_loading"
             r"|sync_module_states|use_orig_params|forward_prefetch)"
         ),
-        _switch,
-        "true or false",
+        lambda value: value is not None and _switch(value),
+        "true or false: null is read as the word none",
+        null=False,
     ),
     Kind(
         re.compile(r"fsdp_config\.fsdp_backward_prefetch"),

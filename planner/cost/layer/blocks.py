@@ -75,6 +75,25 @@ def rotary_traffic(pricer: Pricer) -> traffic.Traffic:
     return traffic.ROTARY_CHAIN[chain] if chain and not fused else traffic.ROTARY[fused]
 
 
+def output_is_copied(pricer: Pricer, mixer: Attention) -> bool:
+    """Whether attention's output is written once more for the product after it.
+
+    Hugging Face's code joins the turned part of each head with the rest, head by head; the kernel's output
+    lies as its queries do, and not token by token as that product reads it.
+
+    References
+    ----------
+    .. [1] transformers 5.23, ``models/phi/modeling_phi.py``, ``PhiAttention.forward``, and
+       ``integrations/sdpa_attention.py``, ``sdpa_attention_forward``: ``transpose(1, 2).contiguous()``.
+    .. [2] PyTorch 2.13, ``aten/src/ATen/native/transformers/cuda/flash_attn/flash_api.cpp``, ``mha_fwd``:
+       ``out = at::empty_like(q_padded)``.
+    """
+    kernels, share = pricer.case.traits.kernels, pricer.case.model.numerics.rope_fraction or 1.0
+    joined = kernels.chained_rope == "joined" or (kernels.chained_rope == "halves" and share < 1)
+    parts = mixer.rotary and joined and not kernels.fused_rope
+    return pricer.case.traits.attention.copies or parts
+
+
 def local_kv_heads(pricer: Pricer, kv_heads: int) -> Num:
     """Key/value heads on a rank: at least one, copied where tp exceeds them. [-]"""
     return maximum(kv_heads / pricer.plan.tp, 1.0)
@@ -93,7 +112,8 @@ def attention_operators(pricer: Pricer, mixer: Attention) -> list[Operator]:
     rows, keys = pricer.tokens, keys * mixer.makes_keys
     # Keys that are values too are kept twice: turned, and as they were.
     held = queries + gate + mixer.makes_keys * heads * (mixer.head_dim + mixer.value_head_dim)
-    kept = 2 * rows * (held + pricer.case.traits.attention.copies * (3 * queries - 2 * keys))
+    repeated, joined = pricer.case.traits.attention.copies, output_is_copied(pricer, mixer)
+    kept = 2 * rows * (held + repeated * 2 * (queries - keys) + joined * queries)
     projection = pricer.linear(
         "qkv", "qkv", rows, hidden, width, saved=kept, bias=mixer.qkv_biases / mixer.qkv_width
     )
@@ -113,8 +133,8 @@ def attention_operators(pricer: Pricer, mixer: Attention) -> list[Operator]:
         # Of values, which have no weights of a norm, a chain keeps the copy in fp32 alone.
         kept = (2.0 if fused else 4.0) * normed
         operators.append(pricer.elementwise("value_norm", "qkv", normed, traffic.NORM[fused], saved=kept))
-    if pricer.case.traits.attention.copies:
-        copied = traffic.HEAD_COPIES[mixer.kv_heads < mixer.heads]
+    if joined:
+        copied = traffic.HEAD_COPIES[repeated and mixer.kv_heads < mixer.heads]
         operators.append(pricer.elementwise("head_copies", "qkv", rows * queries, copied))
     operators.append(pricer.attention(mixer, local_heads, local_heads / heads))
     if mixer.output_gate or mixer.head_gate:

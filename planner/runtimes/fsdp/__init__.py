@@ -33,7 +33,6 @@ ENTRY = Runtime(
         engine="fsdp2",
         fp32_context_gradients=True,
         merges_each_step=True,
-        attention_copies=True,
         split_logit_bytes=4.0,
         dp_exposed=0.05,
         dp_window=1.0,

@@ -113,7 +113,7 @@ def validate_out_of_fold(
     rows: Iterable[Run | Fault],
     catalogue: Catalogue,
     fit: Fit,
-    fold: Fold,
+    fold: Fold | Callable[[PricedRun], str],
     tell: Callable[[str], object] = lambda line: None,
 ) -> Validation:
     """Price every row with constants fitted to the rows of the other sources, models or accelerators.
@@ -126,7 +126,7 @@ def validate_out_of_fold(
         Where rows find models, clusters and runtimes.
     fit : Fit
         Fits on the rows outside the fold.
-    fold : {"source", "model", "accelerator"}
+    fold : {"source", "model", "accelerator"} or callable
         What a fold's rows have in common.
     tell : callable
         Takes a line after each fold.
@@ -147,13 +147,16 @@ def validate_out_of_fold(
             else:
                 outcomes[outcome.scored.id] = outcome
         seconds = time.monotonic() - began
-        tell(f"fold {number} of {len(folds)}: {len(members)} rows without {fold} {name!r}, {seconds:.1f} s")
+        what = "kind" if callable(fold) else fold
+        tell(f"fold {number} of {len(folds)}: {len(members)} rows without {what} {name!r}, {seconds:.1f} s")
     ordered = (outcomes[priced.run.id] for priced in ready if priced.run.id in outcomes)
     return Validation(len(table), tuple(ordered), tuple(skipped))
 
 
-def _fold_of(priced: PricedRun, fold: Fold) -> str:
+def _fold_of(priced: PricedRun, fold: Fold | Callable[[PricedRun], str]) -> str:
     """Return what a run has in common with the others of its fold."""
+    if callable(fold):
+        return fold(priced)
     if fold == "accelerator":
         return priced.job.hardware.pool.accelerator.name
     return str(getattr(priced.run, fold)).lower()

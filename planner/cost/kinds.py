@@ -17,7 +17,7 @@ from planner.cost.settings import Where, unseen_settings, where
 from planner.dataclasses import dataclass, replace
 from planner.inputs.bands import ELSEWHERE_WIDER, Asked, Band, beyond_runs, chip_of, core_of, error_band
 from planner.inputs.fitted import fitted_file
-from planner.inputs.measured_bands import regime_of
+from planner.inputs.measured_bands import EXPERTS, regime_of
 from planner.inputs.yaml_file import read_fitted
 from planner.numeric import Truth
 from planner.plan import Plan
@@ -116,7 +116,7 @@ def backed_rows(plan: Plan, job: Job, runtime: Runtime, but: Sequence[str] = ())
 
 def most_doubt(job: Job, runtime: Runtime) -> float:
     """Return about the widest band of a plan of kinds without a run; 0 where plans have no band. [-]"""
-    band = error_band(runtime.name, job.hardware.pool, 0.0)
+    band = error_band(runtime.name, job.hardware.pool, 0.0, regime=EXPERTS if _routed(job) else "")
     return 0.0 if band is None else band.share * ELSEWHERE_WIDER
 
 
@@ -166,7 +166,7 @@ class StepShares:
 def band_of(plan: Plan, job: Job, runtime: Runtime, shares: StepShares) -> Band | None:
     """Return the error band of a plan's step, by release, settings, accelerator and kind of plan."""
     pool = job.hardware.pool
-    regime = regime_of(pool, job.gpus, shares.host, shares.mfu)
+    regime = regime_of(pool, job.gpus, shares.host, shares.mfu, _routed(job))
     asked = Asked(runtime.era, unseen_settings(plan, job, runtime))
     band = error_band(runtime.name, pool, shares.extrapolated, shares.used, regime, asked)
     return band_of_kinds(band, plan, job, runtime)

@@ -99,12 +99,20 @@ def share_of_kin(arch: str, shares: Mapping[str, float]) -> float:
     [0.98, 1.0, 0.9, 0.944]
     """
     known = {REFERENCE: 1.0, **shares}
-    family = {arch, _arch_of(kernels.RELATIVES[arch])} if arch in kernels.RELATIVES else {arch}
-    kin = [share for name, share in known.items() if _arch_of(name) in family] or list(known.values())
+    family = {arch, die_of(kernels.RELATIVES[arch])[0]} if arch in kernels.RELATIVES else {arch}
+    kin = [share for name, share in known.items() if die_of(name)[0] in family] or list(known.values())
     return math.exp(sum(math.log(share) for share in kin) / len(kin))
 
 
 @cache
-def _arch_of(accelerator: str) -> str:
+def die_of(accelerator: str) -> tuple[str, int]:
+    """Return architecture and multiprocessors of an accelerator, which tell its die whatever its memory.
+
+    Examples
+    --------
+    >>> die_of("h100-80gb-sxm") == die_of("h200-141gb") == die_of("gh200-96gb") != die_of("h20-96gb")
+    True
+    """
     path = data_folder("hardware_profiles") / "accelerators" / f"{accelerator}.yaml"
-    return str(read_yaml(path)["arch"]) if path.is_file() else ""
+    known = read_yaml(path) if path.is_file() else {}
+    return str(known.get("arch", "")), int(known.get("multiprocessors", 0))

@@ -19,6 +19,13 @@ HOST: Final = "host"
 CROWDED: Final = "crowded"
 """The regime of jobs on many nodes of a network whose rate falls with their number."""
 
+EXPERTS: Final = "experts"
+"""The regime of models with routed experts, where none of the others decides.
+
+Of 101 runs of Megatron-Bridge with experts 90% are within 14%, of 249 without within 10%, each source left
+out.
+"""
+
 HOST_SHARE: Final = 0.25
 """Share of a step from which on waiting for the host decides how far it may be off: an assumption. [-]
 
@@ -45,7 +52,7 @@ Key = tuple[str, str, str]
 """Runtime, accelerator, and the regime: empty where compute, memory and links decide."""
 
 
-def regime_of(pool: Pool, gpus: int, host_share: float, mfu: float = 1.0) -> str:
+def regime_of(pool: Pool, gpus: int, host_share: float, mfu: float = 1.0, experts: bool = False) -> str:
     """Return what decides how far a step may be off, beside its runtime and accelerator.
 
     Parameters
@@ -58,13 +65,17 @@ def regime_of(pool: Pool, gpus: int, host_share: float, mfu: float = 1.0) -> str
         Share of the step in which the device waits for its host. [-]
     mfu : float
         Share of its peak that the device reaches, in model FLOPs. [-]
+    experts : bool
+        Whether the model has routed experts.
     """
     if host_share > HOST_SHARE:
         return HOST
     nodes = -(-gpus // pool.gpus_per_node)
     if pool.network is not None and pool.network.crowd and nodes >= CROWDED_NODES:
         return CROWDED
-    return HOST if mfu < IDLE_MFU else ""
+    if mfu < IDLE_MFU:
+        return HOST
+    return EXPERTS if experts else ""
 
 
 @dataclass(frozen=True)

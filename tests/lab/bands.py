@@ -152,7 +152,9 @@ def _rounded(value: float) -> float:
 def cell_of(run: PricedRun, found: Prediction) -> Cell:
     """Return the runtime and the accelerator of a run, and its regime by what ships."""
     pool = run.job.hardware.pool
-    return run.runtime.name, pool.accelerator.name, regime_of(pool, run.job.gpus, found.host_share, found.mfu)
+    experts = bool(run.job.model.expert_kinds)
+    regime = regime_of(pool, run.job.gpus, found.host_share, found.mfu, experts)
+    return run.runtime.name, pool.accelerator.name, regime
 
 
 def site_errors(

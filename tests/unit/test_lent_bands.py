@@ -9,7 +9,7 @@ from planner.cost.estimate import estimate
 from planner.inputs.bands import ELSEWHERE_WIDER, error_band
 from planner.inputs.fitted import fitted_file
 from planner.inputs.load_hardware import load_hardware
-from planner.inputs.measured_bands import CROWDED, HOST, for_new_site, measured_bands, regime_of
+from planner.inputs.measured_bands import CROWDED, EXPERTS, HOST, for_new_site, measured_bands, regime_of
 from planner.inputs.yaml_file import read_yaml
 from planner.plan import Plan
 from planner.report.estimate_page import short_trust, trust
@@ -38,13 +38,36 @@ def test_a_band_is_lent_by_another_card_of_the_same_chip_and_by_nothing_else() -
     assert error_band("deepspeed", load_hardware("dgx-b200").pool, 0.0) is None
 
 
+def test_a_band_is_lent_by_another_accelerator_with_the_same_die() -> None:
+    """H100 and H200 differ in memory alone; of FSDP on H100 there are two runs."""
+    known = measured_bands()["fsdp", "h200-141gb", ""]
+    lent = error_band("fsdp", load_hardware("dgx-h100").pool, known.extrapolated)
+    assert lent is not None
+    assert lent.share == pytest.approx(ELSEWHERE_WIDER * known.band)
+    assert lent.lender == "fsdp on h200-141gb"
+    assert error_band("fsdp", load_hardware("dgx-b200").pool, 0.0) is None
+
+
+def test_models_with_experts_have_bands_of_their_own() -> None:
+    """Of a runtime without a run of them, as wide as another accelerator's would be."""
+    pool = load_hardware("dgx-h100").pool
+    assert [regime_of(pool, 8, 0.0, experts=experts) for experts in (False, True)] == ["", EXPERTS]
+    assert regime_of(pool, 8, 0.5, experts=True) == HOST
+    dense, routed = (measured_bands()["megatron-bridge", "h100-80gb-sxm", kind] for kind in ("", EXPERTS))
+    assert routed.band > 1.5 * dense.band
+    plain = measured_bands()["fsdp", "a100-80gb-sxm", ""]
+    lent = error_band("fsdp", load_hardware("dgx-a100-80gb").pool, plain.extrapolated, regime=EXPERTS)
+    assert lent is not None
+    assert lent.share == pytest.approx(ELSEWHERE_WIDER * plain.band)
+
+
 def test_lent_bands_are_as_much_wider_as_nine_of_ten_pairs_of_accelerators_need() -> None:
-    bands: dict[str, list[float]] = {}
+    bands: dict[tuple[str, str], list[float]] = {}
     for band in measured_bands().values():
-        if not band.regime and band.mean_error < 0.5:
-            bands.setdefault(band.runtime, []).append(band.band)
+        if band.regime in ("", EXPERTS) and band.mean_error < 0.5:
+            bands.setdefault((band.runtime, band.regime), []).append(band.band)
     ratios = [one / other for mine in bands.values() for one, other in permutations(mine, 2)]
-    assert len(ratios) == 56
+    assert len(ratios) == 66
     assert np.percentile(ratios, 90) == pytest.approx(ELSEWHERE_WIDER, abs=0.05)
 
 

@@ -1,8 +1,8 @@
 """How far predictions are from measured runs, as a page: ``python -m tests.lab.accuracy RUNS_DIR``.
 
 Prints ``docs/accuracy.md``. With ``--plot FILE.svg`` it also writes the plot that the page shows, and with
-``--out-of-fold source model`` rows are priced with constants that have not seen their source, or their model:
-minutes for sources, a quarter of an hour for models.
+``--out-of-fold source accelerator family model`` rows are priced with constants that have not seen their
+source, accelerator, family of models or model: minutes each, a quarter of an hour for models.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import get_args
 
-from planner.calibrate.validate import Fold
+from tests.lab.accuracy.lines import Left
 from tests.lab.accuracy.page import page
 from tests.lab.accuracy.plot import scatter
 from tests.lab.accuracy.runs import accuracy_of, read_folder
@@ -25,7 +25,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("runs", type=Path, help="folder with run tables")
     parser.add_argument("--plot", type=Path, help="SVG file to write")
     parser.add_argument(
-        "--out-of-fold", nargs="+", choices=get_args(Fold), default=[], help="also without it"
+        "--out-of-fold", nargs="+", choices=get_args(Left), default=[], help="also without it"
     )
     options = parser.parse_args(arguments)
     rows = read_folder(options.runs) if options.runs.is_dir() else []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from planner.calibrate.constants import Key
 from planner.calibrate.runs.defaults import Skip
@@ -19,7 +19,7 @@ from planner.calibrate.scores import (
     source_scores,
     time_scores,
 )
-from planner.calibrate.validate import Fold, Outcome
+from planner.calibrate.validate import Outcome
 
 FAMILIES: Final = (
     "deepseek", "qwen", "mixtral", "mistral", "nemotron", "gpt-oss", "kimi", "gemma", "llama", "mpt",
@@ -28,6 +28,17 @@ FAMILIES: Final = (
 """Words by which a model's family is known, the most particular first."""
 
 Kind = Callable[[Outcome], str]
+
+Left = Literal["source", "model", "accelerator", "family"]
+"""What is left out in turn of the fit; a family is that of models."""
+
+LINES_OF: Final[Mapping[Left, str]] = {
+    "source": "source",
+    "model": "source",
+    "accelerator": "accelerator",
+    "family": "model family",
+}
+"""By which key of `KINDS` the errors without it are told."""
 
 
 def family(model: str) -> str:
@@ -159,7 +170,7 @@ class Accuracy:
     skipped : tuple of Skip
         Those that could not.
     folds : mapping
-        ``source``, ``model`` and ``accelerator`` to the same rows, each priced without its fold; empty where
+        What is left out to the same rows, each priced without its fold; empty where
         not asked for.
     group_errors : mapping
         Constant to the error out of group of the runs that it is fitted to; empty where not asked for. [-]
@@ -168,7 +179,7 @@ class Accuracy:
     rows: int
     outcomes: tuple[Outcome, ...]
     skipped: tuple[Skip, ...]
-    folds: Mapping[Fold, tuple[Outcome, ...]] = field(default_factory=dict)
+    folds: Mapping[Left, tuple[Outcome, ...]] = field(default_factory=dict)
     group_errors: Mapping[Key, float] = field(default_factory=dict)
 
     @property
@@ -185,11 +196,10 @@ class Accuracy:
         rows = [outcome for outcome in self.outcomes if outcome.scored.mark]
         return lines_of(rows, lambda outcome: f"{outcome.scored.source}: {outcome.scored.mark}")
 
-    def fold_errors(self, fold: Fold) -> dict[str, float | None]:
-        """Return the error of each source out of fold, of each accelerator where these are left out. [-]"""
+    def fold_errors(self, fold: Left) -> dict[str, float | None]:
+        """Return the error of each line of `LINES_OF` out of fold. [-]"""
         rows = [outcome for outcome in self.folds.get(fold, ()) if not outcome.scored.mark]
-        kind = KINDS["accelerator" if fold == "accelerator" else "source"]
-        return {line.name: line.error for line in lines_of(rows, kind)}
+        return {line.name: line.error for line in lines_of(rows, KINDS[LINES_OF[fold]])}
 
     def worst(self, count: int, each: int) -> list[Outcome]:
         """Return the rows with the largest errors, at most ``each`` of one source and model."""

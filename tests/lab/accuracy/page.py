@@ -17,7 +17,7 @@ from planner.inputs.fitted import Constant, all_constants, fitted_file
 from planner.inputs.measured_bands import measured_bands, release_bands
 from planner.inputs.yaml_file import read_yaml
 from planner.units import percent
-from tests.lab.accuracy.lines import KINDS, Accuracy, Line, error_of
+from tests.lab.accuracy.lines import KINDS, LINES_OF, Accuracy, Left, Line, error_of
 from tests.lab.accuracy.risk import ABOUT, HEAD, risk_cells
 
 WORST: Final = 10
@@ -111,11 +111,7 @@ def _scores_row(line: Line, cells: Cells) -> list[str]:
 
 def source_table(found: Accuracy) -> str:
     """Return the table of sources, with the errors out of fold where they were asked for."""
-    outside = {
-        f"error without this {fold}" if fold == "source" else "error, each model left out": errors
-        for fold in found.folds
-        if fold != "accelerator" and (errors := found.fold_errors(fold))
-    }
+    outside = {HEADS[fold]: found.fold_errors(fold) for fold in found.folds if LINES_OF[fold] == "source"}
     cells = list(SCORES)
     extra: list[tuple[str, Callable[[Line], str]]] = [
         ("rank of source", lambda line: number(line.source_rank))
@@ -125,10 +121,10 @@ def source_table(found: Accuracy) -> str:
 
 
 def kind_table(found: Accuracy, kind: str) -> str:
-    """Return the table of another key, accelerators with their errors out of fold where asked for."""
-    errors = found.fold_errors("accelerator") if kind == "accelerator" else {}
-    extra = [("error without this accelerator", _looked_up(errors))] if errors else []
-    about = f"{FOLDS['accelerator']}\n" if errors else ""
+    """Return the table of another key, with the errors out of fold that were asked for."""
+    own = [fold for fold in found.folds if LINES_OF[fold] == kind]
+    extra = [(HEADS[fold], _looked_up(found.fold_errors(fold))) for fold in own]
+    about = "".join(f"{FOLDS[fold]}\n" for fold in own)
     return about + scores_table(kind, found.lines(kind), [*SCORES[:6], *extra, *SCORES[6:]])
 
 
@@ -267,7 +263,7 @@ def page(found: Accuracy, plot: str = "") -> str:
         ),
         f"![Predicted against measured seconds per step, dashed: 10% away]({plot})\n" if plot else "",
         "## By source\n",
-        *(FOLDS[fold] for fold in found.folds if fold != "accelerator"),
+        *(FOLDS[fold] for fold in found.folds if LINES_OF[fold] == "source"),
         source_table(found),
         *(
             f"## By {kind}\n\n{kind_table(found, kind)}"
@@ -318,7 +314,15 @@ This page is made by `python -m tests.lab.accuracy RUNS_DIR --plot docs/accuracy
   other way round.
 """
 
-FOLDS: Final = {
+HEADS: Final[Mapping[Left, str]] = {
+    "source": "error without this source",
+    "model": "error, each model left out",
+    "accelerator": "error without this accelerator",
+    "family": "error without this family",
+}
+"""How the error is called where something is left out."""
+
+FOLDS: Final[Mapping[Left, str]] = {
     "source": "*Error without this source* prices a source with constants that are fitted to the others\n"
     "alone; its own site is then unknown, and codes that nobody else has run keep the starts of\n"
     "their factors.\n",
@@ -326,6 +330,7 @@ FOLDS: Final = {
     "accelerator": "*Error without this accelerator* prices one with constants fitted to the others:\n"
     "its kernels are known, and the share of them that training reaches is that of its kin. Codes that\n"
     "were run on it alone keep the starts of their factors.\n",
+    "family": "*Error without this family* prices its models with constants that are fitted to the others.\n",
 }
 
 CONSTANTS: Final = """Each is a property of an accelerator, a runtime, its era or a site. *Standard error*

@@ -10,11 +10,11 @@ from planner.calibrate.constants import Key, shipped_values
 from planner.calibrate.fit import ROWS_PER_FACTOR, WITHOUT_FOLDS, mean_error, out_of_group_errors
 from planner.calibrate.refit import Refit
 from planner.calibrate.runs.catalogue import shipped_catalogue
-from planner.calibrate.runs.defaults import prepared
+from planner.calibrate.runs.defaults import PricedRun, prepared
 from planner.calibrate.runs.table import Fault, Run, read_runs
 from planner.calibrate.stages import stages
-from planner.calibrate.validate import Fold, validate, validate_out_of_fold
-from tests.lab.accuracy.lines import Accuracy
+from planner.calibrate.validate import validate, validate_out_of_fold
+from tests.lab.accuracy.lines import Accuracy, Left, family
 
 
 def read_folder(folder: Path) -> list[Run | Fault]:
@@ -27,15 +27,24 @@ def read_folder(folder: Path) -> list[Run | Fault]:
 
 
 def accuracy_of(
-    rows: Sequence[Run | Fault], folds: Sequence[Fold] = (), tell: Callable[[str], object] = lambda line: None
+    rows: Sequence[Run | Fault], folds: Sequence[Left] = (), tell: Callable[[str], object] = lambda line: None
 ) -> Accuracy:
     """Price rows with the shipped constants, and out of fold where asked for."""
     catalogue = shipped_catalogue()
     inside = validate(rows, catalogue, predictions_with(shipped_values()))
     refit = Refit()
-    outside = {fold: validate_out_of_fold(rows, catalogue, refit, fold, tell).outcomes for fold in folds}
+    outside = {
+        fold: validate_out_of_fold(
+            rows, catalogue, refit, _family if fold == "family" else fold, tell
+        ).outcomes
+        for fold in folds
+    }
     errors = errors_out_of_group(rows, tell) if folds else {}
     return Accuracy(len(rows), inside.outcomes, inside.skipped, outside, errors)
+
+
+def _family(run: PricedRun) -> str:
+    return family(run.run.model)
 
 
 def errors_out_of_group(

@@ -135,7 +135,9 @@ WINDOWED: Final = {
     "mistral": HubType("MistralForCausalLM", "MistralDecoderLayer", like(mixed=True), _windowed, REGULAR,
         names=_UNBIASED,
     ),
-    "phi3": HubType("Phi3ForCausalLM", "Phi3DecoderLayer", like(mixed=True), _phi3, _FUSED, {"chained_rope": "joined"}, _UNBIASED),
+    "phi3": HubType("Phi3ForCausalLM", "Phi3DecoderLayer", like(mixed=True), _phi3, _FUSED,
+        {"chained_rope": "joined"}, _UNBIASED,
+    ),
     "smollm3": HubType("SmolLM3ForCausalLM", "SmolLM3DecoderLayer", like(mixed=True), _smollm3, REGULAR),
     "gemma2": HubType(
         "Gemma2ForCausalLM", "Gemma2DecoderLayer", like(norms=4, mixed=True), _gemma2, REGULAR,

@@ -192,7 +192,7 @@ def rank_adapters(plan: Plan, job: Job) -> list[int]:
         widths[stage % pp] += sum(_adapted(model.blocks[name], plan, model.hidden) for name in names)
     if model.prediction is not None:
         one = _adapted(model.blocks[model.prediction.block], plan, model.hidden)
-        widths[-1] += model.prediction.layers * one
+        widths[_prediction_rank(plan, model)] += model.prediction.layers * one
     return [round(job.workload.lora_rank * width) for width in widths]
 
 

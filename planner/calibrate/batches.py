@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import replace
 
 from planner.calibrate.constants import Values, WithConstants
 from planner.calibrate.pricing import Prediction, Price, batch_key, batch_predictions, skipped
 from planner.calibrate.runs.defaults import PricedRun, Skip
+from planner.dataclasses import replace
 from planner.errors import PlannerError
 from planner.inputs.hardware import HardwareProfile
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -14,6 +13,7 @@ from planner.cli.explain import priced, read_saved
 from planner.cli.options import Format, OutputOptions, spread
 from planner.cli.output import emit_document, emit_page, emit_rows
 from planner.cli.progress import Progress
+from planner.dataclasses import replace
 from planner.deferred import deferred
 from planner.errors import InputError, Problem
 from planner.question.reading import Reading

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from math import lcm
 from typing import TYPE_CHECKING, Final
 
 from planner.cli.options import JobOptions
+from planner.dataclasses import replace
 from planner.deferred import deferred
 from planner.errors import InputError
 from planner.units import is_whole

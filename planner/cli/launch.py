@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,6 +11,7 @@ from planner.cli.notes import vendor_notes
 from planner.cli.options import ForceOption, QuietOption, VerboseOption
 from planner.cli.progress import Progress
 from planner.cli.versions import version_notes
+from planner.dataclasses import replace
 from planner.deferred import deferred
 from planner.errors import Infeasible, UnsupportedPlan
 from planner.files import write_whole

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Final
 
 import numpy as np
 
+from planner.dataclasses import replace
 from planner.errors import InputError, Problem
 from planner.rules import divides
 from planner.runtimes.family import Job

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,6 +10,7 @@ import typer
 from planner.cli.explain import priced, pricer_of, read_saved, request_of
 from planner.cli.options import ForceOption, QuietOption, VerboseOption
 from planner.cli.progress import Progress
+from planner.dataclasses import replace
 from planner.deferred import deferred
 from planner.files import check_place, write_whole
 from planner.inputs.bounded import DOCUMENT_BYTES

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -31,6 +30,7 @@ from planner.cli.printable import to_stderr
 from planner.cli.progress import Progress
 from planner.cli.search_goodput import FailureOptions, read_conditions, search_goodput
 from planner.cli.sites import SiteOptions, SitesAsked, is_over_sites, search_over_sites
+from planner.dataclasses import replace
 from planner.deferred import deferred
 from planner.errors import InputError, Problem
 from planner.fields import FIELDS

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 import typer
 
 from planner.cli.options import JobOptions
+from planner.dataclasses import replace
 from planner.deferred import deferred
 from planner.errors import UnsupportedPlan
 

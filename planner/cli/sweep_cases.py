@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
 from planner.cli.search import read
+from planner.dataclasses import replace
 from planner.errors import InputError, Problem
 from planner.fields import FIELDS, default
 from planner.inputs.load import load_model

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
+from planner.dataclasses import replace
 from planner.formulas.pipeline import Pipe, one_f_one_b_bubble_seconds
 from planner.formulas.pipeline_split import last_rank_wait_seconds
 from planner.numeric import Num

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
+from planner.dataclasses import replace
 from planner.inputs.hf_family import Family
 from planner.inputs.hf_fields import Config
 from planner.inputs.hf_mixers import bare_kinds, linear_kinds

@@ -7,9 +7,9 @@ the code beside its weights.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Final
 
+from planner.dataclasses import replace
 from planner.inputs.hf_family import Family
 
 _UNTIED = {"tie_word_embeddings": False}

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any, Final
 
+from planner.dataclasses import replace
 from planner.inputs import hf_families, hf_other_families, hf_state_families
 from planner.inputs.hf_family import ADJUSTED, Family
 from planner.inputs.variants import Variant

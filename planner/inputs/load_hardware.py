@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
+from planner.dataclasses import replace
 from planner.errors import InputError, Problem
 from planner.inputs.bounded import is_file
 from planner.inputs.build import build

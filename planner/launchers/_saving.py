@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from types import MappingProxyType
 from typing import Final
 
+from planner.dataclasses import replace
 from planner.runtimes.family import Command, Runtime
 from planner.runtimes.saving import Saving
 from planner.techniques.recovery import RECOVERIES

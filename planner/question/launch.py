@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from pathlib import Path
 
 from planner.cost.estimate import Estimate
+from planner.dataclasses import replace
 from planner.errors import InputError, Problem
 from planner.folders import write_folder
 from planner.inputs.load import model_file

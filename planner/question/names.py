@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from planner.cost.estimate import Estimate
+from planner.dataclasses import replace
 from planner.inputs.hardware import OWN_PRICE
 from planner.inputs.load import load_model
 from planner.inputs.load_hardware import load_hardware

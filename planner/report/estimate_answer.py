@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, Final
 
 from planner.cost.estimate import Estimate
 from planner.cost.money import quote_of
+from planner.dataclasses import replace
 from planner.fields import ASKED_AXES
 from planner.report.as_json import TIME_KEYS
 from planner.report.estimate_page import (

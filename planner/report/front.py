@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from planner.cost.estimate import Estimate
+from planner.dataclasses import dataclass, field, replace
 from planner.report.as_json import Document, plain, plan_record
 from planner.report.layout import layout
 from planner.report.page import Page, Table, significant

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import Final
 
 from planner.cost.estimate import Estimate, estimate
+from planner.dataclasses import replace
 
 STEP: Final = 1024
 """Tokens that lengths are multiples of. [-]"""

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Final
 
 from planner.calibrate.releases import label_of
 from planner.cost.estimate import Estimate
+from planner.dataclasses import replace
 from planner.inputs.bands import step_range
 from planner.report.flat import flat_row
 from planner.report.layout import layout_of

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from itertools import product
 from math import inf, log2, prod
 from typing import Final
 
 from planner.cost.estimate import Estimate
+from planner.dataclasses import replace
 from planner.report.front import Patience, Tell
 from planner.report.html import HtmlBlock
 from planner.report.layout import layout

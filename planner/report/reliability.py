@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
 from typing import Any, Final
 
 from planner.cost.reliability import Reliable
+from planner.dataclasses import asdict, replace
 from planner.report.as_json import Document, estimate_document, plain
 from planner.report.layout import layout
 from planner.report.page import Page, Table, significant

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from planner.calibrate.releases import plain_traits
 from planner.cost.estimate import Estimate
 from planner.cost.price import Unpriced
 from planner.cost.settings import changed_settings, settings_left_out, unmeasured
+from planner.dataclasses import replace
 
 
 def own_settings(answer: Estimate | Unpriced) -> dict[str, str]:

@@ -6,9 +6,9 @@ import math
 import re
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from typing import Final
 
+from planner.dataclasses import replace
 from planner.printable import printable
 from planner.report.page import Page, Table
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import Final
 
 import numpy as np
 
 from planner.cost.estimate import Estimate, estimate
+from planner.dataclasses import replace
 from planner.plan import MESH
 from planner.runtimes.family import Job, Runtime
 from planner.search.request import SearchRequest, scan_of

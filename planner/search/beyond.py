@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Final
 
+from planner.dataclasses import replace
 from planner.runtimes import runtimes
 from planner.search.request import SearchRequest
 from planner.techniques.offload import OFFLOADS

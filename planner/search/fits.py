@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import MISSING, fields, replace
-
 import numpy as np
 
 from planner.cost.case import Case, case_of
@@ -12,6 +10,7 @@ from planner.cost.memory.stage_memory import stage_memory
 from planner.cost.memory.weights import StageWeights
 from planner.cost.stages import Stages
 from planner.cost.step.step import device_bytes, mean_weights
+from planner.dataclasses import MISSING, fields, replace
 from planner.numeric import Column, Num
 from planner.plan import Plan
 from planner.search.candidates import ScanReport

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -13,6 +11,7 @@ from planner.cost.memory.host_rules import HAS_LINK, offload_rules
 from planner.cost.memory.weights import StageWeights
 from planner.cost.step.step import PassPrice, StepPrice
 from planner.cost.traffic.host_copies import exposed_copies_seconds
+from planner.dataclasses import replace
 from planner.numeric import Column
 from planner.plan import Plan
 from planner.runtimes.family import Job, Runtime

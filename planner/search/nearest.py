@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, replace
 from itertools import chain, islice, product
 from typing import Any
 
@@ -12,6 +11,7 @@ import numpy as np
 from planner.cost.case import case_of
 from planner.cost.estimate import Estimate, estimate
 from planner.cost.legal import all_rules
+from planner.dataclasses import asdict, replace
 from planner.plan import Plan
 from planner.rules import violations
 from planner.runtimes import runtimes

@@ -6,11 +6,11 @@ import heapq
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 
 from planner.cost.estimate import Estimate
 from planner.cost.kinds import unmeasured_kinds
+from planner.dataclasses import dataclass, replace
 from planner.runtimes.family import Job, Runtime
 from planner.search.assign.improve import Improver, solver_record
 from planner.search.baselines import baselines

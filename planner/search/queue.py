@@ -10,9 +10,9 @@ import heapq
 from bisect import insort
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
 
 from planner.cost.estimate import Estimate
+from planner.dataclasses import dataclass, field, replace
 from planner.plan import Plan
 from planner.search.assign.improve import Improver
 from planner.search.candidates import Candidate, ScanReport

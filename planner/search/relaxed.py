@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 import numpy as np
 
@@ -14,6 +13,7 @@ from planner.cost.memory.stage_memory import pass_bytes, stage_memory
 from planner.cost.memory.weights import stage_weights
 from planner.cost.stages import Piece, Stages
 from planner.cost.step.step import device_bytes
+from planner.dataclasses import replace
 from planner.numeric import Num
 from planner.plan import Plan
 

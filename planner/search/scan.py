@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import groupby
 
@@ -17,6 +16,7 @@ from planner.cost.memory.host_rules import host_activation_rules
 from planner.cost.memory.weights import stage_weights
 from planner.cost.step.step import PassPrice, StepPrice, mean_weights, price_passes, whole_step
 from planner.cost.step.step_end import StepEnd, step_end
+from planner.dataclasses import dataclass, field, replace
 from planner.numeric import Column
 from planner.plan import Plan
 from planner.search.candidates import ScanReport, Screened

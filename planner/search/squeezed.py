@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-
 import numpy as np
 from numpy.typing import NDArray
 
 from planner.cost.step.step import StepPrice
+from planner.dataclasses import dataclass, field, replace
 from planner.numeric import Column
 from planner.search.legality import PassNames, StateNames
 from planner.search.scope import KEPT_WHOLE

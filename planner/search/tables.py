@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import fields, is_dataclass, replace
 from typing import TypeVar
 
 import numpy as np
@@ -15,6 +14,7 @@ from planner.cost.layer.layer_costs import LayerCost
 from planner.cost.stages import Piece, Stages, both_ways, deciding_ranks, stage_table
 from planner.cost.step.layout import LAYER_AXES, piece_costs, pipeline_ranks, priced_layers, usual_split
 from planner.cost.step.step import total_table
+from planner.dataclasses import fields, is_dataclass, replace
 from planner.numeric import Column, Num
 from planner.plan import Plan
 

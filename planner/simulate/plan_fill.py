@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from planner.cost.case import case_of
 from planner.cost.stages import ENCODER
 from planner.cost.step.parts import PlanParts
+from planner.dataclasses import replace
 from planner.plan import Plan
 from planner.runtimes.family import Job, Runtime
 from planner.simulate.fill import Component, FilledStep, fill

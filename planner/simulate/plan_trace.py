@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Final
 
+from planner.dataclasses import replace
 from planner.simulate.plan import PlayedPlan
 from planner.simulate.record import memory_over_time
 from planner.simulate.trace import COMPUTE, Event, trace

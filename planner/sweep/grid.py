@@ -5,13 +5,13 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import yaml
 from pydantic import PlainValidator, create_model
 
+from planner.dataclasses import replace
 from planner.errors import InputError, Problem
 from planner.fields import ASKED_AXES, JOB, SEARCH
 from planner.inputs.build import build

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from statistics import fmean, median
 from typing import Final
 
@@ -19,6 +18,7 @@ from planner.calibrate.scores import (
     source_scores,
     time_scores,
 )
+from planner.dataclasses import replace
 
 SCHEMA: Final = "planner/benchmark/1"
 

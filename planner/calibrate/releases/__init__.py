@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import cache
 from typing import Any, Final
 
@@ -17,6 +16,7 @@ from planner.calibrate.eras import Era, find_era
 from planner.calibrate.eras.record import BEFORE_HOPPER
 from planner.calibrate.eras.statements import era_traits, stated_traits
 from planner.calibrate.releases.family import Release, Releases
+from planner.dataclasses import replace
 from planner.errors import InputError, Problem, nearest
 from planner.inputs.fitted import fitted
 from planner.registry import find, load_family

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import replace
 
 import numpy as np
 
 from planner.calibrate.fit import Column
 from planner.calibrate.runs.defaults import PricedRun
+from planner.dataclasses import replace
 
 
 def layouts_of(runs: Sequence[PricedRun]) -> list[list[int]]:

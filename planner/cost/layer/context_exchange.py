@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from planner.cost.case import Case
 from planner.cost.layer.context_parallel import Leg, legs
 from planner.cost.layer.exchange import ACTIVATION_BYTES, Exchange
 from planner.cost.layer.lengths_dealt import is_by_length, shared_documents
 from planner.cost.layer.operators import Operator, Pricer
+from planner.dataclasses import replace
 from planner.formulas.overlap import exposed_seconds
 from planner.inputs.model import Attention, LatentAttention
 from planner.numeric import Num, maximum, where

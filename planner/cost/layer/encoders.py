@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 
 from planner.cost.case import Case
 from planner.cost.layer.blocks import block_operators
@@ -11,6 +10,7 @@ from planner.cost.layer.communication import BlockExchanges, block_exchanges
 from planner.cost.layer.exchange import ACTIVATION_BYTES, Exchange
 from planner.cost.layer.operators import Operator, Pricer
 from planner.cost.stages import ENCODER
+from planner.dataclasses import replace
 from planner.formulas.collectives import ring_seconds, ring_sent_bytes
 from planner.inputs.encoder import Encoder, Linear, Projector
 from planner.inputs.model import ModelSpec

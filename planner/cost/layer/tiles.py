@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from planner.cost.layer.operators import Operator, Pricer
+from planner.dataclasses import replace
 from planner.numeric import Num, maximum
 
 TIMES = ("forward", "backward", "flops", "weight_gradient", "outside_forward", "outside_backward")

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from planner.cost.case import Case
 from planner.cost.memory.activation_offload import LayerPasses
+from planner.dataclasses import replace
 from planner.formulas.host_checkpoints import fetched_seconds, hosted_checkpoints
 from planner.numeric import Num, maximum, minimum
 from planner.plan import Plan

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -18,6 +17,7 @@ from planner.cost.step.played import (
     mean_times,
     message_seconds,
 )
+from planner.dataclasses import replace
 from planner.errors import UnsupportedPlan
 from planner.numeric import Column
 from planner.plan import Plan

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import lru_cache
 from typing import Final
 
@@ -12,6 +11,7 @@ import numpy as np
 from planner.cost.case import Case
 from planner.cost.layer.lengths_dealt import dealt_excess, is_by_length
 from planner.cost.layer.operators import Pricer
+from planner.dataclasses import replace
 from planner.formulas.unequal import expected_largest
 from planner.inputs.lengths import packed
 from planner.numeric import Column, Num, where

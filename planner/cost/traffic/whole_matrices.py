@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from planner.cost.case import Case
 from planner.cost.memory.matrices import (
     TENSOR_BYTES,
@@ -14,6 +12,7 @@ from planner.cost.memory.matrices import (
     shared_matrices,
 )
 from planner.cost.memory.weights import StageWeights
+from planner.dataclasses import replace
 from planner.formulas.collectives import ring_seconds, ring_sent_bytes
 from planner.numeric import Num
 from planner.plan import Plan

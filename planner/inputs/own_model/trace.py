@@ -5,11 +5,11 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import sys
-from dataclasses import replace
 from math import prod
 from pathlib import Path
 from typing import Any, Final
 
+from planner.dataclasses import replace
 from planner.errors import InputError, Problem
 from planner.inputs.bounded import is_file
 from planner.inputs.own_model.graph import Graph, Op

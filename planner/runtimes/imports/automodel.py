@@ -15,12 +15,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import replace
 from fnmatch import fnmatch
 from math import ceil
 from pathlib import Path
 from typing import Any, Final
 
+from planner.dataclasses import replace
 from planner.runtimes.imports import torchtitan, trainer
 from planner.runtimes.imports.adapters import LAYERS, say_adapter
 from planner.runtimes.imports.hub import model_named

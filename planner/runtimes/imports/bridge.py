@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, Final
 
+from planner.dataclasses import replace
 from planner.inputs.load import load_model
 from planner.runtimes.imports.bridge_sums import bridge_sums
 from planner.runtimes.imports.bridge_vision import language_fields, with_images

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
+from planner.dataclasses import replace
 from planner.errors import InputError, Problem, nearest
 from planner.inputs.load import load_model
 from planner.inputs.workload import Workload

@@ -8,10 +8,10 @@ megatron/core/model_parallel_config.py.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from math import prod
 from typing import Any, Final
 
+from planner.dataclasses import replace
 from planner.errors import Problem
 from planner.runtimes.imports.field_kinds import field_kinds, misfit
 from planner.runtimes.imports.sheet import Imported

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, Final
 
+from planner.dataclasses import replace
 from planner.inputs.hf_vision_parts import USUAL_PATCHES
 from planner.inputs.vision_configs import encoder_record
 from planner.runtimes.imports.python_fields import Fields

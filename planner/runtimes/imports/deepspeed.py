@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, Final
 
+from planner.dataclasses import replace
 from planner.errors import Problem
 from planner.runtimes.deepspeed.files import ELEMENTS
 from planner.runtimes.deepspeed.offloads import WHOLE_GROUP, offload_named

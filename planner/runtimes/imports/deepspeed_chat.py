@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
+from planner.dataclasses import replace
 from planner.runtimes.imports import trainer
 from planner.runtimes.imports.hub import model_named
 from planner.runtimes.imports.literals import flat

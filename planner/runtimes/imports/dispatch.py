@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
+from planner.dataclasses import replace
 from planner.errors import InputError, Problem
 from planner.inputs.bounded import is_file
 from planner.inputs.yaml_file import parse_repeating, read_json, read_text

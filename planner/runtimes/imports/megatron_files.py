@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import Any, Final
 
+from planner.dataclasses import replace
 from planner.errors import Problem
 from planner.runtimes.imports import flagscale, megatron_config, modelzoo, primus, torchtitan
 from planner.runtimes.imports.command_line import Training

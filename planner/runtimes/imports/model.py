@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
+from planner.dataclasses import replace
 from planner.inputs.bounded import is_file
 from planner.inputs.build import build
 from planner.inputs.hf_config import read_hf_config

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import replace
 from math import prod
 from typing import Any, Final
 
+from planner.dataclasses import replace
 from planner.errors import Problem
 from planner.inputs.build import build
 from planner.inputs.load import load_model

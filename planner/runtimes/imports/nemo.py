@@ -8,9 +8,9 @@ References
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import Any, Final
 
+from planner.dataclasses import replace
 from planner.errors import Problem
 from planner.runtimes.imports.bridge import as_fields
 from planner.runtimes.imports.command_line import Training

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, Final
 
+from planner.dataclasses import replace
 from planner.errors import Problem, nearest
 from planner.runtimes.imports import core_fields
 from planner.runtimes.imports.bridge_launch import read_fields

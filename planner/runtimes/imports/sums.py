@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from math import prod
 from typing import Final
 
+from planner.dataclasses import replace
 from planner.errors import Problem
 from planner.runtimes.imports.sheet import Imported, Sheet
 from planner.runtimes.torchtitan.table import DEGREES, REPLICAS, SHARDS

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from math import ceil
 from pathlib import Path
 from typing import Any, Final
 
+from planner.dataclasses import replace
 from planner.runtimes.imports import trainer
 from planner.runtimes.imports.adapters import say_adapter
 from planner.runtimes.imports.command_line import Training

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Final
 
+from planner.dataclasses import replace
 from planner.inputs.load import load_model
 from planner.runtimes.imports.file_format import FileFormat, Source, beside
 from planner.runtimes.imports.literals import flat, literals

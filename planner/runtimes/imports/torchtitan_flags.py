@@ -5,10 +5,10 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
+from planner.dataclasses import replace
 from planner.errors import Problem
 from planner.inputs.load import load_model
 from planner.runtimes.imports.command_line import Training, overridden

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
+from planner.dataclasses import replace
 from planner.runtimes.imports import trainer
 from planner.runtimes.imports.adapters import PEFT_DEFAULT, say_adapter
 from planner.runtimes.imports.hub import model_named

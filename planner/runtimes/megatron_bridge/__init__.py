@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Final
 
 import numpy as np
 
+from planner.dataclasses import replace
 from planner.inputs.model import ModelSpec
 from planner.plan import Plan
 from planner.rules import Rule

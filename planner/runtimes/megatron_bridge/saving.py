@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
+from planner.dataclasses import replace
 from planner.errors import UnsupportedPlan
 from planner.runtimes.family import Command
 from planner.runtimes.saving import IN_PROCESS_NOTES, IN_PROCESS_VARIABLES, Saving, adding

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
+from planner.dataclasses import replace
 from planner.plan import Plan
 from planner.rules import Rule
 from planner.runtimes.family import Command, Job, Runtime

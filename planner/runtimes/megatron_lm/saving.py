@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Final
 
+from planner.dataclasses import replace
 from planner.runtimes.family import Command
 from planner.runtimes.saving import IN_PROCESS_NOTES, IN_PROCESS_VARIABLES, Saving, adding
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Final
 
+from planner.dataclasses import replace
 from planner.errors import UnsupportedPlan
 from planner.inputs.numerics import Router
 from planner.plan import Plan

@@ -164,7 +164,7 @@ Start it with: -m torchtitan.train --module titan_plan --config train ...
 """
 
 import os
-from dataclasses import replace
+from planner.dataclasses import replace
 
 from torchtitan.components.checkpointer import CheckpointManager
 from torchtitan.components.data import GrainDataLoader

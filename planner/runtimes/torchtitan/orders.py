@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Final
 
+from planner.dataclasses import replace
 from planner.plan import Plan
 from planner.runtimes.family import Command, Job
 from planner.runtimes.settings import NO_CHANGES, Changes

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
+from planner.dataclasses import replace
 from planner.inputs.model import DenseFfn, ModelSpec
 from planner.plan import Plan
 from planner.rules import Rule, divides

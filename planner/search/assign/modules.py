@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from planner.cost.case import case_of
 from planner.cost.step.layout import piece_costs, priced_layers
+from planner.dataclasses import replace
 from planner.plan import Plan
 from planner.rules import violations
 from planner.runtimes.family import Job, Runtime

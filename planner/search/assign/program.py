@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from planner.dataclasses import replace
 from planner.errors import SolverError
 from planner.search.assign.decompose import Solution, decompose
 from planner.search.assign.problem import Assignment, AssignProblem, Segment, price

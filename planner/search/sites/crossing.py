@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 
 from planner.cost.sites.price import price_way
+from planner.dataclasses import replace
 from planner.inputs.sites import SitesProfile
 from planner.search.sites.request import SitesRequest
 from planner.search.sites.ways import RATES, Ranked, trained_at

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from planner.cost.estimate import Estimate
 from planner.cost.memory.fit import safe_share
 from planner.cost.price import price
+from planner.dataclasses import dataclass, replace
 from planner.inputs.hardware import HardwareProfile
 from planner.inputs.record import Sourced
 from planner.plan import Plan

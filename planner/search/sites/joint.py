@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 
 from planner.cost.case import case_of
@@ -13,6 +12,7 @@ from planner.cost.price import price
 from planner.cost.sites.price import ACTIVATION, SyncPrice, Way
 from planner.cost.sites.routes import Route, chain_order, chain_route, ring_route
 from planner.cost.step.played import wire_tiers
+from planner.dataclasses import replace
 from planner.formulas.low_communication import boundary_bytes
 from planner.inputs.hardware import HardwareProfile
 from planner.inputs.links import Islands

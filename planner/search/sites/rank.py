@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Final
 
 from planner.cost.money import quote_of
 from planner.cost.sites.price import SyncPrice, Way, device_copies, price_way, untrained_copies
+from planner.dataclasses import replace
 from planner.formulas.learning_laws import critical_batch_sequences, large_batch_tokens
 from planner.search.sites.crossing import crossover, fastest_at, few_plans, with_narrowest
 from planner.search.sites.inside import Inside, Plans

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from itertools import product
 from typing import Final
 
+from planner.dataclasses import replace
 from planner.search.sites.inside import Plans
 from planner.search.sites.request import SitesRequest
 

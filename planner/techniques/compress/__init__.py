@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
 
+from planner.dataclasses import replace
 from planner.errors import InputError, Problem
 from planner.registry import find, load_family
 from planner.techniques.compress.family import Compression, Packed

@@ -3,8 +3,7 @@
 Bytes are a ring's; those between nodes also cross the fast links of both (Zeppelin's routing layer).
 """
 
-from dataclasses import replace
-
+from planner.dataclasses import replace
 from planner.formulas.messages import routed_shift_seconds
 from planner.techniques.context import ring
 

@@ -1,7 +1,6 @@
 """PyTorch's FSDP2: each parameter cut by rows; DDP where nothing is sharded."""
 
-from dataclasses import replace
-
+from planner.dataclasses import replace
 from planner.techniques.engines import fsdp1
 
 ENTRY = replace(

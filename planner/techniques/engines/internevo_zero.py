@@ -1,7 +1,6 @@
 """InternEvo's hybrid ZeRO-1: whole parameters have owners, who step and broadcast them."""
 
-from dataclasses import replace
-
+from planner.dataclasses import replace
 from planner.techniques.engines import distributed_optimizer
 
 ENTRY = replace(

@@ -1,7 +1,6 @@
 """nanotron's ZeRO-1: a part of each parameter on each rank, a ring pass for each."""
 
-from dataclasses import replace
-
+from planner.dataclasses import replace
 from planner.techniques.engines import distributed_optimizer
 
 ENTRY = replace(

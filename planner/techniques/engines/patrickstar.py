@@ -4,8 +4,7 @@ A gradient takes the place of its 16-bit weight, so that a parameter takes 14 by
 its chunk is, and all of it is priced as if that were the host.
 """
 
-from dataclasses import replace
-
+from planner.dataclasses import replace
 from planner.techniques.engines import deepspeed_zero
 
 ENTRY = replace(

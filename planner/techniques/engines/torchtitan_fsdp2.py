@@ -1,7 +1,6 @@
 """FSDP2 as torchtitan calls it: the head stays gathered from forward to backward."""
 
-from dataclasses import replace
-
+from planner.dataclasses import replace
 from planner.techniques.engines import fsdp2
 
 ENTRY = replace(

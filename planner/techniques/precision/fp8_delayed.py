@@ -1,7 +1,6 @@
 """Linear layers in 8 bit, each tensor's scale from the maxima of earlier steps; else as `fp8`."""
 
-from dataclasses import replace
-
+from planner.dataclasses import replace
 from planner.techniques.precision import fp8
 
 # The maxima kept are 1024 numbers a tensor, which memory leaves out.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -136,3 +137,25 @@ def test_data_parallelism_crosses_islands_where_pipelines_lie_inside(tmp_path: P
     uneven = planner("estimate", *job[:5], "--tp", "1", "--pp", "64", "--set", "rank_order=stages-inside",
                      "--global-batch", "64", "--format", "json").json  # fmt: skip
     assert "pipelines-keep-to-islands" in {fault["rule"] for fault in uneven["violations"]}
+
+
+@pytest.mark.parametrize(
+    ("model", "axes", "legal"),
+    [
+        ("llama3-8b", {"tp": 2.0, "pp": 4.0}, True),
+        ("llama3-8b", {"tp": 2.0, "pp": 4.0, "cp": 2.0}, False),
+        ("llama3-8b", {"tp": 2.0, "pp": 1.0, "cp": 2.0}, True),
+        ("mixtral-8x7b", {"tp": 2.0, "pp": 4.0, "cp": 2.0, "ep": 4.0}, True),
+        ("mixtral-8x7b", {"tp": 2.0, "pp": 4.0, "ep": 4.0}, False),
+        ("mixtral-8x7b", {"tp": 2.0, "pp": 4.0, "etp": 2.0}, True),
+    ],
+)
+def test_replicas_of_experts_are_those_of_attention(model: str, axes: dict[str, float], legal: bool) -> None:
+    """Megatron-LM d98e8a64, core/parallel_state.py: asserted of an order that does not end in pp."""
+    dp = 64 / axes["tp"] / axes["pp"] / axes.get("cp", 1.0)
+    sharded = Plan(dp=dp, zero=1, zero_shards=dp, num_microbatches=256 / dp, sequence_parallel=True)
+    plan = replace(sharded, **axes)  # type: ignore[arg-type]
+    job = Job(load_model(model), load_hardware("dgx-h100"), 64, Workload(seq_len=4096, global_batch=256))
+    for name in ("megatron-lm", "megatron-bridge"):
+        answer = estimate(plan, job, runtimes()[name].with_traits(stages_inside=True))
+        assert ("stages-inside-keep-replicas" not in {one.rule for one in answer.violations}) == legal

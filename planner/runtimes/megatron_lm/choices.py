@@ -19,6 +19,7 @@ from planner.runtimes.family import Job, Runtime
 from planner.runtimes.megatron_lm.environment import BLACKWELL
 from planner.runtimes.megatron_lm.hybrid import is_hybrid
 from planner.runtimes.megatron_lm.offload import activation_layers, module_graph_rule, optimizer_share
+from planner.runtimes.megatron_lm.rank_order import order_rule
 from planner.runtimes.megatron_lm.recompute import granularity
 from planner.runtimes.settings import Changes, Settings, Value
 from planner.runtimes.traits import Traits
@@ -110,6 +111,8 @@ def choice_rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
         rules.append(LATENT_ROPE)
     if job.workload.precision == "fp16":
         rules.append(_half_gradients_rule(job, traits))
+    if traits.pipeline.stages_inside:
+        rules.append(order_rule(plan, job))
     if job.model.expert_kinds:
         rules += _expert_rules(plan, job, traits)
     release = runtime.release or runtime.versions[0]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, Final
 
 from planner.cli.commands import HELP, LazyCommands
@@ -16,7 +15,7 @@ PLACES: Final = ("*.md", "docs/**/*.md", "planner/**/*.py", "planner/**/*.html",
 
 def printed() -> Iterator[tuple[str, list[str]]]:
     for pattern in PLACES:
-        for path in filter(Path.is_file, ROOT.glob(pattern)):
+        for path in (one for one in ROOT.glob(pattern) if one.is_file() and one.suffix != ".pyc"):
             for found in PRINTED.finditer(path.read_text(encoding="utf-8")):
                 yield f"{path.relative_to(ROOT)}: {found[0]}", (found[1] or found[2]).rstrip("\\").split()[1:]
 

@@ -21,7 +21,8 @@ def test_the_search_is_never_worse_than_its_baselines(name: str, objective: str)
     assert result.nearest is None
     known = dict(result.baselines)
     assert set(known) == {"data-parallel", "rule-of-thumb"}
-    best = objective_value(objective, result.plans[0])
+    found = (result.plans[0], *result.on_paper)  # a lead that no run tests is told beside
+    best = min(objective_value(objective, plan) for plan in found)
     for baseline in known.values():
         assert baseline.violations == ()
         if baseline.feasible and baseline.oom_probability <= request.oom_risk:

@@ -57,7 +57,8 @@ def test_existing_files_are_replaced_only_on_request_and_all_are_named(tmp_path:
     (tmp_path / "mine.txt").write_text("mine")
     with pytest.raises(InputError) as refused:
         write_folder(FILES, tmp_path)
-    assert len(refused.value.problems) == 2
+    (fault,) = refused.value.problems
+    assert "a.sh, b.md" in str(fault.found)
     assert "--force" in str(refused.value)
     assert content(tmp_path) == {"a.sh": "old", "b.md": "old", "mine.txt": "mine"}
     write_folder(FILES, tmp_path, force=True)

@@ -246,6 +246,6 @@ def test_extra_prediction_layers_and_the_optimizer_of_the_notes_are_read(catalog
     assert isinstance(found, PricedRun)
     assert found.job.model.prediction is not None
     assert (found.job.model.prediction.layers, found.job.workload.optimizer) == (2, "muon")
-    other = prepare(RUN.with_values({**shape, "notes": "optimizer=lion"}), catalogue)
+    other = prepare(RUN.with_values({**shape, "notes": "optimizer=lars"}), catalogue)
     assert isinstance(other, Skip)
-    assert "optimizer=lion" in other.reason
+    assert "optimizer=lars" in other.reason

@@ -20,7 +20,8 @@ def test_a_job_that_can_save_before_its_end_does(name: str) -> None:
     wanted = target(runtimes()[name], launchers()["slurm"])
     layout = plan(task, zero=SHARDED.get(name, 1), recompute="full" if name in SHARDED else "none")
     files = launch_files(layout, task, wanted, Card())
-    knows = any(READS.search(text) for file, text in files.items() if file != "README.md")
+    ours = (re.sub(r"(?m)^for name in .*$", "", text) for file, text in files.items() if file != "README.md")
+    knows = any(READS.search(text) for text in ours)  # beside the line that warns of what is not known
     script = files["train.sbatch"]
     assert ("SLURM_JOB_END_TIME" in script) == knows
     assert ("scontrol requeue" in script) == knows

@@ -18,8 +18,8 @@ def norm_is_fused(case: Case) -> bool:
     .. [1] PyTorch 2.13, ``torch/nn/modules/normalization.py``, ``LayerNorm``; Hugging Face Transformers
        v5.24.0, ``models/llama/modeling_llama.py``, ``LlamaRMSNorm``, ``models/gpt_neox``, ``GPTNeoXLayer``.
     """
-    kernels = case.traits.kernels
-    return kernels.fused_norm or (case.model.norm == "layernorm" and not kernels.chained_layer_norm)
+    chained = case.traits.kernels.chained_layer_norm
+    return case.traits.kernels.fused_norm or (case.model.norm == "layernorm" and not chained)
 
 
 def norm_copy_bytes(case: Case) -> float:

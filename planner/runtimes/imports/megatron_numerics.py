@@ -26,8 +26,8 @@ def numerics_record(sheet: Sheet, sparse: bool) -> dict[str, Any]:
     return {name: value for name, value in record.items() if value is not None}
 
 
-def _number(sheet: Sheet, *keys: str) -> float | None:
-    """Return a number above 0, or None where none is said; another value is a fault."""
+def _number(sheet: Sheet, *keys: str, none: float | None = None) -> float | None:
+    """Return a number above 0, or None where none or the word for it is said; another value is a fault."""
     value = sheet.take(*keys)
     if value is None:
         return None
@@ -35,6 +35,8 @@ def _number(sheet: Sheet, *keys: str) -> float | None:
         number = float(str(value))
     except ValueError:
         number = math.nan
+    if number == none:
+        return None
     if not 0 < number <= 1e15:
         sheet.fault(keys[0], repr(str(value)[:60]), "a number above 0")
         return None
@@ -61,7 +63,7 @@ def _scaling(sheet: Sheet, latent: bool, positions: str) -> dict[str, Any] | Non
     yarn = {
         "factor": _number(sheet, "--rotary-scaling-factor"),
         "mscale": _number(sheet, "--mscale"),
-        "mscale_all_dim": _number(sheet, "--mscale-all-dim"),
+        "mscale_all_dim": _number(sheet, "--mscale-all-dim", none=0.0),
         "original_positions": sheet.whole("--yarn-original-max-position-embeddings"),
         "beta_fast": _number(sheet, "--yarn-beta-fast"),
         "beta_slow": _number(sheet, "--yarn-beta-slow"),

@@ -26,7 +26,7 @@ GIB = 2.0**30
 CARD = 79.6
 """Memory of an A800, which is an A100's. [GiB]"""
 HF = runtimes()["fsdp"].with_traits(logit_bytes=12.0, attention_copies=True)
-"""Logits, their fp32 copy, its logarithms of softmax and the gradient in 16 bit; heads repeated for a mask."""
+"""Logits, their fp32 copy, its logarithms of softmax and the gradient in 16 bit; heads repeat for a mask."""
 HEAD = 100.0
 """Tokens of a part of the head."""
 PART = 3000

@@ -44,3 +44,10 @@ def test_every_printed_command_and_option_exists() -> None:
             wrong.append(where)
     assert wrong == []
     assert count > 300
+
+
+def test_no_document_shows_a_fault_of_the_planner() -> None:
+    """An example that was rewritten while the code was broken would stand there as its answer."""
+    for pattern in ("*.md", "docs/**/*.md", "tests/golden/**/*.*"):
+        for path in (one for one in ROOT.glob(pattern) if one.is_file()):
+            assert "internal error (" not in path.read_text(encoding="utf-8"), path

@@ -13,11 +13,16 @@ PRINTED: Final = re.compile(r"`+(planner [^`\n]+)`+|\$ (planner [^\n|;&>]+)")
 PLACES: Final = ("*.md", "docs/**/*.md", "planner/**/*.py", "planner/**/*.html", "tests/golden/**/*.*")
 
 
+def texts(*patterns: str) -> Iterator[tuple[Path, str]]:
+    for path in (path for pattern in patterns for path in ROOT.glob(pattern)):
+        if path.is_file() and path.suffix != ".pyc":
+            yield path.relative_to(ROOT), path.read_text(encoding="utf-8")
+
+
 def printed() -> Iterator[tuple[str, list[str]]]:
-    for pattern in PLACES:
-        for path in (one for one in ROOT.glob(pattern) if one.is_file() and one.suffix != ".pyc"):
-            for found in PRINTED.finditer(path.read_text(encoding="utf-8")):
-                yield f"{path.relative_to(ROOT)}: {found[0]}", (found[1] or found[2]).rstrip("\\").split()[1:]
+    for path, text in texts(*PLACES):
+        for found in PRINTED.finditer(text):
+            yield f"{path}: {found[0]}", (found[1] or found[2]).rstrip("\\").split()[1:]
 
 
 def options_of(words: list[str]) -> set[str] | None:
@@ -48,6 +53,5 @@ def test_every_printed_command_and_option_exists() -> None:
 
 def test_no_document_shows_a_fault_of_the_planner() -> None:
     """An example that was rewritten while the code was broken would stand there as its answer."""
-    for pattern in ("*.md", "docs/**/*.md", "tests/golden/**/*.*"):
-        for path in (one for one in ROOT.glob(pattern) if one.is_file()):
-            assert "internal error (" not in path.read_text(encoding="utf-8"), path
+    shown = texts("*.md", "docs/**/*.md", "tests/golden/**/*.*")
+    assert [path for path, text in shown if "internal error (" in text] == []

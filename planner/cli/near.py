@@ -33,8 +33,8 @@ NearOption = Annotated[
     typer.Option(
         "--near",
         metavar="FILE",
-        help="A recipe or launch file: keep its layout and settings as far as they run here, and tell what "
-        "had to change.",
+        help="A recipe, launch file or saved plan: keep its layout and settings as far as they run here, and "
+        "tell what had to change.",
         show_default=False,
     ),
 ]

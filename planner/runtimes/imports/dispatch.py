@@ -116,10 +116,7 @@ def _from_config(path: Path, starter: Training | None, vocab: int | None) -> Imp
             found = entry.read(source)
             notes = (f"{', '.join(repeated)} twice: the last counts",) if repeated else ()
             return replace(found, notes=(*notes, *found.notes))
-    if source.tree.get("format") == "planner/plan/1":
-        expected = "launch files of a runner; this is a plan, for `planner emit` or `compare`"
-    else:
-        expected = f"{KINDS}; a model's config.json is MODEL" if path.suffix.lower() == ".json" else KINDS
+    expected = f"{KINDS}; a model's config.json is MODEL" if path.suffix.lower() == ".json" else KINDS
     names = " or ".join(entry.title for entry in known) or "none of these"
     raise InputError(Problem(str(path), f"no key of {names}", expected))
 

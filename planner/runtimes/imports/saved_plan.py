@@ -1,0 +1,50 @@
+"""A plan that the planner saved (``--save``, ``--emit``), read as a recipe: job, layout and settings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from planner.fields import ASKED_AXES, FIELDS
+from planner.runtimes.imports.file_format import FileFormat, Source
+from planner.runtimes.imports.sheet import Imported, Sheet
+
+FORMAT: Final = "planner/plan/1"
+
+
+def fits(source: Source) -> bool:
+    """Return whether a YAML is a plan."""
+    return source.tree.get("format") == FORMAT
+
+
+def read(source: Source) -> Imported:
+    """Return what the plan says; what it was priced on counts as far as the accelerators' number."""
+    tree = {name: part if isinstance(part, Mapping) else {} for name, part in source.tree.items()}
+    flat = {f"{name}.{key}": value for name, part in tree.items() for key, value in part.items()}
+    sheet = Sheet(source.where, flat)
+    sheet.seen.update(flat)
+    sheet.say("gpus", flat.get("hardware.gpus"), "hardware.gpus")
+    for name in (axis.name for axis in ASKED_AXES):
+        sheet.say(name, _words(flat.get(f"plan.{name}")), f"plan.{name}")
+    for name, field in FIELDS.items():
+        value = flat.get(f"workload.{name}")
+        sheet.say(name, None if value == field.default else _words(value), f"workload.{name}")
+    sheet.say("target_version", flat.get("runtime.release") or None, "runtime.release")
+    runtime = tree.get("runtime", {})
+    for part in (runtime.get("settings"), runtime.get("traits")):
+        sheet.changes += [f"{name}={_words(value)}" for name, value in (part or {}).items()]
+    if source.tree.get("order") is not None:
+        sheet.notes.append("the plan's own order of passes is left aside")
+    return sheet.imported(str(runtime.get("name")), model_name=str(tree.get("model", {}).get("name")))
+
+
+def _words(value: Any) -> str | None:
+    """Return a value as an option spells it."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, list):
+        return ",".join(map(str, value))
+    return None if value is None else str(value)
+
+
+ENTRY: Final = FileFormat("a saved plan", (".yaml", ".yml"), fits, read)

@@ -1,0 +1,52 @@
+"""A saved plan is read as a recipe: the same price, and a start for another machine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.command import planner
+
+JOBS = {
+    "dense": "llama3-8b --hardware dgx-h100 --gpus 16 --tp 2 --pp 4 --vpp 2 --zero 1 --global-batch 64",
+    "experts": "qwen3-30b-a3b --hardware dgx-b200 --gpus 16 --runtime megatron-bridge@26.04 --ep 8 --zero 1 "
+    "--precision mxfp8 --set expert_dispatcher=fused",
+    "adapters": "llama3-8b --hardware dgx-h100 --gpus 8 --runtime fsdp --method lora --lora-rank 32 --zero 3 "
+    "--recompute full",
+    "uneven": "llama3-8b --hardware dgx-h100 --gpus 16 --pp 4 --stage-layers 7,9,9,7 --global-batch 64 "
+    "--set rank_order=stages-inside",
+}
+
+
+@pytest.mark.parametrize("name", JOBS)
+def test_what_was_saved_is_priced_the_same(name: str, tmp_path: Path) -> None:
+    saved = tmp_path / "plan.yaml"
+    done = planner("estimate", *JOBS[name].split(), "--save", str(saved), "--format", "json")
+    assert done.code == 0, done.err
+    cluster = JOBS[name].split()[2]
+    again = planner("estimate", "--from", str(saved), "--hardware", cluster, "--format", "json")
+    assert again.code == 0, again.err
+    for figure in ("step_time_s", "memory", "plan"):
+        assert again.json[figure] == done.json[figure]
+
+
+def test_a_saved_plan_moves_to_another_machine(tmp_path: Path) -> None:
+    saved = tmp_path / "plan.yaml"
+    planner("estimate", *JOBS["dense"].split(), "--save", str(saved))
+    done = planner(
+        "search", "--near", str(saved), "--hardware", "dgx-b200", "--gpus", "32", "--format", "json"
+    )
+    assert done.code == 0, done.err
+    first = done.json["plans"][0]["plan"]
+    assert (first["tp"], first["pp"], first["vpp"], first["dp"]) == (2, 4, 2, 4)
+
+
+def test_a_plan_for_another_model_is_a_fault_of_the_file(tmp_path: Path) -> None:
+    saved = tmp_path / "plan.yaml"
+    planner("estimate", *JOBS["dense"].split(), "--save", str(saved))
+    saved.write_text(saved.read_text().replace("tp: 2", "tp: two").replace("name: llama3-8b", "name: nobody"))
+    done = planner("estimate", "--from", str(saved), "--hardware", "dgx-h100")
+    assert done.code == 2
+    assert "plan.tp" in done.err
+    assert "nobody" in done.err

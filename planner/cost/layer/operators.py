@@ -384,7 +384,9 @@ def accumulation_bytes(case: Case) -> float:
 
 def total(operators: Iterable[Operator], field: str) -> Num:
     """Sum of one field over operators."""
-    result: Num = sum((getattr(operator, field) for operator in operators), 0.0)
+    result: Num = 0.0
+    for operator in operators:  # not ``sum``, which adds floats in another way from Python 3.12 on
+        result = result + getattr(operator, field)
     return result
 
 

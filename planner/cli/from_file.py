@@ -23,7 +23,6 @@ with deferred():
     from planner.cost import estimate as cost_estimate
     from planner.inputs import load_hardware, model_yaml
     from planner.question import meant
-    from planner.runtimes.imports import dispatch
 
 if TYPE_CHECKING:
     from planner.cost.price import Unpriced
@@ -204,6 +203,8 @@ def asked_of(
             raise InputError(Problem("MODEL", "nothing", expected))
         return FileRequest(job, plan)
 
+    from planner.runtimes.imports.dispatch import read_runner_file  # its package loads all runtimes
+
     reading = Reading()
     said = meant.meant(job.said, reading)
     reading.finish()
@@ -211,7 +212,7 @@ def asked_of(
         said["gpus"] = written_spans(said["gpus"])
     job = job.but(**said)
     vocab = _vocabulary(job)
-    found = dispatch.read_runner_file(path, vocab)
+    found = read_runner_file(path, vocab)
     user = {name: text for options in (job, plan) for name, text in _given(options).items()}
     if "tp" in user and "etp" not in user and found.places.get("etp", "") == found.places.get("tp"):
         found = replace(found, options={**found.options, "etp": user["tp"]})  # one key says both

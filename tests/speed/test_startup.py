@@ -52,3 +52,25 @@ def test_a_command_imports_only_what_it_uses(
         cwd=tmp_path, env=user_environment(tmp_path), capture_output=True, text=True, check=True,
     )  # fmt: skip
     assert done.stderr == ""
+
+
+SLOW_HELP = ("simulate", "cluster", "models", "hardware")
+"""Commands whose options are made with numpy or YAML."""
+
+
+def test_no_other_help_imports_what_only_answers_use(tmp_path: Path) -> None:
+    """All commands' options in one process."""
+    program = (
+        "import sys\nfrom planner.cli.commands import LazyCommands\ncommands = LazyCommands()\n"
+        f"names = [name for name in commands if name not in {SLOW_HELP!r}]\n"
+        "for name in names:\n    commands[name]\n"
+        "heavy = ('numpy', 'yaml', 'rich', 'scipy', 'pulp')\n"
+        "print(len(names), *(one for one in heavy if one in sys.modules))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=tmp_path, env=user_environment(tmp_path), capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    count, *heavy = done.stdout.split()
+    assert int(count) > 20
+    assert heavy == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
 import json
@@ -284,8 +285,6 @@ def ranked_again(
 
 
 def _quiet_output() -> Any:
-    import contextlib
-
     return contextlib.redirect_stdout(io.StringIO())
 
 

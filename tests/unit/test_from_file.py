@@ -44,7 +44,7 @@ GPT_MODEL_ARGS=(
 TRAINING_ARGS="
     --micro-batch-size 1 \\
     --global-batch-size 256 \\
-    --bf16 --lr 3.0e-4 \\
+    --bf16 --lr 3.0e-4 --attention-dropout 0.0 --hidden-dropout 0.0 \\
     --overlap-grad-reduce --use-distributed-optimizer
 "
 if [[ $TP -gt 1 ]]; then
@@ -372,7 +372,17 @@ def test_kernels_that_a_megatron_script_switches_are_priced(
     flags: str, changes: tuple[str, ...], tmp_path: Path
 ) -> None:
     plain = "torchrun --nproc_per_node 8 pretrain_gpt.py --overlap-grad-reduce --bf16 --num-layers 2"
+    plain += " --attention-dropout 0 --hidden-dropout 0.0"
     assert read(tmp_path, "a.sh", f"{plain} {flags}\n").changes == changes
+
+
+@pytest.mark.parametrize(
+    "flags", ["", "--attention-dropout 0", "--hidden-dropout 0", "--attention-dropout 0.1"]
+)
+def test_a_command_that_does_not_say_drops_a_tenth(flags: str, tmp_path: Path) -> None:
+    """megatron/training/arguments.py: both rates are 0.1 unless they are said."""
+    script = f"torchrun --nproc_per_node 8 pretrain_gpt.py --overlap-grad-reduce --num-layers 2 {flags}\n"
+    assert read(tmp_path, "a.sh", script).changes == ("dropout=true",)
 
 
 @pytest.mark.parametrize(

@@ -100,7 +100,7 @@ def engine(case, raw):
     try:
         deepspeed.comm.comm.cdb = None
         deepspeed.init_distributed(dist_init_required=False)
-        third = raw["zero_optimization"]["stage"] == 3
+        third = raw["zero_optimization"].get("stage", 0) == 3
         with deepspeed.zero.Init(config_dict_or_path=settings) if third else contextlib.nullcontext():
             model = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.Linear(64, 64))
         optimizer = torch.optim.AdamW(model.parameters())

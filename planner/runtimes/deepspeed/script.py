@@ -42,7 +42,7 @@ def make_model(config, settings, smoke):
     path = os.environ.get("CHECKPOINT")
     if LORA_RANK and not path and not smoke:
         sys.exit("Set the variable CHECKPOINT before starting: adapters stand beside trained weights.")
-    whole = settings["zero_optimization"]["stage"] < 3 or TP > 1
+    whole = settings["zero_optimization"].get("stage", 0) < 3 or TP > 1
     importlib.import_module("torch._dynamo")  # it cannot be imported once ZeRO-3 makes the tensors
     with contextlib.nullcontext() if whole else deepspeed.zero.Init(config_dict_or_path=settings):
         if path:

@@ -19,6 +19,7 @@ from planner.runtimes.imports.megatron_mindspeed import tuned
 from planner.runtimes.imports.megatron_model import model_record
 from planner.runtimes.imports.megatron_names import BY_LENGTH, TE_LOSS, UNDELAYED
 from planner.runtimes.imports.megatron_offload import offloaded
+from planner.runtimes.imports.megatron_run_sums import DROPPED
 from planner.runtimes.imports.megatron_sums import connection_sums, megatron_sums, overridden_values
 from planner.runtimes.imports.model import with_record
 from planner.runtimes.imports.sheet import Imported, Sheet
@@ -102,7 +103,7 @@ def from_script(
     flags, notes = forked(training.flags)
     if training.doubts and "--data-path" in flags:
         flags = {flag: value for flag, value in flags.items() if flag != "--mock-data"}
-    sheet = Sheet(where, flags)
+    sheet = Sheet(where, (DROPPED if training.words else {}) | flags)
     sheet.notes += notes
     sheet.changes += ["attention=unfused"] * (ALIBI in notes)
     sheet.changes += ["launch_blocking=true"] * (training.environment.get("CUDA_LAUNCH_BLOCKING") == "1")

@@ -27,6 +27,10 @@ EXACT: Final = ("--cross-entropy-loss-fusion", "--tp-comm-overlap")
 """What ``--deterministic-mode`` excludes (``ARG_VALUES_REQUIRED_FOR_DETERMINISM``)."""
 
 
+DROPPED: Final = {"--attention-dropout": "0.1", "--hidden-dropout": "0.1"}
+"""What a command drops where it does not say (Megatron-LM d98e8a64, megatron/training/arguments.py)."""
+
+
 def run_sums(sheet: Sheet) -> None:
     """Note as a fault what Megatron-LM asserts and the script breaks; one fault for each key."""
     seen: set[str] = set()

@@ -33,6 +33,9 @@ def read(source: Source) -> Imported:
     runtime = tree.get("runtime", {})
     for part in (runtime.get("settings"), runtime.get("traits")):
         sheet.changes += [f"{name}={_words(value)}" for name, value in (part or {}).items()]
+    for key in ("model.name", "hardware.gpus", "runtime.name", "plan.tp"):
+        if key not in flat:
+            sheet.fault(key, "nothing", "what `--save` writes")
     if source.tree.get("order") is not None:
         sheet.notes.append("the plan's own order of passes is left aside")
     return sheet.imported(str(runtime.get("name")), model_name=str(tree.get("model", {}).get("name")))

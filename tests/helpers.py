@@ -46,7 +46,11 @@ def assert_golden(path: Path, text: str, update: bool) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
     assert path.is_file(), f"{path} is missing: run `make golden` and read what it writes"
-    assert text == path.read_text(encoding="utf-8"), f"{path} differs: run `make golden` and read the diff"
+    known = path.read_text(encoding="utf-8")
+    first = next(
+        (pair for pair in zip(known.splitlines(), text.splitlines(), strict=False) if len(set(pair)) > 1), ""
+    )
+    assert text == known, f"{path} differs: run `make golden` and read the diff; first {first}"
 
 
 def hears_interrupts() -> None:

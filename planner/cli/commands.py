@@ -107,6 +107,8 @@ def _command(name: str, found: Any) -> Any:
         group.command(name)(found)
     command = typer.main.get_command(group)
     command.name = name
+    for one in (command, *getattr(command, "commands", {}).values()):
+        one.context_settings["help_option_names"] = list(HELP)  # it keeps the option that is asked for first
     for leaf in getattr(command, "commands", {name: command}).values():
         _refusing_mistakes(leaf)
         _with_own_help(leaf, "write_help")

@@ -56,3 +56,11 @@ def test_no_document_shows_a_fault_of_the_planner() -> None:
     """An example that was rewritten while the code was broken would stand there as its answer."""
     shown = texts("*.md", "docs/**/*.md", "tests/golden/**/*.*")
     assert [path for path, text in shown if "internal error (" in text] == []
+
+
+def test_a_command_that_is_asked_alone_has_the_short_help_too() -> None:
+    """Its option for help is made once, for whoever asks first: completion does so without the group."""
+    for name, command in LazyCommands().items():
+        for one in (command, *getattr(command, "commands", {}).values()):
+            with one.make_context(name, [], resilient_parsing=True) as context:
+                assert set(one.get_help_option_names(context)) == set(HELP), name

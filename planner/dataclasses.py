@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 
 T = TypeVar("T")
 
-__all__ = ["MISSING", "asdict", "dataclass", "field", "fields", "is_dataclass", "replace"]
+__all__ = ["MISSING", "asdict", "dataclass", "field", "fields", "is_dataclass", "remembered_by", "replace"]
 
 if TYPE_CHECKING:
     from dataclasses import Field, dataclass, replace
@@ -40,7 +40,7 @@ else:
         other = object.__new__(kind)
         own = other.__dict__
         own.update(record.__dict__)
-        for name in _remembered(kind):
+        for name in remembered_by(kind):
             own.pop(name, None)
         own.update(values)
         return other
@@ -139,7 +139,7 @@ def _refuse_to_delete(_: Any, name: str) -> NoReturn:
 
 
 @cache
-def _remembered(kind: type) -> tuple[str, ...]:
+def remembered_by(kind: type) -> frozenset[str]:
     """Return the properties that a class works out once, which a changed object works out again."""
     known = {name: found for base in reversed(kind.__mro__) for name, found in vars(base).items()}
-    return tuple(name for name, found in known.items() if isinstance(found, cached_property))
+    return frozenset(name for name, found in known.items() if isinstance(found, cached_property))

@@ -37,18 +37,22 @@ class PolicyOptions(Written):
     """What is trained and where, the lengths left to prompts and answers."""
 
 
-def _count(default: int, text: str) -> Any:
-    return typer.Option(metavar="N", help=f"{text} [default: {default}]", show_default=False)
+USUAL: Final = {"prompts": 512, "samples": 8, "prompt_len": 512, "answer_len": 2048}
+"""What is taken where nobody says: prompts, answers to each, tokens of both."""
+
+
+def _count(name: str, text: str) -> Any:
+    return typer.Option(metavar="N", help=f"{text} [default: {USUAL[name]}]", show_default=False)
 
 
 @spread
 def rl(
     job: PolicyOptions,
     shown: OutputOptions,
-    prompts: Annotated[str | None, _count(512, "Prompts of a step.")] = None,
-    samples: Annotated[str | None, _count(8, "Answers to each prompt.")] = None,
-    prompt_len: Annotated[str | None, _count(512, "Tokens of a prompt.")] = None,
-    answer_len: Annotated[str | None, _count(2048, "Tokens of an answer, on average.")] = None,
+    prompts: Annotated[str | None, _count("prompts", "Prompts of a step.")] = None,
+    samples: Annotated[str | None, _count("samples", "Answers to each prompt.")] = None,
+    prompt_len: Annotated[str | None, _count("prompt_len", "Tokens of a prompt.")] = None,
+    answer_len: Annotated[str | None, _count("answer_len", "Tokens of an answer, on average.")] = None,
     longest: Annotated[
         str | None,
         typer.Option(
@@ -99,13 +103,12 @@ def read_post_training(
         With every fault of the options.
     """
     reading = Reading()
-    usual = {"prompts": 512, "samples": 8, "prompt_len": 512, "answer_len": 2048}
-    flags = {name: f"--{name.replace('_', '-')}" for name in usual}
+    flags = {name: f"--{name.replace('_', '-')}" for name in USUAL}
     read = {
         name: (reading.length if name.endswith("len") else reading.count)(flags[name], text)
         for name, text in said.items()
     }
-    sizes = {name: usual[name] if read[name] is None else int(read[name] or 1) for name in usual}
+    sizes = {name: USUAL[name] if read[name] is None else int(read[name] or 1) for name in USUAL}
     most = reading.length("--longest", longest) or 4 * sizes["answer_len"]
     if most < sizes["answer_len"]:
         reading.fault("--longest", f"{most:,}", "at least the mean of answers", str(sizes["answer_len"]))
@@ -125,7 +128,7 @@ def read_post_training(
         float(sizes["answer_len"]),
         float(most),
     )
-    taken = {name: sizes[name] for name in usual if said[name] is None}
+    taken = {name: sizes[name] for name in USUAL if said[name] is None}
     return request, answers, question.defaults | taken
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from functools import cache, cached_property
 from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import (
@@ -19,6 +18,7 @@ from pydantic import (
 )
 
 from planner import units
+from planner.dataclasses import remembered_by
 
 Standing = Literal["datasheet", "measured", "fitted", "literature", "derived", "estimated", "user"]
 """Where a number stands, from the most to the least binding for the machine at hand."""
@@ -32,16 +32,9 @@ class Record(BaseModel):
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
         """Return a copy, with other fields where asked, which works out again what the record remembers."""
         copied = super().model_copy(update=update, deep=deep)
-        for name in _remembered_by(type(self)) - update.keys() if update else ():
+        for name in remembered_by(type(self)) - update.keys() if update else ():
             copied.__dict__.pop(name, None)
         return copied
-
-
-@cache
-def _remembered_by(kind: type[Record]) -> frozenset[str]:
-    """Return the properties that a kind of record works out once."""
-    known = {name: found for base in reversed(kind.__mro__) for name, found in vars(base).items()}
-    return frozenset(name for name, found in known.items() if isinstance(found, cached_property))
 
 
 def _whole(raw: Any) -> Any:

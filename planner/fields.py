@@ -353,6 +353,9 @@ SEARCH: Final = (
 FIELDS: Final[Mapping[str, Field]] = MappingProxyType({field.name: field for field in (*JOB, *AXES, *SEARCH)})
 """Every field by its name."""
 
+PLAN_FORMAT: Final = "planner/plan/1"
+"""What a file says that holds a plan."""
+
 ASKED_AXES: Final = tuple(axis for axis in AXES if not axis.derived)
 """Axes that a user may set."""
 

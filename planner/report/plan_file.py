@@ -14,7 +14,7 @@ from pydantic import Field, create_model
 from planner.calibrate.releases import named_runtime, plain_traits, release_of
 from planner.dataclasses import dataclass, replace
 from planner.errors import InputError, Problem, UnsupportedPlan
-from planner.fields import AXES
+from planner.fields import AXES, PLAN_FORMAT
 from planner.fields import Field as Axis
 from planner.inputs.build import build
 from planner.inputs.hardware import OWN_PRICE, HardwareProfile
@@ -47,8 +47,6 @@ from planner.techniques.schedules.engine import Pipeline, play
 from planner.techniques.schedules.family import Orders, PassTimes
 from planner.techniques.schedules.text import read_order
 from planner.units import GIB
-
-FORMAT: Final = "planner/plan/1"
 
 
 class _Named(Record):
@@ -208,7 +206,7 @@ def plan_yaml(job: Job, runtime: Runtime, plan: Plan, names: Names, order: str |
     if price is not None and price.source == OWN_PRICE:
         cluster["price"] = price.text
     document = {
-        "format": FORMAT,
+        "format": PLAN_FORMAT,
         "version": tool_version(),
         "model": {"name": placed(names.model), "sha256": digest(job.model)},
         "hardware": cluster | {"sha256": digest(job.hardware)},

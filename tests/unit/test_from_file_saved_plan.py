@@ -50,3 +50,13 @@ def test_a_plan_for_another_model_is_a_fault_of_the_file(tmp_path: Path) -> None
     assert done.code == 2
     assert "plan.tp" in done.err
     assert "nobody" in done.err
+
+
+@pytest.mark.parametrize("part", ["settings: [1]", "traits: 3", "settings: text"])
+def test_settings_that_are_no_mapping_are_a_fault(part: str, tmp_path: Path) -> None:
+    saved = tmp_path / "plan.yaml"
+    planner("estimate", *JOBS["dense"].split(), "--save", str(saved))
+    saved.write_text(saved.read_text().replace("runtime:\n", f"runtime:\n  {part}\n"))
+    done = planner("estimate", "--from", str(saved), "--hardware", "dgx-h100")
+    assert done.code == 2
+    assert f"runtime.{part.partition(':')[0]}" in done.err

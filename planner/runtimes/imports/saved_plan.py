@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from planner.fields import ASKED_AXES, FIELDS
+from planner.fields import ASKED_AXES, FIELDS, PLAN_FORMAT
 from planner.runtimes.imports.file_format import FileFormat, Source
 from planner.runtimes.imports.sheet import Imported, Sheet
-
-FORMAT: Final = "planner/plan/1"
 
 
 def fits(source: Source) -> bool:
     """Return whether a YAML is a plan."""
-    return source.tree.get("format") == FORMAT
+    return source.tree.get("format") == PLAN_FORMAT
 
 
 def read(source: Source) -> Imported:
@@ -30,15 +28,18 @@ def read(source: Source) -> Imported:
         value = flat.get(f"workload.{name}")
         sheet.say(name, None if value == field.default else _words(value), f"workload.{name}")
     sheet.say("target_version", flat.get("runtime.release") or None, "runtime.release")
-    runtime = tree.get("runtime", {})
-    for part in (runtime.get("settings"), runtime.get("traits")):
-        sheet.changes += [f"{name}={_words(value)}" for name, value in (part or {}).items()]
+    for name in ("settings", "traits"):
+        found = flat.get(f"runtime.{name}") or {}
+        if isinstance(found, Mapping):
+            sheet.changes += [f"{key}={_words(value)}" for key, value in found.items()]
+        else:
+            sheet.fault(f"runtime.{name}", repr(found)[:60], "a mapping of names to values")
     for key in ("model.name", "hardware.gpus", "runtime.name", "plan.tp"):
         if key not in flat:
             sheet.fault(key, "nothing", "what `--save` writes")
     if source.tree.get("order") is not None:
         sheet.notes.append("the plan's own order of passes is left aside")
-    return sheet.imported(str(runtime.get("name")), model_name=str(tree.get("model", {}).get("name")))
+    return sheet.imported(str(flat.get("runtime.name")), model_name=str(flat.get("model.name")))
 
 
 def _words(value: Any) -> str | None:

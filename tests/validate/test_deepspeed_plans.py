@@ -50,6 +50,10 @@ UNSEEN = {
     "batch-divides": "with AutoTP the total is not said, since it would count all ranks",
     "experts-divide": "seen when the model's experts are found",
     "expert-mesh-divides": "the config written has whole experts",
+} | {
+    f"{what}-without-{axis}": "the model is not built from the config"
+    for what in ("layer", "scan", "own-model")
+    for axis in ("tp", "cp", "pp")
 }
 """Rules whose breach the config cannot say, or that bind when the model is built."""
 

@@ -278,12 +278,54 @@ class Case:
            ``quantize_master_weights``: a list of all master weights in the model's dtype, then the casts.
         """
         alone = self.traits.low_bit.weights == "alone" and self.precision.rests_alone
-        copies = {"any": True, "low-bit": alone, "never": False}[self.traits.optimizer.step_copies]
-        own_dtypes = {self.workload.state_dtype, self.workload.master_dtype} - {None, "fp32"}
-        if not copies or own_dtypes:
+        if not self.traits.optimizer.step_copies or self._own_dtypes or self.takes_gradients:
             return self.traits.optimizer.step_bytes
         fp32 = DTYPE_BYTES["fp32"] if self.gradient_bytes < DTYPE_BYTES["fp32"] else 0.0
         return self.traits.optimizer.step_bytes + fp32 + self.precision.step_cast_bytes * alone
+
+    @property
+    def _own_dtypes(self) -> bool:
+        """Whether moments or masters have another dtype than fp32."""
+        return bool({self.workload.state_dtype, self.workload.master_dtype} - {None, "fp32"})
+
+    @property
+    def _steps_bf16(self) -> bool:
+        """Whether AdamW steps shards of bf16 weights, as the precision-aware optimizer can."""
+        adam = self.optimizer.name == "adamw" and self.sharding.shards_optimizer
+        return adam and self.precision.name == "bf16"
+
+    @property
+    def takes_gradients(self) -> bool:
+        """Whether the optimizer takes gradients in the dtype that they have.
+
+        References
+        ----------
+        .. [1] NVIDIA, Megatron-LM d98e8a64, ``megatron/core/optimizer/optimizer_config.py``,
+           ``use_precision_aware_optimizer_no_fp8_or_ds_fp8``: not of weights with low-bit recipes.
+        """
+        return self.traits.optimizer.precision_aware and self._steps_bf16
+
+    @property
+    def splits_master(self) -> bool:
+        """Whether the bf16 weight is one half of its fp32 master, of which the other half is kept alone.
+
+        Megatron-FSDP keeps masters of its own, and so does an optimizer of which the host steps a share.
+
+        References
+        ----------
+        .. [1] NVIDIA, Megatron-LM d98e8a64, ``megatron/core/optimizer/optimizer_config.py``,
+           ``store_param_remainders``; Transformer Engine d0067d0d,
+           ``transformer_engine/pytorch/optimizers/fused_adam.py``.
+        """
+        aware = self.traits.optimizer.precision_aware or self._own_dtypes
+        fused = self.engine.name == "distributed-optimizer" and not self.sharding.shards_gradients
+        whole = self.workload.master_dtype in (None, "fp32") and not self.offload.optimizer
+        return aware and fused and whole and self._steps_bf16
+
+    @property
+    def reads_weight(self) -> bool:
+        """Whether an optimizer's step reads the weight: as its own master, or one half of it."""
+        return self.own_master or self.splits_master
 
     @cached_property
     def moment_bytes(self) -> float:
@@ -301,6 +343,8 @@ class Case:
         """Bytes of optimizer state and master weight for each parameter. [byte]"""
         state, master = self.workload.state_dtype, self.workload.master_dtype
         master_bytes = DTYPE_BYTES[master] if master else None
+        if self.splits_master:
+            master_bytes = DTYPE_BYTES["fp32"] - DTYPE_BYTES["bf16"]
         return self.optimizer.kept_bytes(
             DTYPE_BYTES[state] if state else None, 0.0 if self.own_master else master_bytes
         )

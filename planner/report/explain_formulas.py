@@ -283,7 +283,7 @@ def _optimizer(anatomy: Anatomy) -> Iterator[Use]:
         "kept_bytes": case.optimizer_bytes,
         "gradient_bytes": case.gradient_bytes,
         "weight_bytes": case.weight_bytes,
-        "own_master": case.own_master,
+        "reads_weight": case.reads_weight,
     }
     rate = show(case.kernels.stream_for("optimizer").bandwidth, "byte/s")
     what = f"{case.optimizer.name}, bytes moved for each weight of a rank, at {rate}"

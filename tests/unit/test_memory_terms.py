@@ -150,7 +150,7 @@ def test_eight_bit_states_and_user_dtypes() -> None:
     small = priced(job(gpus=8, optimizer="adam8bit"), zero=0).stages[0]
     assert small.optimizer == pytest.approx((4 + 2 * (1 + 4 / 2048)) * TOTAL)
     half = priced(job(gpus=8, state_dtype="bf16", gradient_dtype="bf16"), zero=1).stages[0]
-    assert half.optimizer == pytest.approx(8 * TOTAL / 8)
+    assert half.optimizer == pytest.approx((4 + 2) * TOTAL / 8)
     assert half.gradients == 2 * TOTAL
 
 
@@ -368,30 +368,49 @@ def step_workspace(work: Job | None = None, recompute: str = "full", **traits: A
 
 def test_a_step_of_megatron_core_copies_gradients_that_are_not_fp32() -> None:
     """``shard_main_param.grad = shard_model_grad.float()``: 4 bytes for a weight, none where it is fp32."""
-    assert step_workspace(step_copies="any") == 4 * TOTAL
-    assert step_workspace(step_copies="never") == 0
-    assert step_workspace(step_copies="low-bit") == 0
-    assert step_workspace(step_copies="any", gradient_dtype="fp32", reduce_dtype="fp32") == 0
+    assert step_workspace(step_copies=True) == 4 * TOTAL
+    assert step_workspace(step_copies=False) == 0
+    assert step_workspace(step_copies=True, precision_aware=True) == 0
+    assert step_workspace(step_copies=True, gradient_dtype="fp32", reduce_dtype="fp32") == 0
 
 
 def test_a_step_casts_weights_that_rest_in_fp8_by_way_of_16_bit() -> None:
-    """A list of all master weights in the model's dtype, 2 bytes each, beside the gradients' 4."""
+    """A list of all master weights in the model's dtype, 2 bytes each, beside the gradients' 4.
+
+    The precision-aware optimizer does not change it: it takes gradients of 16-bit weights alone.
+    """
     work = job(gpus=1, global_batch=1, precision="fp8")
-    assert step_workspace(work, step_copies="low-bit", low_bit_weights="alone") == 6 * TOTAL
-    assert step_workspace(work, step_copies="any", low_bit_weights="beside") == 4 * TOTAL
-    assert step_workspace(work, step_copies="low-bit", low_bit_weights="beside") == 0
+    for aware in (True, False):
+        both = {"step_copies": True, "precision_aware": aware}
+        assert step_workspace(work, low_bit_weights="alone", **both) == 6 * TOTAL
+        assert step_workspace(work, low_bit_weights="beside", **both) == 4 * TOTAL
+
+
+def test_half_of_a_master_weight_is_the_bf16_weight_itself() -> None:
+    """Transformer Engine's ``store_param_remainders``: 2 bytes beside 8 of moments, in place of 4."""
+
+    def states(work: Job, zero: int = 1, **traits: Any) -> float:
+        return priced(work, traits, zero=zero).stages[0].optimizer
+
+    work = job(gpus=2, global_batch=2)
+    assert states(work, precision_aware=True) * 12 == states(work) * 10
+    assert states(work, zero=3, precision_aware=True) == states(work, zero=3)
+    low = job(gpus=2, global_batch=2, precision="fp8")
+    assert states(low, precision_aware=True) == states(low)
+    short = job(gpus=2, global_batch=2, state_dtype="bf16")
+    assert states(short) * 12 == states(work) * 6
 
 
 def test_an_optimizer_of_other_dtypes_takes_gradients_as_they_are() -> None:
     """``use_precision_aware_optimizer``: ``decoupled_grad`` is the buffer itself."""
     work = job(gpus=1, global_batch=1, state_dtype="bf16")
-    assert step_workspace(work, step_copies="any") == 0
+    assert step_workspace(work, step_copies=True) == 0
 
 
 def test_the_first_step_has_no_moments_before_its_end() -> None:
     """Hand arithmetic for 10 weights of 2 + 2 + 12 bytes, 8 of them moments: passes of 100 or 40 bytes."""
     work = job(gpus=1, global_batch=1)
-    traits = runtime(step_copies="any", gradient_dtype="bf16", reduce_dtype="bf16")
+    traits = runtime(step_copies=True, gradient_dtype="bf16", reduce_dtype="bf16")
     case = case_of(plan_of(work, zero=1), work, traits)
 
     def first(passing: float) -> float:

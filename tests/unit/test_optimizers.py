@@ -44,12 +44,12 @@ def test_dtypes_that_the_user_names() -> None:
 def test_a_step_reads_and_writes_the_states_once() -> None:
     # Reads master, two moments and gradient; writes master, two moments, and the 16-bit weight.
     read, written = 4 + 4 + 4 + 4, 4 + 4 + 4 + 2
-    assert step_traffic(12.0, 4.0, 2.0, own_master=False) == read + written
+    assert step_traffic(12.0, 4.0, 2.0, reads_weight=False) == read + written
 
 
 def test_a_weight_that_is_its_own_master_is_read_too() -> None:
     # Reads weight, two moments and gradient; writes weight and two moments, as PyTorch's fused Adam.
-    assert step_traffic(8.0, 4.0, 4.0, own_master=True) == 4 * 4 + 3 * 4
+    assert step_traffic(8.0, 4.0, 4.0, reads_weight=True) == 4 * 4 + 3 * 4
 
 
 def products_flops(small: int, large: int) -> int:

@@ -68,6 +68,7 @@ MEGATRON_FLAGS: dict[str, tuple[str, ...]] = {
     "launch_blocking=True": ("export CUDA_LAUNCH_BLOCKING=1",),
     "low_bit_head=mxfp8": ("--fp8-output-proj",),
     "low_bit_weights=alone": ("--fp8-param-gather",),
+    "precision_aware=True": ("--use-precision-aware-optimizer",),
     "operator_fuser=True": ("--use-transformer-engine-op-fuser",),
     "stages_inside=True": ("--use-tp-pp-dp-mapping",),
     "overlaps_experts=True": ("--overlap-moe-expert-parallel-comm", "--delay-wgrad-compute"),

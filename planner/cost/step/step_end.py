@@ -139,7 +139,7 @@ def optimizer_seconds(case: Case, plan: Plan, trained: Num, expert_trained: Num)
     if case.has_experts:
         shard = shard + expert_trained / case.sharding.optimizer_shards(filled_expert_shards(case, plan))
     shard = shard * case.schedule.weight_copies
-    traffic = step_traffic(case.optimizer_bytes, case.gradient_bytes, case.weight_bytes, case.own_master)
+    traffic = step_traffic(case.optimizer_bytes, case.gradient_bytes, case.weight_bytes, case.reads_weight)
     traffic = traffic * case.traits.optimizer.traffic
     seconds = shard * traffic / case.kernels.stream_for("optimizer").bandwidth
     if not case.offload.optimizer:

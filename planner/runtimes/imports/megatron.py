@@ -26,6 +26,7 @@ from planner.runtimes.imports.sheet import Imported, Sheet
 from planner.runtimes.megatron_lm.context import CP_COMM, SIZES_FLAG
 from planner.runtimes.megatron_lm.layout import layout_layers, layout_stages, stands_apart
 from planner.runtimes.megatron_lm.recompute import MODULES
+from planner.runtimes.megatron_lm.settings import PRECISION_AWARE
 from planner.runtimes.megatron_lm.sharding_rules import OPTIMIZERS
 from planner.runtimes.megatron_lm.table import DEGREES, RECIPES, SHARDING
 from planner.units import is_whole
@@ -73,7 +74,7 @@ WITHOUT_EFFECT: Final = re.compile(
     r"|overlap-cpu-optimizer-d2h-h2d|attention-softmax-in-fp32|no-.*-fusion|cross-entropy-.*|dataloader-type"
     r"|check-for-nan-in-loss-and-grad|bias-swiglu-fusion|report-.*|profile.*|use-checkpoint-.*"
     r"|fp8-amax-.*|fp8-margin|fp8-interval|overlap-grad-reduce|overlap-param-gather|attention-backend"
-    r"|use-flash-attn(?:-v[12]|-triton)?|use-precision-aware-optimizer|moe-flex-dispatcher-backend|moe-enable-deepep|sequence-parallel"
+    r"|use-flash-attn(?:-v[12]|-triton)?|moe-flex-dispatcher-backend|moe-enable-deepep|sequence-parallel"
     r"|no-position-embedding|apply-layernorm-1p|decoupled-.*|empty-unused-memory-level|tiktoken-pattern"
     r"|ddp-average-in-collective|use-(?:pytorch|hip)-profiler|pytorch-profiler-.*"
     r"|paged-kv-block-size|cp-attention-mask-type|moe-router-fusion|min-loss-scale|init-model-with-meta-device|fsdp-manual-registration|no-mmap-bin-files|logging-level|no-check-for-nan-in-loss-and-grad|record-memory-history|deepspeed-.*"
@@ -390,6 +391,8 @@ def _workload(sheet: Sheet, gpus: int | None) -> None:
     if master not in (None, "fp32"):
         sheet.say("master_dtype", master, "--main-params-dtype")
     offloaded(sheet)
+    if sheet.has(PRECISION_AWARE) and not {"state_dtype", "master_dtype", "offload"} & set(sheet.options):
+        sheet.changes.append("precision_aware=on")
 
 
 def read_command(training: Training, path: Path, vocab: int | None) -> Imported:

@@ -115,7 +115,7 @@ ENTRY = Runtime(
     traits=Traits().with_values(
         whole_matrices="dealt",
         norm_in_product=True,
-        step_copies="any",
+        step_copies=True,
         low_bit_gathers=True,
         logit_bytes=10.0,
         message_multiprocessors=16.0,
@@ -164,6 +164,7 @@ ENTRY = Runtime(
         "low_bit_weights",
         "tp_overlap",
         "gradients",
+        "precision_aware",
         "attention_precision",
     ),
     one_gradient_buffer=True,

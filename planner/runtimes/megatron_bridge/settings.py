@@ -68,8 +68,9 @@ def set_fields(job: Job, changes: Changes) -> Mapping[str, Section]:
     waits: Section = {"tp_comm_overlap": False} if "tp_exposed" in changes else {}
     if "overlaps_experts" in changes:
         waits |= {"overlap_moe_expert_parallel_comm": True, "delay_wgrad_compute": True}
+    aware: Section = {"use_precision_aware_optimizer": True} if "precision_aware" in changes else {}
     ranks: Section = {"use_tp_pp_dp_mapping": True} if "stages_inside" in changes else {}
-    sections: dict[str, Section] = {"model": model, "comm_overlap": waits, "dist": ranks}
+    sections: dict[str, Section] = {"model": model, "comm_overlap": waits, "dist": ranks, "optimizer": aware}
     if "dp_exposed" in changes:
         sections |= {"ddp": apart, "comm_overlap": waits | apart}
     if "graphed" in changes:

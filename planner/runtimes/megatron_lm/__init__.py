@@ -96,7 +96,7 @@ ENTRY = Runtime(
     traits=Traits().with_values(
         whole_matrices="owned",
         norm_in_product=True,
-        step_copies="any",
+        step_copies=True,
         low_bit_gathers=True,
         logit_bytes=10.0,
         product_workspaces=3.0,
@@ -135,6 +135,7 @@ ENTRY = Runtime(
         "low_bit_weights",
         "tp_overlap",
         "gradients",
+        "precision_aware",
     ),
     one_gradient_buffer=True,
     trains_prediction=True,

@@ -34,6 +34,7 @@ CORE_CHOICES: Final[Settings] = {
     "low_bit_weights": ("alone",),
     "operator_fuser": (True,),
     "overlaps_experts": (True,),
+    "precision_aware": (True,),
     "static_experts": (True,),
 }
 """Values that Megatron-core has a switch for, whoever starts it."""
@@ -50,6 +51,7 @@ class Switch:
 SWITCHES: Final = {
     "low_bit_head": Switch(("--fp8-output-proj",), "0.18"),
     "operator_fuser": Switch(("--use-transformer-engine-op-fuser",), "0.18"),
+    "precision_aware": Switch(("--use-precision-aware-optimizer",)),
     "stages_inside": Switch(("--use-tp-pp-dp-mapping",)),
     "overlaps_experts": Switch(("--overlap-moe-expert-parallel-comm", "--delay-wgrad-compute")),
     "static_experts": Switch(("--moe-expert-capacity-factor", "1.0", "--moe-pad-expert-input-to-capacity")),

@@ -33,6 +33,14 @@ def _in_sixteen_bits(plan: Plan, job: TrainingTask) -> bool:
     return job.workload.precision in SIXTEEN_BIT_AT_REST
 
 
+def _steps_otherwise(plan: Plan, job: TrainingTask) -> bool:
+    return (job.workload.precision, job.workload.optimizer) != ("bf16", "adamw")
+
+
+def _whole_states(plan: Plan) -> Mask:
+    return plan.zero == 0
+
+
 def _whole_sequences(plan: Plan, job: TrainingTask) -> bool:
     return not plan.sequence_parallel
 
@@ -61,6 +69,13 @@ IDLE: Final = (
         "beside",
         _in_sixteen_bits,
         "weights of this precision rest in 16 bit",
+    ),
+    Idle(
+        "precision_aware",
+        False,
+        _steps_otherwise,
+        "only AdamW on bf16 weights is stepped in another way",
+        moot=_whole_states,
     ),
     # training/arguments.py, validate_args: `--tp-comm-overlap` needs sequence parallelism.
     Idle(

@@ -30,6 +30,9 @@ BACKENDS: Final = {"flash-3": "auto", "flash-2": "flash", "unfused": "unfused"}
 
 DISPATCHER: Final = "--moe-token-dispatcher-type"
 
+PRECISION_AWARE: Final = "--use-precision-aware-optimizer"
+"""States of other dtypes than fp32 bring it too."""
+
 DROPOUT: Final = 0.1
 """Dropout of residuals and attention in GPT recipes. [-]"""
 
@@ -63,4 +66,5 @@ def set_flags(flags: Sequence[str], job: Job, changes: Changes, version: str) ->
         "fused_weight_gradient": "--no-gradient-accumulation-fusion",
     }
     more = [flag for name, flag in off.items() if changes.get(name) is False and flag not in kept]
-    return (*kept, *more, *choice_flags(job, changes, version))
+    switches = choice_flags(job, changes, version)
+    return (*kept, *more, *(flag for flag in switches if flag != PRECISION_AWARE or flag not in kept))

@@ -51,10 +51,15 @@ class StateTraits:
         "for which no freed activation has room: an fp32 copy of its gradients.",
         unit="byte",
     )
-    step_copies: Literal["any", "low-bit", "never"] = trait(
-        "never",
-        "Where an optimizer's step holds an fp32 copy of gradients that are kept in fewer bits, and a 16-bit "
-        "one of weights that rest in low bits alone: with ``any`` weights, with ``low-bit`` ones, or never.",
+    step_copies: bool = trait(
+        False,
+        "Whether an optimizer's step holds an fp32 copy of gradients that are kept in fewer bits, and a "
+        "16-bit one of weights that rest in low bits alone.",
+    )
+    precision_aware: bool = trait(
+        False,
+        "Whether the optimizer takes gradients in the dtype that they have, and keeps of an fp32 master "
+        "weight only the 16 bits that its bf16 weight lacks (Megatron-core's precision-aware optimizer).",
     )
     traffic: float = trait(
         1.0,

@@ -89,17 +89,17 @@ class Optimizer:
         return self.states * state + (self.master_bytes if master_bytes is None else master_bytes)
 
 
-def step_traffic(kept_bytes: float, gradient_bytes: float, weight_bytes: float, own_master: bool) -> float:
+def step_traffic(kept_bytes: float, gradient_bytes: float, weight_bytes: float, reads_weight: bool) -> float:
     """Bytes of device memory that a step moves for each parameter: states both ways, gradient in, weight out.
 
-    A weight that is its own master goes in too.
+    A weight that is its own master, or one half of it, goes in too.
 
     Parameters
     ----------
     kept_bytes, gradient_bytes, weight_bytes : float
         Bytes of optimizer state with master weight, of the gradient, and of the weight. [byte]
-    own_master : bool
-        Whether the weight is its own master, none being kept.
+    reads_weight : bool
+        Whether the weight goes in too.
 
     Returns
     -------
@@ -114,7 +114,7 @@ def step_traffic(kept_bytes: float, gradient_bytes: float, weight_bytes: float, 
     --------
     Adam with fp32 master, moments and gradient, and 16-bit weights:
 
-    >>> step_traffic(12.0, 4.0, 2.0, own_master=False)
+    >>> step_traffic(12.0, 4.0, 2.0, reads_weight=False)
     30.0
     """
-    return 2 * kept_bytes + gradient_bytes + (1 + own_master) * weight_bytes
+    return 2 * kept_bytes + gradient_bytes + (1 + reads_weight) * weight_bytes

@@ -13,7 +13,7 @@ from planner.cost.case import case_of
 from planner.cost.estimate import Estimate, estimate
 from planner.plan import Plan
 from planner.search.assign.improve import Improvement, Improver, solver_record
-from planner.search.assign.modules import known_modules, module_names
+from planner.search.assign.modules import freed_by, known_modules, module_names
 from planner.search.assign.plan_costs import is_assignable, plan_costs, stage_columns
 from planner.search.assign.problem import Segment, layer_kinds, price
 from planner.search.assign.sweep import best_partition
@@ -114,7 +114,7 @@ def scan(limit: float = 1e15, recompute: str | None = None, uneven: bool = False
 
 def all_plans(plan: Plan) -> Iterator[Estimate]:
     """Yield every split of the layers with every recompute choice that is tried."""
-    modules = module_names(plan, WORK, runtime(), known_modules(WORK, runtime()))
+    modules = module_names(freed_by(plan, WORK, runtime(), known_modules(WORK, runtime())))
     for cut in combinations(range(1, SMALL.num_layers), int(plan.pp) - 1):
         split = tuple(int(size) for size in np.diff((0, *cut, SMALL.num_layers)))
         for name in ("none", "selective", "full", *(f"full:{count}" for count in range(1, 8)), *modules):
@@ -169,7 +169,7 @@ def test_limits_of_the_test_above_make_a_difference() -> None:
 def test_modules_are_those_that_free_most_for_their_time() -> None:
     """Each choice is a part of the next, frees more and takes longer; the first is the best bargain."""
     plan = plan_of(WORK, tp=2, ep=2, zero=1, sequence_parallel=True)
-    names = module_names(plan, WORK, runtime(), known_modules(WORK, runtime()))
+    names = module_names(freed_by(plan, WORK, runtime(), known_modules(WORK, runtime())))
     assert len(names) >= 3
     sets = [set(name.removeprefix("selective:").split("+")) for name in names]
     assert all(one < other for one, other in pairwise(sets))
@@ -200,7 +200,7 @@ def test_modules_take_the_place_of_whole_layers(pp: int) -> None:
     plan = plan_of(
         WORK, pp=pp, tp=2 if pp == 1 else 1, ep=2, zero=1, recompute="full", sequence_parallel=pp == 1
     )
-    names = module_names(plan, WORK, runtime(), known_modules(WORK, runtime()))
+    names = module_names(freed_by(plan, WORK, runtime(), known_modules(WORK, runtime())))
     known = [estimate(replace(plan, recompute=name), WORK, runtime()) for name in ("none", *names)]
     enough = next(one for one in known if one.peak < known[0].peak)
     found = Improver(scan(enough.peak)).best(plan)

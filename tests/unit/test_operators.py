@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import pytest
 
 from planner.cost.estimate import Estimate
+from planner.cost.settings import with_value
 from planner.inputs.load import load_model
 from planner.inputs.load_hardware import load_hardware
 from planner.inputs.workload import Workload
@@ -56,6 +57,26 @@ def test_no_plan_of_an_operator_is_below_the_bound_of_its_candidate(objective: s
                 assert bench.is_offered(found)
                 assert least <= value * (1 + 1e-12), (operator.name, found.plan)
     assert seen == ({"uneven", "host"} if objective == "memory" else {"split", "recompute", "host", "share"})
+
+
+def test_graphs_of_layers_leave_recompute_of_modules() -> None:
+    """Whole layers may not be recomputed there; a plan that does not fit recomputes modules and fits."""
+    graphed = with_value(runtimes()["megatron-lm"], "cuda_graphs", "attention")
+    work = Workload(seq_len=5120, global_batch=64)
+    degrees = {"tp": 1, "cp": 1, "zero": 1, "ep": 8, "schedule": "1f1b"}
+    model, hardware = load_model("qwen3-30b-a3b"), load_hardware("dgx-h100")
+    asked = SearchRequest(model, (hardware,), (32,), work, (graphed,), degrees)
+    space = scan_of(asked, *next(asked.jobs()))
+    operator = next(one for one in OPERATORS if one.name == "granular")
+    assert operator.takes(space)
+    report, bench = space.run(objective_column("time")), Improver(space)
+    candidates = report.of("granular")
+    found = [(one, plan) for one in candidates for plan in operator.refine(bench, one)]
+    assert found
+    for candidate, plan in found:
+        assert candidate.total_bytes > space.limit >= plan.peak
+        assert plan.plan.recompute.startswith("selective:")
+        assert candidate.bound <= plan.step * (1 + 1e-12)
 
 
 @dataclass(frozen=True)

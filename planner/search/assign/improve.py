@@ -21,7 +21,7 @@ from planner.numeric import Column
 from planner.plan import Plan
 from planner.rules import violations
 from planner.search.assign.decompose import Solution
-from planner.search.assign.modules import known_modules, module_names
+from planner.search.assign.modules import Freed, freed_by, known_modules, module_names
 from planner.search.assign.plan_costs import PlanCosts, is_assignable, plan_costs, stage_columns
 from planner.search.assign.problem import AssignProblem
 from planner.search.assign.program import solve
@@ -160,10 +160,14 @@ class Improver:
         numbers = list(range(step, most + 1, step))
         if not numbers:
             return []
-        tried = replace(plan, recompute=f"full:{numbers[0]}")
-        case = case_of(tried, self.scan.job, self.scan.runtime)
-        refused = any("recompute" in broken.rule for broken in violations(all_rules(tried, case)))
-        return [] if refused else numbers
+        kept, counted = (
+            {
+                broken.rule
+                for broken in violations(all_rules(one, case_of(one, self.scan.job, self.scan.runtime)))
+            }
+            for one in (replace(plan, recompute=KEPT_WHOLE), replace(plan, recompute=f"full:{numbers[0]}"))
+        )
+        return numbers if counted <= kept else []
 
     def _splits(self, plan: Plan) -> list[Plan]:
         """Return the plans with the fastest passes, each with its best split."""
@@ -193,9 +197,13 @@ class Improver:
 
     def _between(self, plan: Plan) -> list[str]:
         """Return the modules to recompute, one more each time, where memory is short and the choice open."""
+        return module_names(self._freed(plan))
+
+    def _freed(self, plan: Plan) -> list[Freed]:
+        """Return what modules free, where memory is short and the choice open."""
         if not self._modules or self.safe(self._plain(plan)) is not None:
             return []
-        return module_names(plan, self.scan.job, self.scan.runtime, self._modules)
+        return freed_by(plan, self.scan.job, self.scan.runtime, self._modules)
 
     @cached_property
     def _modules(self) -> tuple[str, ...]:
@@ -212,6 +220,19 @@ class Improver:
             choices.append([replace(plan, recompute=name) for name in reversed(self._between(plan))])
         found = [self._last_safe(plans) for plans in choices]
         return [known for known in found if known is not None]
+
+    def fewest_modules(self, plan: Plan) -> Estimate | None:
+        """Return a plan with modules recomputed that make it safe; None where none do.
+
+        It is the fastest of two: one module alone, or as few as must be of those that cost least.
+        """
+        freed = self._freed(plan)
+        quickest = (one.module for one in sorted(freed, key=lambda one: one.seconds))
+        alone = (self.safe(replace(plan, recompute=f"selective:{module}")) for module in quickest)
+        together = self._last_safe([replace(plan, recompute=name) for name in reversed(module_names(freed))])
+        first = next((known for known in alone if known is not None), None)
+        found = [known for known in (first, together) if known is not None]
+        return min(found, key=lambda known: known.step, default=None)
 
     def _last_safe(self, plans: Sequence[Plan]) -> Estimate | None:
         """Return the last plan that is safe; each needs more memory than the one before."""

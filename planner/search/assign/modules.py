@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from planner.cost.case import case_of
 from planner.cost.step.layout import piece_costs, priced_layers
-from planner.dataclasses import replace
+from planner.dataclasses import dataclass, replace
 from planner.plan import Plan
 from planner.rules import violations
 from planner.runtimes.family import Job, Runtime
@@ -23,10 +23,29 @@ def known_modules(job: Job, runtime: Runtime) -> tuple[str, ...]:
     return tuple(module for module in MODULES if not refused(module))
 
 
-def module_names(plan: Plan, job: Job, runtime: Runtime, modules: Sequence[str]) -> list[str]:
-    """Return recompute choices of one module after another, each a part of the next.
+@dataclass(frozen=True)
+class Freed:
+    """What recompute of a module alone frees in all layers of a micro-batch, and what it takes.
 
-    Modules that free nothing are left out; the first are those that take the least time for each byte.
+    Parameters
+    ----------
+    module : str
+        Its name.
+    seconds : float
+        Time of running it again. [s]
+    nbytes : float
+        What is no longer kept. [byte]
+    """
+
+    module: str
+    seconds: float
+    nbytes: float
+
+
+def freed_by(plan: Plan, job: Job, runtime: Runtime, modules: Sequence[str]) -> list[Freed]:
+    """Return what each module frees, those first that take the least time for each byte.
+
+    Modules that free nothing are left out.
 
     Parameters
     ----------
@@ -52,6 +71,11 @@ def module_names(plan: Plan, job: Job, runtime: Runtime, modules: Sequence[str])
     for module in modules:
         longer, kept = cost(f"selective:{module}")
         if kept < held:
-            found.append(((longer - seconds) / (held - kept), module))
-    order = [module for _, module in sorted(found)]
+            found.append(Freed(module, longer - seconds, held - kept))
+    return sorted(found, key=lambda one: (one.seconds / one.nbytes, one.module))
+
+
+def module_names(freed: Sequence[Freed]) -> list[str]:
+    """Return recompute choices of one module after another, each a part of the next."""
+    order = [one.module for one in freed]
     return ["selective:" + "+".join(sorted(order[: size + 1])) for size in range(len(order))]

@@ -11,7 +11,7 @@ from planner.cost.case import Case, case_of
 from planner.cost.estimate import Estimate, estimate
 from planner.cost.memory.allocator import bucket_elements, retried_seconds, shown_bytes, step_buffer_bytes
 from planner.cost.memory.peaks import PassBytes
-from planner.cost.memory.stage_memory import StageMemory
+from planner.cost.memory.stage_memory import StageMemory, live_logit_bytes
 from tests.unit.cost_jobs import job, plan_of, runtime
 
 NONE = PassBytes(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
@@ -48,9 +48,9 @@ def test_an_end_comes_into_a_half_full_bucket(end: str) -> None:
 def test_half_of_the_time_where_the_buffers_just_fit() -> None:
     one = case(retry_seconds=4.0)
     capacity = float(one.pool.accelerator.memory_visible)
-    assert float(retried_seconds(one, NONE, capacity - 8 * 5e8)) == pytest.approx(2.0)
-    assert float(retried_seconds(one, NONE, 0.5 * capacity)) == pytest.approx(0.0, abs=1e-6)
-    assert float(retried_seconds(one, NONE, 1.5 * capacity)) == pytest.approx(4.0, rel=1e-3)
+    assert float(retried_seconds(one, plan_of(job()), NONE, capacity - 8 * 5e8)) == pytest.approx(2.0)
+    assert float(retried_seconds(one, plan_of(job()), NONE, 0.5 * capacity)) == pytest.approx(0.0, abs=1e-6)
+    assert float(retried_seconds(one, plan_of(job()), NONE, 1.5 * capacity)) == pytest.approx(4.0, rel=1e-3)
 
 
 def test_blocks_of_many_logits_hold_a_bucket() -> None:
@@ -59,8 +59,17 @@ def test_blocks_of_many_logits_hold_a_bucket() -> None:
     full = 1.5 * float(one.pool.accelerator.memory_visible)
     loss = 16.0 * 2_048 * 128_000
     four, two = (replace(NONE, loss=loss * count, product=7e7) for count in (4, 2))
-    assert float(retried_seconds(one, four, full)) == 0.0
-    assert float(retried_seconds(one, two, full)) == pytest.approx(4.0, rel=1e-3)
+    assert float(retried_seconds(one, plan_of(job()), four, full)) == 0.0
+    assert float(retried_seconds(one, plan_of(job()), two, full)) == pytest.approx(4.0, rel=1e-3)
+
+
+def test_gathered_logits_leave_their_parts_and_a_flat_buffer_cached() -> None:
+    """Two bytes of parts and two of the buffer, where tp divides the head and the loss wants all."""
+    further = {"logit_bytes": 14.0, "gathered_logit_bytes": 4.0, "split_logit_bytes": 1.0}
+    whole, divided = (case(vocab_parallel_loss=parallel, **further) for parallel in (False, True))
+    one, two = (plan_of(job(), tp=tp) for tp in (1, 2))
+    assert [float(live_logit_bytes(whole, plan)) for plan in (one, two)] == [14.0, 18.0]
+    assert [float(live_logit_bytes(divided, plan)) for plan in (one, two)] == [14.0, 15.0]
 
 
 def test_a_roomy_device_never_retries_and_a_full_one_pays_once_in_a_step() -> None:

@@ -6,7 +6,7 @@ import numpy as np
 
 from planner.cost.case import Case
 from planner.cost.memory.fit import overflow_probability
-from planner.cost.memory.stage_memory import StageMemory
+from planner.cost.memory.stage_memory import StageMemory, live_logit_bytes
 from planner.numeric import Num, highest, maximum, minimum, where
 from planner.plan import Plan
 from planner.techniques.engines.family import GATHERED_BYTES, PassBytes
@@ -38,7 +38,7 @@ def step_buffer_bytes(case: Case, passes: PassBytes) -> Num:
     return each * bucket_elements(case, passes)
 
 
-def retried_seconds(case: Case, passes: PassBytes, total_bytes: Num) -> Num:
+def retried_seconds(case: Case, plan: Plan, passes: PassBytes, total_bytes: Num) -> Num:
     r"""Mean seconds of a step in which an allocator gives cached blocks back and takes them again.
 
     .. math::
@@ -48,6 +48,8 @@ def retried_seconds(case: Case, passes: PassBytes, total_bytes: Num) -> Num:
     ----------
     case : Case
         Time of a retry :math:`t_r`, capacity :math:`C`, spread of memory :math:`\sigma`.
+    plan : Plan
+        Its tensor-parallel degree.
     passes : PassBytes
         What the step's own buffers :math:`B` depend on.
     total_bytes : Num
@@ -72,7 +74,7 @@ def retried_seconds(case: Case, passes: PassBytes, total_bytes: Num) -> Num:
     """
     traits, capacity = case.traits, float(case.pool.accelerator.memory_visible)
     wanted = total_bytes + step_buffer_bytes(case, passes)
-    held = passes.loss / traits.loss.logit_bytes > bucket_elements(case, passes)
+    held = passes.loss / live_logit_bytes(case, plan) > bucket_elements(case, passes)
     chance = overflow_probability(wanted, capacity, traits.allocator.memory_spread)
     return traits.allocator.retry_seconds * np.where(held, 0.0, chance)
 

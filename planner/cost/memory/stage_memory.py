@@ -326,7 +326,21 @@ def _logits(case: Case, plan: Plan, tokens: Num) -> Num:
     traits = case.traits.loss
     parts = max(1.0, traits.chunks)
     gathered = traits.chunk_gradient_bytes * tokens * case.model.hidden * (parts > 1.0)
-    if not traits.vocab_parallel:
-        return traits.logit_bytes * (tokens / parts) * float(case.model.vocab) + gathered
-    split = traits.logit_bytes + traits.split_logit_bytes * where(plan.tp > 1, 1.0, 0.0)
-    return split * (tokens / parts) * (case.model.vocab / plan.tp) + gathered
+    there = float(case.model.vocab) if not traits.vocab_parallel else case.model.vocab / plan.tp
+    return live_logit_bytes(case, plan) * (tokens / parts) * there + gathered
+
+
+def live_logit_bytes(case: Case, plan: Plan) -> Num:
+    """Bytes of one logit that a rank has at the loss, gradient included. [byte]
+
+    Logits that are gathered for it come through a list of the ranks' parts and one flat buffer of all, whose
+    blocks fixed segments keep: 2 bytes each where logits are in 16 bit.
+
+    References
+    ----------
+    .. [1] Aleph Alpha, ``scaling``, ``core/nn/linear/utils.py``, ``_all_concat``; PyTorch,
+       ``ProcessGroupNCCL.cpp``, ``allgather`` (``flatten_for_scatter_gather``).
+    """
+    traits = case.traits.loss
+    further = traits.split_logit_bytes if traits.vocab_parallel else traits.gathered_logit_bytes
+    return traits.logit_bytes + further * where(plan.tp > 1, 1.0, 0.0) if further else traits.logit_bytes

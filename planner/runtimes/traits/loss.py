@@ -31,6 +31,12 @@ class LossTraits:
         "Further live bytes of a logit where the loss runs on logits divided by tp.",
         unit="byte",
     )
+    gathered_logit_bytes: float = trait(
+        0.0,
+        "Further bytes of a logit that an allocator of fixed segments keeps where logits divided by tp are "
+        "gathered for the loss.",
+        unit="byte",
+    )
     chunks: float = trait(
         1.0,
         "Parts of a micro-batch that pass through head and loss, forward and backward, one after another.",

@@ -68,6 +68,6 @@ HEAD: Final = ("predicted chance", "runs", "expected to run out", "ran out")
 
 ABOUT: Final = """\
 Runs whose outcome is known, by the chance of running out that was predicted for them. Published tables
-mostly hold runs that went well, so that fewer run out than expected where the chance is small. Those that
-ran out at a chance below 5% are unfused attention and, below 1%, one of unknown cause.
+mostly hold runs that went well, so that fewer run out than expected where the chance is small. The one that
+ran out at a chance below 5% has no known cause: more weights ran in the same layout (203B in 67 of 80 GB).
 """

@@ -204,6 +204,17 @@ SQUARED_ERROR: Final = Traffic(14.0, 18.0)
 EMBEDDING: Final = Traffic(4.0, 8.0)
 """Lookup, and the sorted sum of its gradient. [byte]"""
 
+BOUND: Final = Traffic(12.0, 14.0)
+"""Bound ``c tanh(x / c)`` on a 2-byte element: a division, tanh and a product, each reading and writing;
+backward a product, tanh's, which reads its result too, and a division. [byte]
+
+Gemma 2 and 4: transformers, ``models/gemma2/modeling_gemma2.py``, ``Gemma2ForCausalLM``; Megatron-Bridge,
+``models/gemma/gemma2_provider.py``, ``logit_softcapping``.
+"""
+
+BOUND_KEPT: Final = 2.0
+"""Bytes of an element that it keeps: tanh's result. [byte]"""
+
 MEASURED: Final = {
     "norm": NORM[True],
     "residual": RESIDUAL[True],

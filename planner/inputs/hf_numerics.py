@@ -46,6 +46,7 @@ _SCALES: Final = {
     "attention_scale": "attention_multiplier",
     "embedding_scale": "embedding_multiplier",
     "residual_scale": "residual_multiplier",
+    "value_scale": "attention_value_scale",
 }
 
 

@@ -1,6 +1,7 @@
 """What of a model changes its function and not its shape: positions, norms, scales, router, initialiser.
 
-Nothing here enters a price. A field that is None is not known, and whoever writes files says so.
+Nothing here but a bound on logits enters a price. A field that is None is not known, and whoever writes files
+says so.
 """
 
 from __future__ import annotations
@@ -145,8 +146,9 @@ class Numerics(Record):
         Bounds c of ``c tanh(x / c)`` on attention's products and on logits. [-]
     qkv_clip : float, optional
         Bound at which queries, keys and values are cut. [-]
-    embedding_scale, residual_scale, logit_scale : float, optional
-        What embeddings, each layer's outputs and logits are multiplied by, where that is not one. [-]
+    embedding_scale, residual_scale, logit_scale, value_scale : float, optional
+        What embeddings, each layer's outputs, logits and attention's values are multiplied by, where that is
+        not one. [-]
     part_scales : PartScales, optional
         What inputs and results of parts are multiplied by, where that is not one.
     router : Router, optional
@@ -167,6 +169,7 @@ class Numerics(Record):
     embedding_scale: Above | None = None
     residual_scale: Above | None = None
     logit_scale: Above | None = None
+    value_scale: Above | None = None
     part_scales: PartScales | None = None
     router: Router | None = None
 

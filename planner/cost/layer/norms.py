@@ -61,15 +61,20 @@ def norm_modules(pricer: Pricer, block: Block) -> list[str]:
     .. [1] Megatron-LM, ``megatron/core/models/gpt/gpt_layer_specs.py``: before attention whose queries, keys
        and values are one product, and before a dense feed-forward, the norm is part of the product's layer;
        ``megatron/core/transformer/transformer_layer.py``: recompute of norms leaves such layers as they are.
+    .. [2] Megatron-Bridge, ``models/gemma/gemma3_provider.py``: so before the parts of a layer of four norms,
+       of which those after the parts are modules of their own.
     """
     alone = block.mixer is None or block.ffn is None
-    if not pricer.case.traits.kernels.norm_in_product or block.norms != 2 - alone or block.beside:
+    after = block.norms == 4 and not alone
+    known = block.norms == 2 - alone or after
+    if not pricer.case.traits.kernels.norm_in_product or not known or block.beside:
         return ["norm"] * block.norms
     if alone:
         fused = isinstance(block.mixer or block.ffn, Attention | RecurrentMixer | DenseFfn)
         return [IN_PRODUCT if fused else "norm"]
     one = (isinstance(block.mixer, Attention | RecurrentMixer), isinstance(block.ffn, DenseFfn))
-    return [IN_PRODUCT if fused else "norm" for fused in one]
+    before = [IN_PRODUCT if fused else "norm" for fused in one]
+    return [before[0], "norm", before[1], "norm"] if after else before
 
 
 def norm_readers(block: Block) -> list[tuple[str, ...]]:

@@ -29,6 +29,7 @@ from planner.cost.memory.secondary import secondary_bytes
 from planner.cost.memory.weights import StageWeights
 from planner.cost.stages import ENCODER, ENDS, Piece, Stages, whole_ends
 from planner.dataclasses import dataclass, replace
+from planner.formulas.elementwise import BOUND_KEPT
 from planner.numeric import Num, ceil, maximum, minimum, where
 from planner.plan import Plan
 from planner.rules import Mask
@@ -343,4 +344,5 @@ def live_logit_bytes(case: Case, plan: Plan) -> Num:
     """
     traits = case.traits.loss
     further = traits.split_logit_bytes if traits.vocab_parallel else traits.gathered_logit_bytes
-    return traits.logit_bytes + further * where(plan.tp > 1, 1.0, 0.0) if further else traits.logit_bytes
+    alone = traits.logit_bytes + (0.0 if case.model.numerics.logit_softcap is None else BOUND_KEPT)
+    return alone + further * where(plan.tp > 1, 1.0, 0.0) if further else alone

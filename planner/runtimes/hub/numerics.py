@@ -19,6 +19,7 @@ MULTIPLIERS = ("attention_scale", "embedding_scale", "residual_scale", "logit_sc
 
 CANNOT = (
     *("local_rope_theta", "rope_fraction", "attention_softcap", "qkv_clip", "logit_softcap"),
+    "value_scale",
     "part_scales",
 )
 """Fields of `Numerics` that no architecture written here has a key for."""

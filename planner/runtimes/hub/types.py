@@ -108,6 +108,7 @@ def _built(model: ModelSpec) -> tuple[object, ...]:
 
 _SCALES: Final = (
     *("attention_softcap", "qkv_clip", "logit_softcap", "embedding_scale", "residual_scale", "logit_scale"),
+    "value_scale",
     "part_scales",
 )
 """Numbers that are none where a model says none."""

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from planner.dataclasses import replace
 from planner.inputs.load import load_model
+from planner.runtimes.imports.bridge_own_layers import core_layer_fields, with_own_layers
 from planner.runtimes.imports.bridge_sums import bridge_sums
 from planner.runtimes.imports.bridge_vision import language_fields, with_images
 from planner.runtimes.imports.command_line import Training
@@ -46,7 +47,8 @@ def fits(source: Source) -> bool:
 def read(source: Source) -> Imported:
     """Return what the file says, with the command that starts it."""
     said = python_fields(source.text)
-    fields = language_fields(said, section_fields(said))
+    own = language_fields(said, section_fields(said))
+    fields = core_layer_fields(said, own)
     flags = lm_flags(fields, said.get(f"{ROOT}checkpoint.ckpt_format"))
     found, record = from_script(bridge_training(flags, source.starter), source.where)
     found = replace(as_fields(found, unknown_fields(fields)), options=adapters(said, found))
@@ -54,6 +56,7 @@ def read(source: Source) -> Imported:
     found = bridge_sums(said, ROOT, found, source.where)
     if record is None:
         return found
+    record = with_own_layers(said, own, record)
     found, record = with_images(said, found, record)
     vocab = source.vocab or _vocabulary(record, fields, source.where)
     return with_record(found, record | {"vocab": vocab}, source.path, "model.vocab_size")

@@ -152,7 +152,7 @@ def same_name(model: ModelSpec) -> str | None:
 
 _SCALES: Final = (
     "attention_scale", "attention_softcap", "qkv_clip", "logit_softcap", "embedding_scale", "residual_scale",
-    "logit_scale",
+    "logit_scale", "value_scale",
 )  # fmt: skip
 """Numbers that a model which does not say them does not have."""
 

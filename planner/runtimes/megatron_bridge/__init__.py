@@ -20,6 +20,7 @@ from planner.runtimes.megatron_bridge.adapters import (
     without_fsdp_rule,
 )
 from planner.runtimes.megatron_bridge.hybrid import hybrid_rules
+from planner.runtimes.megatron_bridge.own_layers import core_job, own_layer_rules, own_traits
 from planner.runtimes.megatron_bridge.saving import saves
 from planner.runtimes.megatron_bridge.script import Say, needs, real_needs, script_text
 from planner.runtimes.megatron_bridge.settings import loss_rules
@@ -63,7 +64,8 @@ def rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
 def pass_rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
     """Return those that hold or not whatever the states."""
     return [
-        *core_pass_rules(plan, job),
+        *core_pass_rules(plan, core_job(job)),
+        *own_layer_rules(plan, job),
         *hybrid_rules(plan, job.model),
         *indexer_rules(plan, job),
         method_rule(job.workload.method, runtime.methods),
@@ -129,6 +131,7 @@ ENTRY = Runtime(
     zero_stages=MEGATRON_LM.zero_stages,
     schedules=MEGATRON_LM.schedules,
     cp_methods=MEGATRON_LM.cp_methods,
+    model_traits=own_traits,
     encoders=tuple(FAMILIES),
     split_encoders=SPLIT,
     recomputes=MEGATRON_LM.recomputes,

@@ -10,6 +10,7 @@ from planner.runtimes.family import Job
 from planner.runtimes.megatron_bridge.adapters import adapter_section
 from planner.runtimes.megatron_bridge.code import Code, Section, setting
 from planner.runtimes.megatron_bridge.hybrid import PROVIDER
+from planner.runtimes.megatron_bridge.own_layers import own_layers
 from planner.runtimes.megatron_bridge.run_sections import (
     checkpoint_section,
     data_kinds,
@@ -147,6 +148,8 @@ def script_text(plan: Plan, job: Job, say: Say) -> str:
         module, provider = PROVIDER
     if sees(job.model):
         module, provider = provider_of(job.model)
+    if own := own_layers(job.model):
+        module, provider = own.module, own.provider
     mixed, always = model.get("transformer_layer_spec") == MIXED_LAYERS, needs(job)
     delta = model.get("transformer_layer_spec") == DELTA_LAYERS
     known = defaults(run_of(job)) | {"DATA_CACHE": "cache"}

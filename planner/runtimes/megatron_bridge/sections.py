@@ -13,6 +13,7 @@ from planner.runtimes.family import Job
 from planner.runtimes.megatron_bridge.code import Code, Section
 from planner.runtimes.megatron_bridge.hybrid import as_hybrid
 from planner.runtimes.megatron_bridge.numerics import numeric_fields, router_fields
+from planner.runtimes.megatron_bridge.own_layers import as_own, core_job
 from planner.runtimes.megatron_bridge.vision import vision_fields
 from planner.runtimes.megatron_lm.architecture import Architecture, architecture
 from planner.runtimes.megatron_lm.context import context_method
@@ -68,6 +69,7 @@ DELTA_LAYERS: Final = Code("get_transformer_block_with_experimental_attention_va
 
 def model_section(plan: Plan, job: Job) -> Section:
     """Return the fields of the model provider for a legal scalar plan."""
+    whole, job = job.model, core_job(job)
     arch = architecture(job.model)
     parts = [
         _shape(plan, job.model, job.workload, arch),
@@ -81,7 +83,8 @@ def model_section(plan: Plan, job: Job) -> Section:
         _offload(plan),
         vision_fields(job),
     ]
-    return as_hybrid({field: value for part in parts for field, value in part.items()}, plan, job.model)
+    fields = {field: value for part in parts for field, value in part.items()}
+    return as_own(as_hybrid(fields, plan, job.model), whole)
 
 
 def _shape(plan: Plan, model: ModelSpec, work: Workload, arch: Architecture) -> Section:

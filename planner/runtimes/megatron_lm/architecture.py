@@ -126,6 +126,9 @@ def _mixer_obstacles(model: ModelSpec, arch: Architecture) -> list[str]:
     found = {
         "layers whose attention differs in shape": len(shapes) > 1,
         "windows of several sizes": len(windows) > 1,
+        "attention in chunks": any(isinstance(mixer, Attention) and mixer.chunked for mixer in mixers),
+        "values of their own width": not latent
+        and any(mixer.value_head_dim != mixer.qk_head_dim for mixer in mixers),
         "a gate for each head of attention": any(
             isinstance(mixer, Attention) and mixer.head_gate for mixer in mixers
         ),

@@ -37,6 +37,7 @@ ONLY_ELSEWHERE: Final = (
     "embedding_scale",
     "residual_scale",
     "logit_scale",
+    "value_scale",
     "part_scales",
 )
 """Fields of `Numerics` that Megatron-core has no place for: muP alone scales embeddings and logits, and with

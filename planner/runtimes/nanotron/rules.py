@@ -88,6 +88,7 @@ CANNOT = (
     "embedding_scale",
     "residual_scale",
     "logit_scale",
+    "value_scale",
     "part_scales",
 )
 """Fields of `Numerics` that nanotron's Qwen2 model has no place for."""

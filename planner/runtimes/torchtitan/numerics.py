@@ -26,6 +26,7 @@ CANNOT = (
     "embedding_scale",
     "residual_scale",
     "logit_scale",
+    "value_scale",
     "part_scales",
 )
 """Fields of `Numerics` that the models have no place for."""

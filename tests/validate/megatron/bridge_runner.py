@@ -24,7 +24,13 @@ from typing import Any
 from unittest.mock import MagicMock, patch
 
 from tests.validate.megatron.capture import USER
-from tests.validate.megatron.local_layers import make_local, on_meta, prepare_local_layers, weights
+from tests.validate.megatron.local_layers import (
+    make_local,
+    on_meta,
+    prepare_local_layers,
+    stand_in_for_te,
+    weights,
+)
 from tests.validate.megatron.numerics import derived_numerics
 from tests.validate.megatron.runner import TE_VERSION, Verdict, check_rounds, graphed
 
@@ -36,6 +42,10 @@ ABSENT = (
     "imageio", "easydict", "ftfy", "librosa", "wandb",
     "flash_mla", "causal_conv1d", "decord", "soundfile",
 )  # fmt: skip
+
+
+OWN = ("megatron.bridge.models.gemma.", "megatron.bridge.models.mimo_v2_flash.")
+"""Where layers stand that are the library's own."""
 
 
 class _Empty(types.ModuleType):
@@ -119,6 +129,7 @@ class Bridge:
             WORLD_SIZE="1", RANK="0", LOCAL_RANK="0", MASTER_ADDR="127.0.0.1", MASTER_PORT="29501"
         )
         with contextlib.redirect_stdout(self.log), contextlib.redirect_stderr(self.log):
+            stand_in_for_te()
             self.config = importlib.import_module("megatron.bridge.training.config")
             self.state = importlib.import_module("megatron.core.parallel_state")
             self.batches = importlib.import_module("megatron.core.num_microbatches_calculator")
@@ -147,6 +158,7 @@ class Bridge:
         self.specs.get_gpt_decoder_layer_specs = local_layers  # of a last stage with prediction layers alone
         self._import_encoders()
         self._import_hybrids()
+        self._import_own_layers()
         prepare_local_layers(self.state)
 
     def _import_encoders(self) -> None:
@@ -166,6 +178,21 @@ class Bridge:
             return local(num_experts=num_experts, qk_layernorm=qk_layernorm, normalization="RMSNorm")
 
         provider.get_gpt_layer_with_transformer_engine_spec = layer
+
+    def _import_own_layers(self) -> None:
+        """Have the ends of a pipeline, and the places of its layers, be those of the rank that is built."""
+        state, own = self.state, "megatron.bridge.models.gemma."
+        for name in ("gemma_provider", "gemma2_provider"):
+            module = importlib.import_module(own + name)
+            module.is_pp_first_stage = lambda _group: state.get_pipeline_model_parallel_rank() == 0
+            module.is_pp_last_stage = lambda _group: (
+                state.get_pipeline_model_parallel_rank() == state.get_pipeline_model_parallel_world_size() - 1
+            )
+        layer = importlib.import_module("megatron.core.transformer.transformer_layer")
+        offset = layer.get_transformer_layer_offset
+        layer.get_transformer_layer_offset = lambda config, chunk=None, _rank=None: offset(
+            config, chunk, state.get_pipeline_model_parallel_rank()
+        )
 
     def _import_hybrids(self) -> None:
         """Have hybrids built of Megatron-core's own layers, with the gated norm that another package has."""
@@ -324,6 +351,8 @@ class Bridge:
         if isinstance(spec, functools.partial):
             named = {"use_transformer_engine": False, "normalization": model.normalization}
             return functools.partial(spec.func, **{**spec.keywords, **named})
+        if spec.__module__.startswith(OWN):
+            return spec
         assert spec is self.providers.default_layer_spec
         return self.providers.local_layer_spec
 

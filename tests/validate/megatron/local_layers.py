@@ -24,6 +24,7 @@ def make_local(config: Any) -> None:
     config.use_cpu_initialization, config.perform_initialization = True, False
     config.transformer_impl, config.gradient_accumulation_fusion = "local", False
     config.persist_layer_norm = config.sequence_parallel = config.moe_grouped_gemm = False
+    config.layernorm_zero_centered_gamma = False
     config.context_parallel_size, config.recompute_granularity = 1, None
     config.fp8, config.fp4, config.fp8_param, config.fp4_param = None, None, False, False
 
@@ -49,6 +50,28 @@ def prepare_local_layers(state: Any) -> None:
     language.is_pp_first_stage = lambda _group: state.get_pipeline_model_parallel_rank() == 0
     prediction = importlib.import_module(core + "transformer.multi_token_prediction")
     prediction.is_inference_column_parallel_linear = lambda _module: False
+
+
+def stand_in_for_te() -> None:
+    """Let classes that inherit from those of Transformer Engine inherit from Megatron-core's own.
+
+    It has to run before their modules are imported.
+    """
+    torch, core = importlib.import_module("torch"), "megatron.core."
+    products = importlib.import_module(core + "tensor_parallel.layers")
+    attention = importlib.import_module(core + "transformer.dot_product_attention").DotProductAttention
+    engine = importlib.import_module(core + "extensions.transformer_engine")
+
+    class Normed(products.ColumnParallelLinear):  # type: ignore[misc,name-defined]
+        """A product with the norm of what it reads."""
+
+        def __init__(self, inputs: int, *args: Any, **named: Any) -> None:
+            super().__init__(inputs, *args, **named)
+            self.layer_norm_weight = torch.nn.Parameter(torch.empty(inputs))
+
+    engine.TELayerNormColumnParallelLinear, engine.TEDotProductAttention = Normed, attention
+    engine.TERowParallelLinear = products.RowParallelLinear
+    engine.TENorm = importlib.import_module(core + "transformer.torch_norm").WrappedTorchNorm
 
 
 def _widen_local_attention() -> None:

@@ -1,0 +1,133 @@
+"""What a Python file of Megatron-Bridge says of a model whose layers are its provider's own.
+
+Its fields become those of Megatron-core, and the record that is read from them gets what they leave out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import isclose, sqrt
+from typing import Any, Final
+
+from planner.runtimes.imports.python_fields import Fields
+from planner.runtimes.megatron_bridge.own_layers import PROVIDERS
+
+KINDS: Final = {own.provider: kind for kind, own in PROVIDERS.items()}
+"""Classes of providers, and the types of model that they build."""
+
+MODEL: Final = "ConfigContainer.model"
+FULL, NEAR = "full_attention", "sliding_attention"
+
+_SHAPE: Final = {
+    "normalization": "RMSNorm", "gated_linear_unit": True, "add_bias_linear": False,
+    "position_embedding_type": "rope",
+}  # fmt: skip
+_GEMMA: Final = _SHAPE | {
+    "kv_channels": 256, "layernorm_epsilon": 1e-6, "share_embeddings_and_output_weights": True,
+}  # fmt: skip
+DEFAULTS: Final[Mapping[str, Fields]] = {
+    "gemma": _GEMMA | {"rotary_base": 10000},
+    "gemma2": _GEMMA | {
+        "rotary_base": 10000, "window_size": (4095, 0), "query_pre_attn_scalar": 224,
+        "attn_logit_softcapping": 50.0, "final_logit_softcapping": 30.0,
+    },
+    "gemma3": _GEMMA | {
+        "rotary_base": (10000, 1000000), "window_size": 512, "interleaved_attn_pattern": (5, 1),
+        "qk_layernorm": True, "softmax_scale": 0.0625, "rope_scaling_factor": 1.0,
+    },
+    "mimo_v2_flash": _SHAPE | {
+        "rotary_base": (10000, 5000000), "window_size": 128, "full_attn_num_query_groups": 4,
+        "swa_num_query_groups": 8, "v_head_dim": 128, "share_embeddings_and_output_weights": False,
+    },
+}  # fmt: skip
+"""Fields of each class that a file may leave out (Megatron-Bridge 067f987d)."""
+
+OWN: Final = (
+    "interleaved_attn_pattern", "hybrid_attention_pattern", "query_pre_attn_scalar", "attn_logit_softcapping",
+    "final_logit_softcapping", "rope_scaling_factor", "full_attn_num_query_groups", "swa_num_query_groups",
+    "v_head_dim", "attention_value_scale", "softmax_scale",
+)  # fmt: skip
+"""Fields that Megatron-core does not have, or that mean something else there."""
+
+
+def kind_of(said: Fields) -> str:
+    """Return the type of model that a file's provider builds of layers of its own; empty of any other."""
+    return KINDS.get(str(said.get(MODEL)), "")
+
+
+def core_layer_fields(said: Fields, fields: Fields) -> Fields:
+    """Return the fields as Megatron-core's own provider would have them."""
+    kind = kind_of(said)
+    if not kind:
+        return fields
+    whole = {**DEFAULTS[kind], **fields}
+    base, window = whole.get("rotary_base"), whole.get("window_size")
+    plain = {name: value for name, value in whole.items() if name not in OWN}
+    plain["rotary_base"] = base[1] if isinstance(base, tuple | list) and len(base) == 2 else base
+    if window is not None:
+        plain["window_size"] = (window - 1, 0) if isinstance(window, int) else window
+        plain["window_attn_skip_freq"] = _windowed(kind, whole)
+    if kind == "mimo_v2_flash":
+        plain["num_query_groups"] = whole["full_attn_num_query_groups"]
+    return plain
+
+
+def _windowed(kind: str, fields: Fields) -> list[int]:
+    """Return for each layer whether it has a window."""
+    found = fields.get("num_layers")
+    layers = found if isinstance(found, int) else 0
+    if kind == "gemma2":
+        return [1 - place % 2 for place in range(layers)]
+    pattern = fields.get("interleaved_attn_pattern" if kind == "gemma3" else "hybrid_attention_pattern") or []
+    if kind == "gemma3" and len(pattern) == 2 and all(isinstance(many, int) for many in pattern):
+        local, whole = pattern
+        return [int(place % (local + whole) < local) for place in range(layers)]
+    return [int(mark in (1, NEAR)) for mark in pattern]
+
+
+def with_own_layers(said: Fields, fields: Fields, record: dict[str, Any]) -> dict[str, Any]:
+    """Return a record with the norms, widths and numbers that Megatron-core's fields leave out."""
+    kind = kind_of(said)
+    if not kind:
+        return record
+    whole = {**DEFAULTS[kind], **fields}
+    mixers = (_mimo if kind == "mimo_v2_flash" else _same)(whole)
+    blocks = {
+        name: block
+        | {"mixer": block["mixer"] | mixers[block["mixer"].get("window") is not None]}
+        | ({"norms": 4} if kind in ("gemma2", "gemma3") else {})
+        for name, block in record["blocks"].items()
+    }
+    numbers = _numbers(kind, whole, int(record.get("hidden") or 1))
+    return record | {"blocks": blocks, "numerics": record["numerics"] | numbers}
+
+
+def _same(fields: Fields) -> tuple[dict[str, Any], dict[str, Any]]:
+    return {}, {}
+
+
+def _mimo(fields: Fields) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return what attention over the whole sequence has of its own, and what attention in a window has."""
+    width = {"v_head_dim": fields["v_head_dim"]}
+    return width, width | {"kv_heads": fields["swa_num_query_groups"], "sinks": True}
+
+
+def _numbers(kind: str, fields: Fields, hidden: int) -> dict[str, Any]:
+    """Return the fields of `Numerics` that the provider's own say."""
+    base, scale = fields.get("rotary_base"), fields.get("softmax_scale")
+    if kind == "gemma2":
+        scale = fields["query_pre_attn_scalar"] ** -0.5
+    width = fields.get("kv_channels") or 1
+    usual = isinstance(scale, float) and isclose(scale, width**-0.5)
+    factor = fields.get("rope_scaling_factor") if kind == "gemma3" else None
+    found = {
+        "local_rope_theta": base[0] if isinstance(base, tuple | list) else None,
+        "rope_scaling": {"kind": "linear", "factor": factor} if factor not in (None, 1, 1.0) else None,
+        "attention_scale": None if usual else scale,
+        "attention_softcap": fields.get("attn_logit_softcapping") or None,
+        "logit_softcap": fields.get("final_logit_softcapping") or None,
+        "value_scale": fields.get("attention_value_scale"),
+    }
+    if kind.startswith("gemma"):
+        found |= {"activation": "gelu_tanh", "embedding_scale": sqrt(hidden)}
+    return {name: value for name, value in found.items() if value is not None}

@@ -1,0 +1,266 @@
+"""Models that Megatron-Bridge builds of layers of its own, which Megatron-core's arguments cannot say.
+
+Read in Megatron-Bridge 067f987d: ``models/gemma`` (``gemma_provider.py``, ``gemma2_provider.py``,
+``gemma3_provider.py``), ``models/mimo_v2_flash``, ``models/common/te_layers.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from math import isclose, sqrt
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple
+
+from planner.dataclasses import replace
+from planner.inputs.model import Attention, ModelSpec
+from planner.inputs.numerics import Router
+from planner.plan import Plan
+from planner.remembered import remembered
+from planner.rules import Rule
+from planner.runtimes.family import Job
+from planner.runtimes.megatron_bridge.code import Code, Section
+from planner.runtimes.offered import exactly, offered
+
+NOT_THEIRS: Final = (
+    "transformer_layer_spec", "window_size", "window_attn_skip_freq", "softmax_type", "rotary_base",
+)  # fmt: skip
+"""Fields that a provider with layers of its own says otherwise, or not at all."""
+
+
+class OwnLayers(NamedTuple):
+    """One provider.
+
+    Parameters
+    ----------
+    module, provider : str
+        Module and class.
+    builds : callable
+        Whether it builds what Megatron-core lacks of a model.
+    numbers : tuple of str
+        Fields of `Numerics` that it has a place for, beside Megatron-core's.
+    fields : callable
+        Fields of its own for a model.
+    whole_sequence : bool
+        Whether its attention knows no context parallelism.
+    whole_groups : bool
+        Whether each tensor-parallel rank needs a key/value head of its own.
+    traits : mapping
+        What its layers do that Megatron-core's do not, by flat name.
+    """
+
+    module: str
+    provider: str
+    builds: Callable[[ModelSpec], bool]
+    numbers: tuple[str, ...]
+    fields: Callable[[ModelSpec], Section]
+    whole_sequence: bool = False
+    whole_groups: bool = False
+    traits: Mapping[str, Any] = MappingProxyType({})
+
+
+def _mixers(model: ModelSpec) -> list[Attention]:
+    """Return the attention of each layer; nothing where one has another mixer."""
+    found = [model.blocks[name].mixer for name in model.layers]
+    plain = [mixer for mixer in found if isinstance(mixer, Attention)]
+    return plain if len(plain) == len(found) else []
+
+
+def _norms(model: ModelSpec) -> set[int]:
+    return {block.norms for block in model.blocks.values()}
+
+
+def _is_gemma(model: ModelSpec, norms: int, heads: str = "none") -> bool:
+    """Whether a model is dense, scales its embeddings by the root of their width and gates by tanh's GELU."""
+    own = model.numerics
+    scaled = own.embedding_scale is not None and isclose(own.embedding_scale, sqrt(model.hidden))
+    mixers = _mixers(model)
+    plain = bool(mixers) and {mixer.qk_norm for mixer in mixers} == {heads} and not model.expert_kinds
+    gated = all(ffn.gated for ffn in model.ffns)
+    return scaled and own.activation == "gelu_tanh" and plain and gated and _norms(model) == {norms}
+
+
+def _whole(value: float) -> bool:
+    return isclose(value, round(value), rel_tol=1e-9)
+
+
+def _is_gemma2(model: ModelSpec) -> bool:
+    """Whether every other layer has a window, the first too, and the scale is that of a whole width."""
+    scale = model.numerics.attention_scale
+    windows = [mixer.window is not None for mixer in _mixers(model)]
+    turns = [place % 2 == 0 for place in range(model.num_layers)]
+    return _is_gemma(model, 4) and windows == turns and (scale is None or _whole(scale**-2))
+
+
+def _is_gemma3(model: ModelSpec) -> bool:
+    """Whether positions of layers with a window are not stretched, and those of the others by one factor."""
+    scaling = model.numerics.rope_scaling
+    linear = scaling is None or scaling.kind == "linear"
+    bases = (model.numerics.rope_theta, model.numerics.local_rope_theta)
+    sees = {mixer.window is None for mixer in _mixers(model)} == {False, True}
+    return linear and None not in bases and sees and _is_gemma(model, 4, "head")
+
+
+def _base(value: float | None) -> int | float | None:
+    return int(value) if value is not None and value.is_integer() else value
+
+
+def _gemma_fields(model: ModelSpec) -> Section:
+    return {"rotary_base": _base(model.numerics.rope_theta)}
+
+
+def _window(model: ModelSpec) -> int:
+    return next(mixer.window for mixer in _mixers(model) if mixer.window is not None)
+
+
+def _gemma2_fields(model: ModelSpec) -> Section:
+    own, width = model.numerics, _mixers(model)[0].head_dim
+    return {
+        "rotary_base": _base(own.rope_theta),
+        "window_size": (_window(model) - 1, 0),
+        "query_pre_attn_scalar": round(own.attention_scale**-2) if own.attention_scale else width,
+        "attn_logit_softcapping": own.attention_softcap or 0.0,
+        "final_logit_softcapping": own.logit_softcap or 0.0,
+    }
+
+
+def _gemma3_fields(model: ModelSpec) -> Section:
+    own = model.numerics
+    kinds = ["full_attention" if mixer.window is None else "sliding_attention" for mixer in _mixers(model)]
+    scale = own.attention_scale or _mixers(model)[0].head_dim ** -0.5
+    factor = own.rope_scaling.factor if own.rope_scaling else None
+    return {
+        "rotary_base": (_base(own.local_rope_theta), _base(own.rope_theta)),
+        "window_size": _window(model),
+        "interleaved_attn_pattern": kinds,
+        "softmax_scale": scale,
+        "rope_scaling_factor": factor or 1.0,
+    }
+
+
+def _is_mimo(model: ModelSpec) -> bool:
+    """Whether layers with a window have sinks and the others none, all of one kind alike."""
+    mixers, own = _mixers(model), model.numerics
+    near, far = ({mixer for mixer in mixers if (mixer.window is None) == whole} for whole in (False, True))
+    if len(near) != 1 or len(far) != 1 or None in (own.rope_theta, own.local_rope_theta):
+        return False
+    local, whole = near.pop(), far.pop()
+    alike = local.model_copy(update={"window": None, "sinks": False, "kv_heads": whole.kv_heads})
+    routed = model.expert_kinds and (own.router or Router()).expert_bias
+    return local.sinks and alike == whole and bool(routed) and mixers[0].window is None
+
+
+def _mimo_fields(model: ModelSpec) -> Section:
+    own, mixers = model.numerics, _mixers(model)
+    near = next(mixer for mixer in mixers if mixer.window is not None)
+    return {
+        "rotary_base": (_base(own.local_rope_theta), _base(own.rope_theta)),
+        "window_size": _window(model),
+        "hybrid_attention_pattern": [int(mixer.window is not None) for mixer in mixers],
+        "full_attn_num_query_groups": mixers[0].kv_heads,
+        "swa_num_query_groups": near.kv_heads,
+        "v_head_dim": near.value_head_dim,
+        "attention_value_scale": own.value_scale,
+    }
+
+
+FLEX: Final = MappingProxyType({"attention": "flash-2", "attention_share": 0.87})
+"""PyTorch's FlexAttention, which bounds scores: 90% of FlashAttention-2's rate forward and 85% backward (H.
+He et al., "FlexAttention", https://pytorch.org/blog/flexattention, 2024, "Performance")."""
+
+_GEMMA: Final = ("embedding_scale", "activation")
+
+PROVIDERS: Final[Mapping[str, OwnLayers]] = {
+    "gemma": OwnLayers(
+        "gemma.gemma_provider", "GemmaModelProvider", lambda model: _is_gemma(model, 2), _GEMMA,
+        _gemma_fields,
+    ),
+    "gemma2": OwnLayers(
+        "gemma.gemma2_provider", "Gemma2ModelProvider", _is_gemma2,
+        (*_GEMMA, "attention_scale", "attention_softcap", "logit_softcap"), _gemma2_fields,
+        whole_sequence=True, traits=FLEX,
+    ),
+    "gemma3": OwnLayers(
+        "gemma.gemma3_provider", "Gemma3ModelProvider", _is_gemma3,
+        (*_GEMMA, "local_rope_theta", "rope_scaling"), _gemma3_fields,
+    ),
+    "mimo_v2_flash": OwnLayers(
+        "mimo_v2_flash.mimo_v2_flash_provider", "MiMoV2FlashModelProvider", _is_mimo,
+        ("local_rope_theta", "value_scale"), _mimo_fields, whole_sequence=True, whole_groups=True,
+    ),
+}  # fmt: skip
+"""Model types that have a provider with layers of its own."""
+
+
+@remembered(most=64)
+def own_layers(model: ModelSpec) -> OwnLayers | None:
+    """Return the provider that builds of a model what Megatron-core lacks; None where it lacks nothing."""
+    return next((one for one in PROVIDERS.values() if one.builds(model)), None)
+
+
+@remembered(most=64)
+def as_core(model: ModelSpec) -> ModelSpec:
+    """Return a model without what its own provider builds: all of the rest has to be Megatron-core's.
+
+    Of layers with a window and whole ones, heads, widths of values and sinks are those of the whole ones.
+    """
+    own = own_layers(model)
+    if own is None:
+        return model
+    usual: dict[str, Any] = dict.fromkeys(own.numbers)
+    usual |= {"activation": "silu"} if "activation" in own.numbers else {}
+    blocks = {}
+    whole = next(mixer for mixer in _mixers(model) if mixer.window is None)
+    for name, block in model.blocks.items():
+        mixer = block.attention
+        assert isinstance(mixer, Attention)
+        plain = whole.model_copy(update={"window": mixer.window, "v_head_dim": None})
+        blocks[name] = block.model_copy(update={"norms": 2, "mixer": plain})
+    return model.model_copy(update={"blocks": blocks, "numerics": model.numerics.model_copy(update=usual)})
+
+
+def core_job(job: Job) -> Job:
+    """Return a job of the model without what its own provider builds."""
+    core = as_core(job.model)
+    return job if core is job.model else replace(job, model=core)
+
+
+def as_own(fields: Section, model: ModelSpec) -> Section:
+    """Return the fields of a provider as those of the model's own one, where it has one."""
+    own = own_layers(model)
+    if own is None:
+        return fields
+    kept = {name: value for name, value in fields.items() if name not in NOT_THEIRS}
+    if "activation" in own.numbers:
+        kept["activation_func"] = Code("torch.nn.functional.gelu")
+    return kept | {name: value for name, value in own.fields(model).items() if value is not None}
+
+
+def own_traits(model: ModelSpec) -> Mapping[str, Any]:
+    """Return what a model's own layers do that Megatron-core's do not, by flat name of traits."""
+    own = own_layers(model)
+    return {} if own is None else own.traits
+
+
+def own_layer_rules(plan: Plan, job: Job) -> list[Rule]:
+    """Return the rules of a model whose layers are its provider's."""
+    own = own_layers(job.model)
+    if own is None:
+        return []
+    found = [offered("own-layers-train-whole", "method", job.workload.method, ("full",))]
+    if own.whole_sequence:
+        why = f"the attention of {own.provider} sees whole sequences"
+        found.append(exactly("own-layers-whole-sequence", "cp", plan.cp, 1.0, why))
+    groups = min(mixer.kv_heads for mixer in _mixers(job.model))
+    if own.whole_groups:
+        found.append(
+            Rule(
+                "own-layers-split-groups",
+                plan.tp <= groups,
+                lambda: (
+                    f"tp {plan.tp:g}",
+                    f"at most the {groups} key/value heads: {own.provider} asks for it",
+                    f"tp {groups}",
+                ),
+            )
+        )
+    return found

@@ -99,6 +99,14 @@ Forward token and sum are read and the sum is written; backward token and gradie
 gradient, and the token's is read and written (arXiv:2509.01322, eq. 1: an expert that gives the token back).
 """
 
+EVERY_EXPERT: Final = Traffic(8.0, 16.0)
+"""A token for each expert there is, times its score, and the sum of what they make of it. [byte]
+
+Forward the copy is written, read and written times the score, and results are read for the sum; backward the
+sum's gradient is written out, the product's reads copy, score and gradient for either of the two, and the
+copies' gradients are summed (transformers, ``models/llama4/modeling_llama4.py``, ``Llama4TextMoe``).
+"""
+
 DROPOUT: Final = Traffic(5.0, 5.0)
 """Dropout with its byte mask, beside the addition (arXiv:2205.05198, sec. 4). [byte]"""
 

@@ -145,23 +145,17 @@ def assert_all_is_priced(model: ModelSpec) -> None:
 
 def test_every_model_of_the_zoo_has_a_runtime_that_trains_it() -> None:
     for name in model_names():
-        unlike = name.startswith("llama4")  # attention in chunks
-        assert bool(training(runtimes(), replace(LLAMA, model=load_model(name)))) != unlike, name
+        assert training(runtimes(), replace(LLAMA, model=load_model(name))), name
 
 
-def test_most_models_of_the_zoo_are_written_by_some_runner() -> None:
-    """Those that are priced alone are few, and their types are known."""
+def test_every_language_model_of_the_zoo_is_written_by_some_runner() -> None:
     alone = [
         name for name in model_names()
         if load_model(name).diffusion is None and load_model(name).encoder is None
         and runtimes()["fsdp"].unwritten(load_model(name))
         and not training(RUNNERS[:4], replace(LLAMA, model=load_model(name)))
     ]  # fmt: skip
-    assert {name.split("-")[0].rstrip(".0123456789") for name in alone} <= {
-        "bloom", "command", "dbrx", "falcon", "gemma", "gpt", "llama", "mimo", "minimax", "mpt", "olmo",
-        "starcoder",
-    }  # fmt: skip
-    assert len(alone) <= 31
+    assert not alone
 
 
 @pytest.mark.parametrize(("kind", "needed"), [("falcon_h1", "mamba-ssm"), ("lfm2", "causal-conv1d")])

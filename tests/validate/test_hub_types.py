@@ -41,7 +41,7 @@ ZOO = {
     "nemotron": "nemotron-4-15b", "mistral": "mistral-7b-v0.1", "phi3": "phi4-mini", "smollm3": "smollm3-3b",
     "gemma2": "gemma2-2b", "gemma3_text": "gemma3-1b", "gemma4_text": "gemma4-31b", "olmo3": "olmo3-7b",
     "starcoder2": "starcoder2-3b", "dbrx": "dbrx", "minimax_m2": "minimax-m2.5",
-    "qwen2_moe": "qwen1.5-moe-a2.7b", "glm4_moe": "glm-4.5-air",
+    "qwen2_moe": "qwen1.5-moe-a2.7b", "glm4_moe": "glm-4.5-air", "llama4_text": "llama4-scout",
 }  # fmt: skip
 """A model of each type, and of three that are told part by part."""
 
@@ -68,7 +68,7 @@ WIDTHS = (
         "num_kv_heads",
         "kv_n_heads",
     ),
-    *("ffn_hidden_size", "moe_intermediate_size", "shared_expert_intermediate_size"),
+    *("intermediate_size_mlp", "ffn_hidden_size", "moe_intermediate_size", "shared_expert_intermediate_size"),
 )
 
 

@@ -128,11 +128,11 @@ def attention_operators(pricer: Pricer, mixer: Attention) -> list[Operator]:
         kept = (2.0 + norm_copy_bytes(pricer.case)) * normed
         size = mixer.qk_norm_params(local_heads, heads)
         operators.append(pricer.elementwise("qk_norm", "qkv", normed, moved, saved=kept, params=size))
-    if "value-norms" in pricer.case.model.variants and mixer.makes_keys:
-        fused, normed = norm_is_fused(pricer.case), rows * heads * mixer.value_head_dim
-        # Of values, which have no weights of a norm, a chain keeps the copy in fp32 alone.
-        kept = (2.0 if fused else 4.0) * normed
-        operators.append(pricer.elementwise("value_norm", "qkv", normed, traffic.NORM[fused], saved=kept))
+    variants = pricer.case.model.variants
+    if "bare-head-norms" in variants and mixer.rotary:
+        operators.append(_bare_norm(pricer, "qk_norm", rows * (queries + keys)))
+    if "value-norms" in variants and mixer.makes_keys:
+        operators.append(_bare_norm(pricer, "value_norm", rows * heads * mixer.value_head_dim))
     if joined:
         copied = traffic.HEAD_COPIES[repeated and mixer.kv_heads < mixer.heads]
         operators.append(pricer.elementwise("head_copies", "qkv", rows * queries, copied))
@@ -144,6 +144,13 @@ def attention_operators(pricer: Pricer, mixer: Attention) -> list[Operator]:
         operators.append(gated)
     operators.append(output_operator(pricer, outputs, mixer.output_bias))
     return operators
+
+
+def _bare_norm(pricer: Pricer, name: str, normed: Num) -> Operator:
+    """Price norms of heads that have no weights: a chain of kernels keeps the copy in fp32 alone."""
+    fused = norm_is_fused(pricer.case)
+    kept = (2.0 if fused else 4.0) * normed
+    return pricer.elementwise(name, "qkv", normed, traffic.NORM[fused], saved=kept)
 
 
 def output_operator(pricer: Pricer, width: Num, bias: bool) -> Operator:
@@ -251,10 +258,13 @@ def expert_operators(pricer: Pricer, ffn: Experts, odd: bool) -> list[Operator]:
     case, plan = pricer.case, pricer.plan
     hidden, local, sent = case.model.hidden, pricer.local_tokens, float(ffn.width(case.model.hidden))
     experts, idle = ffn.experts / plan.ep, local * (ffn.topk - ffn.picks) * hidden
-    rows = local * peak_picks(ffn.topk, ffn.picks, local) * plan.etp * case.workload.imbalance
+    every = case.traits.experts.every
+    picks = peak_picks(ffn.topk, ffn.picks, local) * case.workload.imbalance
+    rows = local * (float(ffn.experts) if every else picks) * plan.etp
     width = ffn.inner / plan.etp
     wide = 2 * width if ffn.gated else width
-    kept = input_bytes(case, ("experts_in",)) * rows * sent
+    kept = input_bytes(case, ("experts_in",)) * rows * sent * (2.0 if every else 1.0)
+    moved = traffic.EVERY_EXPERT if every else traffic.Traffic(8.0, 8.0)
     before = activation_input_bytes(case, ffn.gated) * rows * wide
     router = pricer.linear(
         "router", "router", local, hidden, float(ffn.choices), saved=8 * local * ffn.choices
@@ -263,7 +273,7 @@ def expert_operators(pricer: Pricer, ffn: Experts, odd: bool) -> list[Operator]:
     out = grouped_operator(pricer, "experts_out", rows, experts, (width, sent), saved=0.0)
     operators = [
         router.with_values(second=1.0),
-        pricer.elementwise("permute", "moe", rows * sent, traffic.Traffic(8.0, 8.0), saved=kept),
+        pricer.elementwise("permute", "moe", rows * sent, moved, saved=kept),
         into.with_values(second=1.0),
         activation_operator(pricer, "experts_activation", "moe_act", rows * width, ffn.gated),
         out.with_values(second=where(plan.ep > 1, float(not case.traits.kernels.compiled), 1.0)),

@@ -13,6 +13,7 @@ from planner.runtimes.hub.config import (
     adapted_rule,
     architecture,
     balancing_loss,
+    chunk_rules,
     unwritten_rules,
     whole_layer_rules,
 )
@@ -68,6 +69,7 @@ def deepspeed_rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
         *_expert_rules(plan, model, kind),
         *unwritten_rules(plan, model, ("tp", "cp", "pp", "ep")),
         *whole_layer_rules(plan, model),
+        *chunk_rules(job),
         adapted_rule(model, work),
     ]
 

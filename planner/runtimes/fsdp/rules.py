@@ -8,7 +8,13 @@ from planner.inputs.model import Experts, LatentAttention, ModelSpec
 from planner.plan import Plan
 from planner.rules import Rule, divides
 from planner.runtimes.family import Job, Runtime
-from planner.runtimes.hub.config import adapted_rule, architecture, unwritten_rules, whole_layer_rules
+from planner.runtimes.hub.config import (
+    adapted_rule,
+    architecture,
+    chunk_rules,
+    unwritten_rules,
+    whole_layer_rules,
+)
 from planner.runtimes.offered import (
     exactly,
     is_plain_causal,
@@ -51,6 +57,7 @@ def fsdp_rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
         *_context_rules(plan, model, work.seq_len),
         *unwritten_rules(plan, model, ("tp", "cp")),
         *whole_layer_rules(plan, model),
+        *chunk_rules(job),
     ]
 
 

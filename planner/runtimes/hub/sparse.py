@@ -1,4 +1,4 @@
-"""DBRX, MiniMax-M2, GLM-4.5, Qwen2-MoE: experts in all layers, or in all but the first.
+"""DBRX, MiniMax-M2, GLM-4.5, Qwen2-MoE, Llama 4: experts in all layers, or in some of them.
 
 Read in transformers 5.23, ``models/<type>``.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from planner.inputs.model import DenseFfn, ModelSpec
+from planner.inputs.model import Attention, DenseFfn, Experts, ModelSpec
 from planner.runtimes.hub.fields import (
     gated_fields,
     known,
@@ -83,6 +83,38 @@ def _qwen2_moe(model: ModelSpec) -> Fields:
     }  # fmt: skip
 
 
+_LLAMA4: Final = ("scaled-queries",)
+_LLAMA4_NORMED: Final = ("bare-head-norms", "head-norms-after-rotary", *_LLAMA4)
+
+
+def _is_llama4(model: ModelSpec) -> bool:
+    """Whether layers see chunks with rotary positions, or the whole sequence without."""
+    known = any(like(experts=True, mixed=True, variants=names)(model) for names in (_LLAMA4, _LLAMA4_NORMED))
+    mixers = [mixer for mixer in model.attentions if isinstance(mixer, Attention)]
+    return known and all(mixer.chunked == mixer.rotary for mixer in mixers)
+
+
+def _llama4(model: ModelSpec) -> Fields:
+    experts, mixer = model.expert_kinds[0], mixer_of(model)
+    blocks = [model.blocks[name] for name in model.layers]
+    near = [isinstance(block.mixer, Attention) and block.mixer.chunked for block in blocks]
+    dense = next((ffn.inner for ffn in model.ffns if isinstance(ffn, DenseFfn)), 2 * experts.inner)
+    loss = known(router_aux_loss_coef=model.numerics.router.aux_loss if model.numerics.router else None)
+    return gated_fields(model) | loss | {
+        "head_dim": mixer.head_dim,
+        "intermediate_size": experts.inner,
+        "intermediate_size_mlp": dense,
+        "num_local_experts": experts.experts,
+        "num_experts_per_tok": experts.topk,
+        "moe_layers": [place for place, block in enumerate(blocks) if isinstance(block.ffn, Experts)],
+        "no_rope_layers": [int(one) for one in near],
+        "layer_types": ["chunked_attention" if one else "full_attention" for one in near],
+        "attention_chunk_size": next(one.window for one in model.attentions if one.window is not None),
+        "use_qk_norm": "bare-head-norms" in model.variants,
+        "attn_temperature_tuning": "scaled-queries" in model.variants,
+    }  # fmt: skip
+
+
 SPARSE: Final = {
     "dbrx": HubType(
         "DbrxForCausalLM", "DbrxBlock", like(norm="layernorm", experts=True), _dbrx,
@@ -98,6 +130,13 @@ SPARSE: Final = {
     ),
     "glm4_moe": HubType(
         "Glm4MoeForCausalLM", "Glm4MoeDecoderLayer", like(experts=True, mixed=True), _glm4_moe
+    ),
+    "llama4_text": HubType(
+        "Llama4ForCausalLM", "Llama4TextDecoderLayer", _is_llama4, _llama4, traits={"every_expert": True},
+        notes=(
+            "transformers runs each of Llama 4's experts on all tokens, which the price counts, and adds no "
+            "loss of their balance.",
+        ),
     ),
     "qwen2_moe": HubType(
         "Qwen2MoeForCausalLM", "Qwen2MoeDecoderLayer", like(experts=True), _qwen2_moe,

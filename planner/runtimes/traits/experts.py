@@ -67,6 +67,11 @@ class ExpertTraits:
         "Whether experts take a fixed number of tokens and drop the rest, so that the host reads no counts.",
         name="static_experts",
     )
+    every: bool = trait(
+        False,
+        "Whether each expert runs on all tokens, times zero where it was not chosen.",
+        name="every_expert",
+    )
     fused_router: bool = trait(
         True,
         "Whether scores, choices and balancing loss of a router are kernels of Transformer Engine, and no "

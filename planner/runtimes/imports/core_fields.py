@@ -243,9 +243,9 @@ SETTING_FIELDS: Final = (
     "cross_entropy_fusion_impl", "cross_entropy_loss_fusion", "fp8_param_gather", "fp4_param_gather",
     "fp8_output_proj", "fp8_dot_product_attention", "peft_dropout",
     "use_transformer_engine_op_fuser", "tp_comm_overlap", "activation_func_fp8_input_store",
-    "disable_parameter_transpose_cache",
+    "disable_parameter_transpose_cache", "delay_wgrad_compute",
 )  # fmt: skip
-"""Fields that are read as settings."""
+"""Fields that are read as settings; gradients of weights are delayed where messages of experts are overlapped."""
 
 
 def _settings(fields: Mapping[str, Any]) -> list[str]:

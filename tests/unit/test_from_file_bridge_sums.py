@@ -67,6 +67,13 @@ def test_what_bridge_refuses_is_a_fault_at_its_field(
     assert key is not None or not _faults(tmp_path, section, text)
 
 
+def test_a_section_says_what_has_no_default(tmp_path: Path) -> None:
+    without = FILE.replace("tp_comm_overlap=False OVERLAP", "overlap_grad_reduce=True OVERLAP")
+    assert [where.rpartition(": ")[2] for where in _faults(tmp_path, "OVERLAP", "", without)] == [
+        "comm_overlap.tp_comm_overlap"
+    ]
+
+
 def test_embedding_gradients_are_deferred_in_pipelines(tmp_path: Path) -> None:
     both = FILE.replace(" MODEL", ", pipeline_model_parallel_size=2, pipeline_dtype=x")
     assert not _faults(tmp_path, "OVERLAP", f", {DEFERRED}", both)

@@ -87,11 +87,31 @@ def test_deepspeed(key: str, value: object, fault: str | None, tmp_path: Path) -
         ("fsdp_config.fsdp_sync_module_states", None, True),
         ("fsdp_config.fsdp_state_dict_type", True, True),
         ("num_machines", None, True),
+        ("num_processes", None, True),
+        ("machine_rank", None, True),
+        ("dynamo_config", {"dynamo_backend": "INDUCTOR", "dynamo_mode": None}, "dynamo_config.dynamo_mode"),
+        ("fsdp_config.fsdp_version", None, True),
+        ("fsdp_config.fsdp_reshard_after_forward", None, True),
+        ("fsdp_config.fsdp_activation_checkpointing_offload", None, True),
+        ("fsdp_config.fsdp_min_num_params", None, False),
+        *(
+            (f"parallelism_config.parallelism_config_{name}", None, True)
+            for name in (
+                "dp_replicate_size",
+                "dp_shard_size",
+                "tp_size",
+                "cp_size",
+                "sp_size",
+                "cp_backend",
+                "sp_backend",
+            )
+        ),
         ("parallelism_config.parallelism_config_cp_comm_strategy", None, True),
     ],
 )
-def test_accelerate(key: str, value: object, fault: bool, tmp_path: Path) -> None:
-    assert refused_at("fsdp", "accelerate.yaml", key, value, tmp_path) == ({key} if fault else set())
+def test_accelerate(key: str, value: object, fault: bool | str, tmp_path: Path) -> None:
+    wanted = {key if fault is True else str(fault)} if fault else set()
+    assert refused_at("fsdp", "accelerate.yaml", key, value, tmp_path) == wanted
 
 
 @pytest.mark.parametrize(
@@ -109,6 +129,11 @@ def test_accelerate(key: str, value: object, fault: bool, tmp_path: Path) -> Non
         ("model.model_config.hidden_act", None, True),
         ("model.model_config.attention_bias", "x", True),
         ("optimizer.learning_rate_scheduler.lr_decay_stepss", 10, True),
+        ("checkpoints.checkpoints_path", None, True),
+        ("checkpoints.checkpoint_interval", None, True),
+        ("checkpoints", None, False),
+        ("model.init_method", None, True),
+        ("optimizer.clip_grad", None, False),
     ],
 )
 def test_nanotron(key: str, value: object, fault: bool, tmp_path: Path) -> None:

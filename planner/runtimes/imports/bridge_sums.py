@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from planner.dataclasses import replace
 from planner.errors import Problem
-from planner.runtimes.imports.field_kinds import field_kinds, misfit
+from planner.runtimes.imports.field_kinds import absent, field_kinds, misfit
 from planner.runtimes.imports.sheet import Imported
 from planner.units import is_whole
 
@@ -45,6 +45,7 @@ def bridge_sums(said: Mapping[str, Any], root: str, found: Imported, where: str)
     """
     fields = {key.removeprefix(root): value for key, value in said.items() if key.startswith(root)}
     faults = [
+        *_needed(fields),
         *_kinds(fields),
         *_values(fields),
         *_together(fields, found.options),
@@ -73,6 +74,17 @@ def _foreign(fields: Mapping[str, Any]) -> Iterator[str]:
         known = field_kinds("bridge_fields.txt").get(section, {name: ""})
         if dot and name and "." not in name and not other and name not in known:
             yield key
+
+
+WHOLE: Final = {"comm_overlap": "CommOverlapConfig"}
+"""Classes of sections that have fields without a default."""
+
+
+def _needed(fields: Mapping[str, Any]) -> Iterator[Fault]:
+    """Yield fields without a default that a section which is made here does not say."""
+    made = [section for section, kind in WHOLE.items() if fields.get(section) == kind]
+    for key in absent("bridge_fields.txt", fields, made):
+        yield key, "nothing", "it: Megatron-Bridge has no default"
 
 
 PLAIN: Final = (bool, int, float, str, list, dict, type(None))

@@ -12,12 +12,14 @@ from planner.runtimes.deepspeed.files import ELEMENTS
 from planner.runtimes.deepspeed.offloads import WHOLE_GROUP, offload_named
 from planner.runtimes.deepspeed.tiles import TILES
 from planner.runtimes.deepspeed.zeropp import SECONDARY, SWITCHES
+from planner.runtimes.imports.deepspeed_fields import TABLE, check_sections
+from planner.runtimes.imports.field_kinds import field_kinds
 from planner.runtimes.imports.file_format import FileFormat, Source, beside
 from planner.runtimes.imports.hub_settings import reduced_in, script_changes
 from planner.runtimes.imports.literals import flat, literals
 from planner.runtimes.imports.megatron_offload import shared_offload
 from planner.runtimes.imports.model import started, with_config
-from planner.runtimes.imports.schemas import DEEPSPEED, ZERO_KEYS, check_closed, check_kinds
+from planner.runtimes.imports.schemas import DEEPSPEED, check_kinds
 from planner.runtimes.imports.sheet import Imported, Sheet
 from planner.runtimes.imports.sums import deepspeed_sums, deepspeed_world
 
@@ -48,7 +50,8 @@ WITHOUT_EFFECT: Final = re.compile(
 def _named(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return settings by their usual names; DeepSpeed takes those of stage 3 without its prefix as well."""
     place = "zero_optimization."
-    whole = {f"{place}{name.removeprefix('stage3_')}": f"{place}{name}" for name in ZERO_KEYS if "3_" in name}
+    third = [name for name in field_kinds(TABLE)["zero_optimization"] if "3_" in name]
+    whole = {f"{place}{name.removeprefix('stage3_')}": f"{place}{name}" for name in third}
     return {whole.get(key, key): value for key, value in values.items()}
 
 
@@ -73,7 +76,7 @@ def from_json(tree: Mapping[str, Any], settings: Mapping[str, Any], where: str) 
     _kinds(sheet)
     _script(sheet, settings)
     check_kinds(sheet, DEEPSPEED)
-    check_closed(sheet, "zero_optimization.", ZERO_KEYS)
+    check_sections(sheet)
     deepspeed_sums(sheet)
     sheet.seen.update(key for key in sheet.values if WITHOUT_EFFECT.fullmatch(key))
     return sheet.imported("deepspeed")

@@ -19,7 +19,7 @@ from planner.errors import Problem
 from planner.inputs.build import build
 from planner.inputs.load import load_model
 from planner.inputs.model import ModelSpec
-from planner.runtimes.imports.field_kinds import field_kinds
+from planner.runtimes.imports.field_kinds import absent, field_kinds, sections_of
 from planner.runtimes.imports.file_format import FileFormat, Source
 from planner.runtimes.imports.literals import flat
 from planner.runtimes.imports.model import with_record
@@ -133,13 +133,6 @@ def _sections(sheet: Sheet, tree: Mapping[str, Any]) -> None:
                 sheet.fault(f"{name}.{key}", "no key of nanotron", f"one of {', '.join(keys)}")
 
 
-NEEDED: Final = (
-    "general.project", "optimizer.learning_rate_scheduler.learning_rate", "optimizer.weight_decay",
-    "optimizer.accumulate_grad_in_fp32", "tokens.train_steps",
-    "optimizer.learning_rate_scheduler.lr_warmup_style",
-)  # fmt: skip
-"""Fields of nanotron's ``Config`` that decide no price and have no default."""
-
 ATTENTIONS: Final = (
     "flash_attention_2", "flex_attention", "sdpa", "ring_flash_triton", "ring", "llama3_ring_attention",
 )  # fmt: skip
@@ -152,15 +145,25 @@ def _kinds(sheet: Sheet) -> None:
         for name in ("adam_eps", "adam_beta1", "adam_beta2", "torch_adam_is_fused"):
             if sheet.values.get(f"optimizer.optimizer_factory.{name}") is None:
                 sheet.fault(f"optimizer.optimizer_factory.{name}", "nothing", "it, for adamW")
-    sections = {"general", *(key.partition(".")[0] for key in sheet.values)}
-    for key in NEEDED:
-        if sheet.values.get(key) is not None or key.partition(".")[0] not in sections:
-            continue
-        sheet.fault(key, "nothing", "it: nanotron has no default")
+    _needed(sheet)
     check_words(sheet)
     kernel = sheet.values.get(f"{SHAPE}_attn_implementation")
     if kernel is not None and kernel not in ATTENTIONS:
         sheet.fault(f"{SHAPE}_attn_implementation", repr(kernel), ", ".join(ATTENTIONS))
+
+
+WARMUP: Final = "optimizer.learning_rate_scheduler.lr_warmup_style"
+"""A word that nanotron checks though it has a default, which is none of its words."""
+
+
+def _needed(sheet: Sheet) -> None:
+    """Check that fields without a default are there, of the sections that are."""
+    there = {key for key, value in sheet.values.items() if value is not None}
+    sections = {"general", *sections_of(sheet.values)}
+    missing = [*absent("nanotron_fields.txt", there, sections)]
+    missing += [WARMUP] if "optimizer" in sections and WARMUP not in there else []
+    for key in missing:
+        sheet.fault(key, "nothing", "it: nanotron has no default")
 
 
 def _counted(sheet: Sheet, key: str) -> int | None:

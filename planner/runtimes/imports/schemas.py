@@ -15,6 +15,7 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Any, Final, NamedTuple
 
+from planner.runtimes.imports.deepspeed_fields import is_count, is_switch
 from planner.runtimes.imports.sheet import Sheet
 
 
@@ -39,23 +40,6 @@ class Kind(NamedTuple):
     null: bool = True
 
 
-def _switch(value: Any) -> bool:
-    """Return whether pydantic takes a value for true or false."""
-    words = ("true", "false", "yes", "no", "on", "off", "1", "0", "t", "f", "y", "n")
-    return isinstance(value, bool) or value in (0, 1) or str(value).lower() in words
-
-
-def _count(value: Any) -> bool:
-    """Return whether pydantic takes a value for a whole number of 0 or more."""
-    if isinstance(value, bool | list):
-        return False
-    try:
-        number = float(value)
-    except (TypeError, ValueError, OverflowError):
-        return False
-    return number >= 0 and number.is_integer()
-
-
 def _fraction(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1
 
@@ -76,30 +60,15 @@ def _among(*words: str) -> Callable[[Any], bool]:
 
 ZERO: Final = r"zero_optimization\."
 SWITCHES: Final = (
-    rf"{ZERO}(?:contiguous_gradients|reduce_scatter|allgather_partitions|overlap_comm|load_from_fp32_weights"
-    r"|elastic_checkpoint|round_robin_gradients|ignore_unused_parameters|zero_quantized_\w+"
-    r"|use_multi_rank_bucket_allreduce|stage3_gather_(?:16bit|fp16)_weights_on_model_save|legacy_stage1"
-    r"|(?:stage3_)?use_all_reduce_for_fetch_params|memory_efficient_linear|offload_(?:param|optimizer)\.(?:pin_memory|pipeline_read|pipeline_write|fast_init|super_offload))"
-    r"|(?:bf16|fp16|bfloat16)\.enabled|(?:bf16|fp16)\.\w+_master_weights_and_grads|fp16\.auto_cast"
-    r"|fp16\.(?:consecutive_hysteresis|fp16_\w+)|bf16\.(?:immediate_grad_update|check_grad_overflow"
-    r"|bf16_optimizer_states)|expert_parallel\.enabled|wall_clock_breakdown|memory_breakdown|prescale_gradients|sparse_gradients"
+    r"expert_parallel\.enabled|wall_clock_breakdown|memory_breakdown|prescale_gradients|sparse_gradients"
 )
-COUNTS: Final = (
-    rf"{ZERO}(?:allgather_bucket_size|sub_group_size|stage3_(?:prefetch_bucket_size|max_live_parameters"
-    r"|max_reuse_distance|param_persistence_threshold|model_persistence_threshold)|zero_hpz_partition_size"
-    r"|offload_(?:param|optimizer)\.(?:buffer_(?:count|size)|max_in_cpu))"
-    r"|fp16\.(?:initial_scale_power|loss_scale_window|hysteresis|min_loss_scale)"
-)
+COUNTS: Final = r"fp16\.(?:initial_scale_power|loss_scale_window|hysteresis|min_loss_scale)"
 OFFLOADS: Final = ("none", "cpu", "nvme")
 RATES: Final = ("LRRangeTest", "OneCycle", "WarmupLR", "WarmupDecayLR", "WarmupCosineLR")
 """DeepSpeed, deepspeed/runtime/lr_schedules.py, ``VALID_LR_SCHEDULES``."""
 
 TAGS: Final = ("WARN", "IGNORE", "FAIL")
 """DeepSpeed, deepspeed/runtime/constants.py, ``ValidationMode``."""
-
-OPTIONAL: Final = r"overlap_comm|cpu_offload|zenflow|offload_(?:param|optimizer)(?:\.nvme_path)?$"
-NULLS: Final = rf"(?:{ZERO}(?!{OPTIONAL})|(?:fp16|bf16)\.).+|wall_clock_breakdown|memory_breakdown"
-"""Keys of DeepSpeed's pydantic sections whose fields are not optional."""
 
 DEEPSPEED: Final = (
     Kind(
@@ -109,25 +78,30 @@ DEEPSPEED: Final = (
     ),
     Kind(
         re.compile(r"checkpoint\.parallel_write\.pipeline_stage"),
-        _switch,
+        is_switch,
         "true or false",
     ),
-    Kind(re.compile(NULLS), lambda value: value is not None, "a value, or no such key", null=False),
-    Kind(re.compile(SWITCHES), _switch, "true or false"),
-    Kind(re.compile(COUNTS), _count, "a whole number, 0 or more"),
+    Kind(
+        re.compile("wall_clock_breakdown|memory_breakdown"),
+        lambda value: value is not None,
+        "a value, or no such key",
+        null=False,
+    ),
+    Kind(re.compile(SWITCHES), is_switch, "true or false"),
+    Kind(re.compile(COUNTS), is_count, "a whole number, 0 or more"),
     Kind(re.compile(r"fp16\.loss_scale"), _scale, "a number, 0 or more; 0 is dynamic"),
-    Kind(re.compile(rf"{ZERO}reduce_bucket_size"), lambda v: _count(v) and float(v) > 0, "1 or more"),
-    Kind(re.compile(rf"{ZERO}stage"), lambda v: _count(v) and float(v) <= 3, "0, 1, 2 or 3"),
+    Kind(re.compile(rf"{ZERO}reduce_bucket_size"), lambda v: is_count(v) and float(v) > 0, "1 or more"),
+    Kind(re.compile(rf"{ZERO}stage"), lambda v: is_count(v) and float(v) <= 3, "0, 1, 2 or 3"),
     Kind(re.compile(rf"{ZERO}offload_\w+\.device"), _among(*OFFLOADS), "none, cpu or nvme"),
     Kind(
         re.compile(rf"{ZERO}allgather_bucket_size"),
-        lambda value: not _count(value) or float(value) % 2 == 0,
+        lambda value: not is_count(value) or float(value) % 2 == 0,
         "an even number: its parts are aligned in pairs",
     ),
     Kind(re.compile(r"scheduler\.type"), _among(*RATES), ", ".join(RATES)),
     Kind(
         re.compile(r"elasticity\.enabled"),
-        lambda value: not _switch(value) or str(value).lower() in ("false", "no", "off", "0", "f", "n"),
+        lambda value: not is_switch(value) or str(value).lower() in ("false", "no", "off", "0", "f", "n"),
         "false: newest releases refuse it, and older ones choose a batch of their own",
     ),
     Kind(re.compile(rf"{ZERO}offload_optimizer\.ratio"), _fraction, "0 to 1"),
@@ -151,13 +125,20 @@ BACKENDS: Final = (
 )  # fmt: skip
 """Accelerate, utils/dataclasses.py, ``DynamoBackend``, and the back ends of other releases."""
 
+NULL_WORDS: Final = (
+    r"num_processes|dynamo_config\.dynamo_mode|parallelism_config\.parallelism_config_\w+_(?:size|backend)"
+    r"|fsdp_config\.fsdp_(?:version|reshard_after_forward|activation_checkpointing_offload)"
+)
+"""Keys whose null Accelerate hands on as the word None, and reads as a number or a name."""
+
 ACCELERATE: Final = (
+    Kind(re.compile(NULL_WORDS), lambda value: value is not None, "a value, or no such key", null=False),
     Kind(
         re.compile(
             r"fsdp_config\.fsdp_(?:offload_params|activation_checkpointing|cpu_ram_efficient_loading"
             r"|sync_module_states|use_orig_params|forward_prefetch)"
         ),
-        lambda value: value is not None and _switch(value),
+        lambda value: value is not None and is_switch(value),
         "true or false: null is read as the word none",
         null=False,
     ),
@@ -167,7 +148,7 @@ ACCELERATE: Final = (
         ", ".join(PREFETCHES),
     ),
     Kind(re.compile(r"compute_environment"), _among(*PLACES), " or ".join(PLACES), null=False),
-    Kind(re.compile(r"use_cpu"), _switch, "true or false", null=False),
+    Kind(re.compile(r"use_cpu"), is_switch, "true or false", null=False),
     Kind(
         re.compile(r"dynamo_config\.dynamo_backend"),
         lambda value: str(value).upper() in BACKENDS,
@@ -193,8 +174,8 @@ ACCELERATE: Final = (
         lambda value: str(value).lower() in ("no", "fp16", "bf16", "fp8", "false"),
         "no, fp16, bf16 or fp8",
     ),
-    Kind(re.compile(r"num_machines"), _count, "a whole number", null=False),
-    Kind(re.compile(r"machine_rank|main_process_port"), _count, "a whole number"),
+    Kind(re.compile(r"num_machines"), is_count, "a whole number", null=False),
+    Kind(re.compile(r"machine_rank|main_process_port"), is_count, "a whole number"),
     Kind(
         re.compile(r"parallelism_config\.parallelism_config_cp_comm_strategy"),
         _among("allgather", "alltoall"),
@@ -232,25 +213,6 @@ def check_closed(sheet: Sheet, sections: str, known: Iterable[str]) -> None:
         if key.startswith(sections) and name not in names:
             sheet.fault(f"{sections}{name}", "no key of it", "one that the runner has")
 
-
-ZERO_KEYS: Final = (
-    "allgather_bucket_size", "allgather_partitions", "compute_grad_norm", "contiguous_gradients",
-    "cpu_offload", "cpu_offload_param", "cpu_offload_use_pin_memory", "elastic_checkpoint",
-    "enable_sanity_checks", "ignore_unused_parameters", "leaf_module", "legacy_stage1",
-    "load_from_fp32_weights", "log_trace_cache_warnings", "memory_efficient_linear",
-    "offload_optimizer", "offload_param", "overlap_comm", "override_module_apply",
-    "parameter_alignment", "pipeline_loading_checkpoint", "reduce_bucket_size", "reduce_scatter",
-    "round_robin_gradients", "save_muon_momentum_buffer_in_memory", "stage",
-    "stage3_allgather_sequential", "stage3_gather_16bit_weights_on_model_save",
-    "stage3_gather_fp16_weights_on_model_save", "stage3_max_live_parameters",
-    "stage3_max_reuse_distance", "stage3_model_persistence_threshold",
-    "stage3_module_granularity_threshold", "stage3_param_persistence_threshold",
-    "stage3_prefetch_bucket_size", "stage3_use_all_reduce_for_fetch_params", "sub_group_size",
-    "use_multi_rank_bucket_allreduce", "zenflow", "zero_hpz_partition_size", "zero_quantized_gradients",
-    "zero_quantized_nontrainable_weights", "zero_quantized_weights", "mics_shard_size",
-    "mics_hierarchical_params_gather",
-)  # fmt: skip
-"""Keys of ``DeepSpeedZeroConfig`` and of ``MiCS_Config``, which refuse others."""
 
 LAUNCH_KEYS: Final = (
     "compute_environment", "distributed_type", "mixed_precision", "use_cpu", "debug", "num_processes",

@@ -105,6 +105,8 @@ def accelerate_sums(sheet: Sheet) -> None:
     processes, machines = number_of(sheet, "num_processes"), number_of(sheet, "num_machines")
     if processes and machines is not None and (machines < 1 or processes % machines):
         sheet.fault("num_machines", str(machines), f"a divisor of num_processes ({processes})")
+    if (machines or 1) > 1 and sheet.values.get("machine_rank", 0) is None:
+        sheet.fault("machine_rank", "null with several machines", "the rank of the machine")
     prefix = "parallelism_config.parallelism_config"
     sizes = {
         name: number_of(sheet, f"{prefix}_{name}_size")

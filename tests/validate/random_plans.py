@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -96,14 +97,24 @@ def _uneven(rng: random.Random, layers: int, stages: int) -> tuple[int, ...]:
 
 
 def cases(runtime: Runtime, seed: int, count: int, legal: bool) -> Iterator[Case]:
-    """Yield ``count`` random cases that our rules accept, or that they refuse, of models that files say."""
+    """Yield ``count`` random cases that our rules accept, or that they refuse, of models that files say.
+
+    Every second one of those that are refused breaks one rule alone, few of them the same.
+    """
     rng = random.Random(seed)
-    found = 0
+    share, seen, found = 1 + count // 8, Counter[str](), 0
     while found < count:
         case = draw(rng, runtime)
-        if bool(case.broken) != legal and not runtime.unwritten(case.job.model):
-            found += 1
-            yield case
+        names = {fault.rule for fault in case.broken}
+        if bool(names) == legal or runtime.unwritten(case.job.model):
+            continue
+        if names and found % 2 == 0:
+            name = min(names)
+            if len(names) > 1 or seen[name] == share:
+                continue
+            seen[name] += 1
+        found += 1
+        yield case
 
 
 def stage_params(plan: Plan, model: ModelSpec) -> list[int]:

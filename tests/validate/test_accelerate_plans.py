@@ -15,6 +15,7 @@ from planner.runtimes.hub.config import architecture, hub_config, layer_class
 from tests.helpers import ROOT
 from tests.unit.runner_jobs import MODELS
 from tests.validate.ask import PYTHON, counted, has, judged, ours_alone, refusals
+from tests.validate.known_rules import UNSEEN
 from tests.validate.numerics import hub_says
 from tests.validate.random_plans import Case, priced_params
 
@@ -22,28 +23,6 @@ pytestmark = [
     pytest.mark.torch,
     pytest.mark.skipif(not has("accelerate"), reason="no interpreter with accelerate: make validate"),
 ]
-
-UNSEEN = {
-    "no-pipeline": "the YAML has no key for a pipeline",
-    "no-virtual-stages": "the YAML has no key for a pipeline",
-    "no-expert-parallel": "the YAML has no key for experts",
-    "no-sequence-parallel": "the YAML has no key for it",
-    "experts-follow-tp": "the tensor-parallel plan of transformers decides",
-    "heads-divide": "the model is not built by the launcher",
-    "kv-heads-divide": "the model is not built by the launcher",
-    "ffn-divides": "the model is not built by the launcher",
-    "attention-splits": "the model is not built by the launcher",
-    "sequence-divides": "seen in the first forward",
-    "model-in-transformers": "no config could be written",
-    "context-is-causal": "raised by Accelerate when the model is prepared",
-    "host-weights-have-shards": "one rank has nothing to shard, and its weights may rest on the host",
-    "batch-divides": "the launcher does not know the global batch",
-    "no-stage-layers": "the YAML has no key for a pipeline",
-    "experts-divide": "the YAML has no key for experts",
-    "expert-mesh-divides": "the YAML has no key for experts",
-    "ddp-alone": "one replica under tensor parallelism is no data parallelism",
-}
-"""Rules whose breach the launcher's files cannot say, or that bind after the launch."""
 
 
 def test_legal_plans_are_taken_as_meant(tmp_path: Path) -> None:
@@ -88,7 +67,7 @@ def test_what_accelerate_refuses_we_refuse_and_what_only_we_refuse_is_known(
     with capsys.disabled():
         print(counted(verdicts))  # noqa: T201
     assert refusals(verdicts)
-    assert ours_alone(verdicts) <= set(UNSEEN)
+    assert ours_alone(verdicts) <= set(UNSEEN[ENTRY.name])
 
 
 def test_transformers_builds_exactly_the_parameters(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from planner.runtimes.deepspeed import ENTRY
 from planner.techniques.offload import OFFLOADS
 from planner.techniques.offload.family import read_offload
 from tests.validate.ask import Verdict, counted, has, judged, ours_alone, refusals
+from tests.validate.known_rules import UNSEEN
 from tests.validate.numerics import hub_says
 from tests.validate.random_plans import stage_params
 
@@ -20,42 +21,6 @@ pytestmark = [
     pytest.mark.torch,
     pytest.mark.skipif(not has("deepspeed"), reason="no interpreter with deepspeed: make validate"),
 ]
-
-UNSEEN = {
-    "offload-needs-zero": "without ZeRO the section is not written",
-    "ulysses-attention": "the model is not built from the config",
-    "ulysses-heads": "raised by Ulysses when the model is registered",
-    "autotp-without-ulysses": "their groups are made after the config is read; stated for AutoEP alone",
-    "autotp-has-plan": "the model is not built from the config",
-    "autotp-needs-autoep": "AutoTP would leave experts whole",
-    "autoep-has-preset": "the model is not built from the config",
-    "autoep-without-ulysses": "raised when the ZeRO-3 engine is built",
-    "heads-divide": "the model is not built from the config",
-    "kv-heads-divide": "the model is not built from the config",
-    "ffn-divides": "the model is not built from the config",
-    "no-virtual-stages": "the config has no key for it",
-    "no-sequence-parallel": "the config has no key for it",
-    "experts-whole": "the config written has whole experts",
-    "pipeline-offload": "the stages of the script are not tried with it",
-    "pipeline-balance": "the stages of the script pass hidden states alone",
-    "pipeline-ties": "the stages of the script do not share weights",
-    "pipeline-architecture": "the stages of the script rotate positions",
-    "pipeline-without-tp": "the stages of the script are whole",
-    "pipeline-without-cp": "the stages of the script are whole",
-    "pipeline-without-ep": "the stages of the script are whole",
-    "split-has-all-stages": "the script reads the split, not the config",
-    "stages-have-layers": "the script reads the split, not the config",
-    "sequence-divides": "seen in the first forward",
-    "model-in-transformers": "no config could be written",
-    "batch-divides": "with AutoTP the total is not said, since it would count all ranks",
-    "experts-divide": "seen when the model's experts are found",
-    "expert-mesh-divides": "the config written has whole experts",
-} | {
-    f"{what}-without-{axis}": "the model is not built from the config"
-    for what in ("layer", "scan", "own-model")
-    for axis in ("tp", "cp", "pp")
-}
-"""Rules whose breach the config cannot say, or that bind when the model is built."""
 
 
 NO_KERNEL = ("This op had not been implemented on CPU backend", "Unable to JIT load the async_io op")
@@ -116,4 +81,4 @@ def test_what_deepspeed_refuses_we_refuse_and_what_only_we_refuse_is_known(
     with capsys.disabled():
         print(counted(verdicts))  # noqa: T201
     assert refusals(verdicts)
-    assert ours_alone(verdicts) <= set(UNSEEN)
+    assert ours_alone(verdicts) <= set(UNSEEN[ENTRY.name])

@@ -14,6 +14,7 @@ from planner.runtimes.nanotron import ENTRY
 from planner.runtimes.nanotron.rules import own_split
 from planner.runtimes.training_run import TrainingRun, run_of
 from tests.validate.ask import counted, has, judged, ours_alone, refusals
+from tests.validate.known_rules import UNSEEN
 from tests.validate.numerics import nanotron_says
 from tests.validate.random_plans import priced_params
 
@@ -22,24 +23,6 @@ pytestmark = [
     pytest.mark.skipif(not os.environ.get("NANOTRON"), reason="NANOTRON names no checkout of nanotron"),
     pytest.mark.skipif(not has("dacite"), reason="no interpreter with dacite in VALIDATE_PYTHON"),
 ]
-
-UNSEEN = {
-    "no-context-parallel": "trainer.py raises when weights are initialised",
-    "model-in-nanotron": "a model of other parts was written",
-    "experts-whole": "the YAML has no key for it",
-    "experts-without-tp": "experts would not be split",
-    "split-is-own": "nanotron cuts by its own costs, whatever the plan says",
-    "split-has-all-stages": "nanotron cuts by its own costs, whatever the plan says",
-    "stages-have-layers": "nanotron cuts by its own costs, whatever the plan says",
-    "no-virtual-stages": "the YAML has no key for it",
-    "enough-micro-batches": "asserted in the first step",
-    "sequence-divides": "seen in the first forward",
-    "kv-heads-divide": "truncated in silence when the model is built",
-    "batch-divides": "the YAML has no global batch",
-    "experts-divide": "the YAML says whole experts",
-    "expert-mesh-divides": "the YAML says whole experts",
-}
-"""Rules whose breach the YAML cannot say, or that bind after it is read."""
 
 
 def cut(costs: list[float], stages: int, layers: int) -> tuple[int, ...]:
@@ -86,4 +69,4 @@ def test_what_nanotron_refuses_we_refuse_and_what_only_we_refuse_is_known(
     with capsys.disabled():
         print(counted(verdicts))  # noqa: T201
     assert refusals(verdicts)
-    assert ours_alone(verdicts) <= set(UNSEEN)
+    assert ours_alone(verdicts) <= set(UNSEEN[ENTRY.name])

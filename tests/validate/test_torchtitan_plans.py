@@ -18,6 +18,7 @@ from planner.runtimes.torchtitan.rules import training_dtype
 from planner.runtimes.torchtitan.schedules import SCHEDULES
 from planner.runtimes.training_run import TrainingRun, run_of
 from tests.validate.ask import counted, has, judged, ours_alone, refusals
+from tests.validate.known_rules import UNSEEN
 from tests.validate.numerics import titan_says
 from tests.validate.random_plans import stage_params
 
@@ -26,26 +27,6 @@ pytestmark = [
     pytest.mark.skipif(not os.environ.get("TORCHTITAN"), reason="TORCHTITAN names no checkout of torchtitan"),
     pytest.mark.skipif(not has("tyro"), reason="no interpreter with tyro in VALIDATE_PYTHON"),
 ]
-
-UNSEEN = {
-    "model-in-torchtitan": "a model of other parts was written",
-    "schedule-chunks": "a schedule of one stage runs its first and leaves the others out",
-    "schedule-micro-batches": "raised when the schedule is built",
-    "expert-tensor-degree": "there is no flag for it",
-    "replicas-without-context": "context parallelism shards, whatever the plan says",
-    "zero-shards-on-mesh": "a fraction of a degree cannot be said",
-    "sequence-divides": "raised when the trainer starts",
-    "ffn-divides": "seen when the layers are split",
-    "vocabulary-divides": "seen when the layers are split",
-    "expert-mesh-divides": "there is no flag for expert tensor parallelism",
-    "split-has-all-stages": "a stage of no layers is built, and idles",
-    "stages-have-layers": "a stage of no layers is built, and idles",
-    "no-stages-without-pipeline": "stages are not written without a pipeline",
-    "expert-shards-even": "raised when experts are sharded, which is not done here",
-    "batch-divides": "raised when the trainer starts",
-    "host-weights-have-shards": "read when FSDP wraps the model; one shard of a mesh is taken",
-}
-"""Rules whose breach the command line cannot say, or that bind when the trainer starts."""
 
 
 def expected(plan: Plan, shards: float) -> dict[str, Any]:
@@ -99,4 +80,4 @@ def test_what_torchtitan_refuses_we_refuse_and_what_only_we_refuse_is_known(
     with capsys.disabled():
         print(counted(verdicts))  # noqa: T201
     assert refusals(verdicts)
-    assert ours_alone(verdicts) <= set(UNSEEN)
+    assert ours_alone(verdicts) <= set(UNSEEN[ENTRY.name])

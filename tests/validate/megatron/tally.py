@@ -45,6 +45,22 @@ CHANGED = {
 """Plans that Megatron-LM would run otherwise than the plan says, or that its flags cannot say."""
 
 
+KEPT = (
+    "activation-offload-layers", "activation-offload-without-hybrid", "activation-offload-without-pipeline",
+    "activation-offload-without-recompute", "adapters-alone", "batch-divides", "biased-experts-whole",
+    "chunks-fit-schedule", "degrees-are-whole", "degrees-make-gpus", "expert-mesh-divides", "fsdp-optimizer",
+    "hybrid-stages-have-layers", "hybrid-without-virtual-stages", "indexer-gathers-keys",
+    "indexer-trains-whole", "loss-kernel-is-whole", "muon-shards-whole", "no-bf16-gradients-in-fp16",
+    "offload-offered", "optimizer-offered", "positions-cover-sequence", "precision-offered",
+    "recompute-offered", "release-has-flags", "release-has-hybrids", "release-has-indexers",
+    "rounds-fill-pipeline", "schedule-offered", "split-has-all-stages", "states-need-adam",
+    "tp-divides-heads", "tp-divides-lora-outputs", "tp-divides-lora-rank", "tp-fits-query-groups",
+    "vision-before-dense-layers", "vision-images-square", "vision-in-16-bit", "vision-trains-whole",
+    "vision-turns-heads", "vision-without-fsdp",
+)  # fmt: skip
+"""Rules kept when arguments are checked, or run otherwise, or that no random plan breaks."""
+
+
 def differences(
     job: Job,
     plan: Plan,

@@ -7,9 +7,11 @@ import os
 import stat
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
 from planner.errors import InputError, Problem
@@ -34,6 +36,24 @@ WRITER_S: Final = 5.0
 
 _CHUNK: Final = 1 << 20
 
+_WRITTEN: Final = ContextVar[Mapping[Path, str]]("files that a script writes", default=MappingProxyType({}))
+
+
+@contextmanager
+def with_written(texts: Mapping[Path, str]) -> Iterator[None]:
+    """Take files for written, each with its text, within the block: nothing is written."""
+    token = _WRITTEN.set({path.absolute(): text for path, text in texts.items()})
+    try:
+        yield
+    finally:
+        _WRITTEN.reset(token)
+
+
+def _written(path: Path) -> str | None:
+    """Return the text of a file that a script writes, or None."""
+    texts = _WRITTEN.get()
+    return texts.get(path.absolute()) if texts else None
+
 
 def read_bytes(path: Path, limit: int = TEXT_BYTES) -> bytes:
     """Return the bytes of a file, a pipe or a device, ``-`` for standard input: at most ``limit``.
@@ -45,8 +65,12 @@ def read_bytes(path: Path, limit: int = TEXT_BYTES) -> bytes:
         nobody writes.
     """
     where = STANDARD_INPUT if str(path) == "-" else path
+    written = _written(path)
     try:
-        raw = _standard_input(limit + 1) if str(path) == "-" else _file(path, limit + 1)
+        if written is not None:
+            raw = written.encode()
+        else:
+            raw = _standard_input(limit + 1) if str(path) == "-" else _file(path, limit + 1)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise InputError(Problem(str(where), reason, "a readable file")) from None
@@ -91,7 +115,7 @@ def table_lines(path: Path) -> Iterator[Iterable[str]]:
 def is_file(path: Path) -> bool:
     """Whether a file is there; a name that no file system takes is none."""
     try:
-        return path.is_file()
+        return _written(path) is not None or path.is_file()
     except (OSError, ValueError):
         return False
 

@@ -80,6 +80,8 @@ class Training:
         How many commands of the script train; the last is this one.
     connections : str, optional
         ``CUDA_DEVICE_MAX_CONNECTIONS``, where the script sets it, and to one value.
+    written : mapping
+        Text of each file that the script writes before it starts.
     """
 
     kind: str
@@ -93,6 +95,7 @@ class Training:
     environment: Mapping[str, str] = field(default_factory=dict)
     commands: int = 1
     connections: str | None = None
+    written: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def gpus(self) -> int | None:
@@ -161,7 +164,9 @@ def training_of(text: str, where: str) -> Training:
                     found = _training(words, place, program, script.directives, doubts)
                     several = sum(program.place(command) is not None for command in script.commands)
                     first = {name: values[0] for name, values in script.variables.items() if values}
-                    found = replace(found, environment=first, commands=max(1, several))
+                    found = replace(
+                        found, environment=first, commands=max(1, several), written=script.written
+                    )
                     told = {*script.variables.get("CUDA_DEVICE_MAX_CONNECTIONS", ())}
                     return replace(found, connections=told.pop()) if len(told) == 1 else found
     expected = (

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from planner.dataclasses import replace
 from planner.errors import InputError, Problem
-from planner.inputs.bounded import is_file
+from planner.inputs.bounded import is_file, with_written
 from planner.inputs.yaml_file import parse_repeating, read_json, read_text
 from planner.runtimes.imports.command_line import NODES, RANKS, Training, training_of
 from planner.runtimes.imports.file_format import Source, beside
@@ -57,7 +57,8 @@ def _from_script(path: Path, vocab: int | None) -> Imported:
         for flag, count in counts.items()
         if _NUMBER.fullmatch(count) and not (is_whole(count) and int(count))
     )
-    found = _started(training, path, vocab)
+    with with_written({path.with_name(Path(name).name): text for name, text in training.written.items()}):
+        found = _started(training, path, vocab)
     told = (f"{training.commands} commands train: the last is read",) if training.commands > 1 else ()
     return replace(found, faults=(*found.faults, *wrong), notes=(*found.notes, *told))
 

@@ -21,6 +21,7 @@ from planner.runtimes.imports.megatron_names import BY_LENGTH, TE_LOSS, UNDELAYE
 from planner.runtimes.imports.megatron_offload import offloaded
 from planner.runtimes.imports.megatron_run_sums import DROPPED
 from planner.runtimes.imports.megatron_sums import connection_sums, megatron_sums, overridden_values
+from planner.runtimes.imports.megatron_zero import LAYER_WISE, say_zero
 from planner.runtimes.imports.model import with_record
 from planner.runtimes.imports.sheet import Imported, Sheet
 from planner.runtimes.megatron_lm.context import CP_COMM, SIZES_FLAG
@@ -28,7 +29,7 @@ from planner.runtimes.megatron_lm.layout import layout_layers, layout_stages, st
 from planner.runtimes.megatron_lm.recompute import MODULES
 from planner.runtimes.megatron_lm.settings import PRECISION_AWARE
 from planner.runtimes.megatron_lm.sharding_rules import OPTIMIZERS
-from planner.runtimes.megatron_lm.table import DEGREES, RECIPES, SHARDING
+from planner.runtimes.megatron_lm.table import DEGREES, RECIPES
 from planner.units import is_whole
 
 INSTEAD: Final = {
@@ -40,10 +41,6 @@ INSTEAD: Final = {
 """Flags whose fault an option lifts that is made of several of them."""
 
 NAMES: Final = {theirs: ours for ours, theirs in OPTIMIZERS.items()}
-LAYER_WISE: Final = "dist_"
-"""Start of the older names of optimizers whose states are shared out by whole layers: ``dist_muon``
-(Megatron-LM d98e8a64, ``megatron/core/optimizer/__init__.py``).
-"""
 ATTENTION: Final = {"unfused": "unfused", "local": "unfused", "flash": "flash-2"}
 FLASH: Final = (
     "--attention-backend flash: priced as FlashAttention-2, the release that NVIDIA's containers hold; with "
@@ -56,7 +53,6 @@ EXACT: Final = "--deterministic-mode: attention priced as FlashAttention-2's, wh
 
 METHODS: Final = {ours: theirs for theirs, ours in CP_COMM.items()}
 OURS: Final = {theirs: ours for ours, theirs in MODULES.items()}
-STAGES: Final = {theirs: str(stage) for stage, theirs in SHARDING.items()} | {"no_shard": "0", "optim": "1"}
 
 WITHOUT_EFFECT: Final = re.compile(
     r"--(?:"
@@ -232,23 +228,8 @@ def _even(
 
 
 def _sharding(sheet: Sheet) -> None:
-    strategy = sheet.take("--data-parallel-sharding-strategy")
-    sharded = sheet.has("--use-megatron-fsdp", "--use-custom-fsdp")
-    instances = sheet.whole("--num-distributed-optimizer-instances")
-    whole_layers = str(sheet.values.get("--optimizer")).startswith(LAYER_WISE)
-    distributed = sheet.has("--use-distributed-optimizer") or whole_layers
-    deep = sheet.take("--zero-stage")
-    if sheet.has("--deepspeed", "--deepspeed_config"):
-        sheet.say("zero", deep or "0", "--zero-stage")
-        sheet.notes.append("Megatron-DeepSpeed: priced as Megatron-LM, its DeepSpeed file is not read")
-    elif sharded:
-        stage = STAGES.get(str(strategy or "no_shard"), str(strategy))
-        sheet.say("zero", stage, "--data-parallel-sharding-strategy", "--use-megatron-fsdp")
-    elif sheet.has("--use-torch-fsdp2"):
-        sheet.say("zero", "3", "--use-torch-fsdp2")
-    else:
-        sheet.say("zero", "1" if distributed else "0", "--use-distributed-optimizer")
-    if instances and instances > 1:
+    say_zero(sheet)
+    if (instances := sheet.whole("--num-distributed-optimizer-instances") or 1) > 1:
         sheet.say("instances", instances, "--num-distributed-optimizer-instances")
     if not sheet.has("--overlap-grad-reduce"):
         sheet.changes.append("dp_exposed=1")
@@ -263,7 +244,7 @@ def _sharding(sheet: Sheet) -> None:
     if kernel:
         sheet.changes.append(f"attention={kernel}")
         sheet.notes += [EXACT if exact else FLASH] if kernel == "flash-2" else []
-    _kernels(sheet, sharded or sheet.has("--use-torch-fsdp2"))
+    _kernels(sheet, sheet.has("--use-megatron-fsdp", "--use-custom-fsdp", "--use-torch-fsdp2"))
     _graphs(sheet)
 
 

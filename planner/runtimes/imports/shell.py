@@ -15,6 +15,7 @@ from planner.runtimes.imports import shell_known
 from planner.runtimes.imports.arithmetic import arithmetic
 from planner.runtimes.imports.branches import Branches
 from planner.runtimes.imports.places import find_beside
+from planner.runtimes.imports.shell_documents import Documents
 from planner.runtimes.imports.shell_fields import Fields
 from planner.units import is_whole
 
@@ -39,7 +40,7 @@ _ARGUMENTS: Final = re.compile(
 _INNER_ARGUMENTS: Final = re.compile(r"\$(?:[@*]|\{[@*](?::\d+)?\})")
 _ARGUMENT: Final = re.compile(r"\$\{\d+\}|\s*")
 """An argument of the script, which nobody gave, or nothing: what a condition then sets is its default."""
-_VARIABLE: Final = re.compile(r"\$\{?([A-Za-z_]\w*)\}?(?!\[)")
+_VARIABLE: Final = re.compile(r"\$(?:\{([A-Za-z_]\w*)\}|([A-Za-z_]\w*)(?![\w\[]))")
 MOST_SOURCED: Final = 20
 """How many scripts are read in the place where one sources them."""
 _EXPR: Final = re.compile(r"\s*expr\s+")
@@ -61,6 +62,8 @@ class ShellScript:
         Values of variables that are several words, such as a command kept for later; the last first.
     variables : mapping
         Values of each variable that the script sets.
+    written : mapping
+        Text of each file that it writes from a here-document, or with ``echo``.
     """
 
     commands: tuple[tuple[str, ...], ...]
@@ -68,6 +71,7 @@ class ShellScript:
     doubts: tuple[tuple[str, ...], ...]
     texts: tuple[str, ...] = ()
     variables: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    written: Mapping[str, str] = field(default_factory=dict)
 
 
 def read_script(text: str, where: str) -> ShellScript:
@@ -84,7 +88,9 @@ def read_script(text: str, where: str) -> ShellScript:
     doubts = tuple(tuple(sorted(reader.behind(names) & reader.doubtful)) for names in reader.used)
     texts = [value for values in reader.variables.values() for value in values if " " in value.strip()]
     commands = tuple(map(tuple, reader.commands))
-    return ShellScript(commands, directives, doubts, tuple(reversed(texts)), reader.variables)
+    return ShellScript(
+        commands, directives, doubts, tuple(reversed(texts)), reader.variables, reader.documents.texts
+    )
 
 
 class _Reader:
@@ -101,7 +107,7 @@ class _Reader:
         self.used: list[set[str]] = []
         self.depth = 0
         self.branches = Branches()
-        self.heredocs: list[str] = []
+        self.documents = Documents()
 
     def fault(self, found: str, expected: str) -> InputError:
         line = self.text.count("\n", 0, self.at) + 1
@@ -116,7 +122,7 @@ class _Reader:
                 words = []
                 self.at += 1
                 if sign == "\n":
-                    self.skip_heredocs()
+                    self.at = self.documents.bodies(self.text, self.at, self.simple)
             elif not self.blank() and not self.redirection():
                 before = self.at
                 words = self.next_word(words)
@@ -143,6 +149,7 @@ class _Reader:
         if self.size > MOST_CHARACTERS:
             raise self.fault("commands without end", "a script that people write")
         self.branches.command(words)
+        self.documents.finish(words, not self.branches.left_out)
         if len(words) > 1 and words[0] in ("source", ".") and not self.branches.left_out:
             self.source(words[1])
         elif words and words[0] not in _DECLARES and not self.branches.left_out:
@@ -196,16 +203,9 @@ class _Reader:
         self.at = match.end()
         while self.at < len(self.text) and self.text[self.at] in " \t":
             self.at += 1
-        target = "".join(self.word())
-        if match[0].lstrip("0123456789") in ("<<", "<<-"):
-            self.heredocs.append(target)
+        plain = self.text[self.at : self.at + 1] not in ("'", '"', "\\")
+        self.documents.redirect(match[0], "".join(self.word()), plain)
         return True
-
-    def skip_heredocs(self) -> None:
-        for mark in self.heredocs:
-            end = re.compile(rf"^\t*{re.escape(mark)}$", re.MULTILINE).search(self.text, self.at)
-            self.at = end.end() if end else len(self.text)
-        self.heredocs = []
 
     def assign(self, name: str, parts: list[str], appended: bool) -> None:
         if self.branches.left_out:
@@ -345,7 +345,7 @@ class _Reader:
 
     def simple(self, match: re.Match[str]) -> str:
         """Return the value of a variable in a text; itself where it is not known."""
-        return "".join((self.known(match[1]) or [match[0]])[:1])
+        return "".join((self.known(match[1] or match[2]) or [match[0]])[:1])
 
     def balanced(self, left: str, right: str) -> str:
         """Read from the bracket after the dollar sign to its partner and return what is between."""

@@ -26,7 +26,7 @@ _NAMED: Final[Mapping[str, re.Pattern[str]]] = {
 }
 MOST_INNER: Final = 6
 _WRITTEN: Final = re.compile(r"\s*cat\s*<<-?\s*(['\"]?)(\w+)\1[ \t]*\n(.*\n)?[ \t]*\2\s*", re.DOTALL)
-_SIGNS: Final = re.compile(r"\$\{?([A-Za-z_]\w*)\}?(?!\[)|\\(?:\n|([$`\\]))")
+_SIGNS: Final = re.compile(r"\$(?:\{([A-Za-z_]\w*)\}|([A-Za-z_]\w*)(?![\w\[]))|\\(?:\n|([$`\\]))")
 
 
 PRINTED: Final = re.compile(r"`|\$\((?!\()")
@@ -75,7 +75,12 @@ def here_document(command: str, variable: Callable[[re.Match[str]], str]) -> str
     if written is None:
         return None
     quoted, body = written[1], written[3] or ""
-    return body if quoted else _SIGNS.sub(lambda sign: variable(sign) if sign[1] else sign[2] or "", body)
+    return body if quoted else document_body(body, variable)
+
+
+def document_body(body: str, variable: Callable[[re.Match[str]], str]) -> str:
+    """Return the text of a here-document whose mark has no quotes: variables and escapes are followed."""
+    return _SIGNS.sub(lambda sign: variable(sign) if sign[1] or sign[2] else sign[3] or "", body)
 
 
 def place_of(command: str, script: str) -> str | None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from planner.errors import InputError
-from planner.runtimes.imports.dispatch import read_runner_file
+from planner.runtimes.imports.dispatch import ALONE, read_runner_file
 from planner.runtimes.imports.sheet import Imported
 from planner.runtimes.imports.shell import read_script
 from tests.cli.command import planner
@@ -340,3 +340,24 @@ def test_torchtitans_debug_models_by_their_functions(
     found = read(tmp_path, line).checked()
     assert found.model is not None
     assert (found.model.params, found.options["seq_len"]) == (params, length)
+
+
+@pytest.mark.parametrize(
+    ("launcher", "alone"),
+    [
+        ("torchrun --nnodes 2", True),
+        ("srun torchrun --nnodes=2", True),
+        ("python -m torch.distributed.run", True),
+        ("torchrun --nnodes 2 --nproc-per-node=8", False),
+        ("torchrun --nproc_per_node 8", False),
+        ("torchrun $DISTRIBUTED_ARGS", False),
+        ("PET_NPROC_PER_NODE=8\ntorchrun --nnodes 2", False),
+        ("mpirun -n 8 python", False),
+    ],
+)
+def test_torchrun_starts_one_process_a_node_where_it_is_not_told(
+    launcher: str, alone: bool, tmp_path: Path
+) -> None:
+    script = tmp_path / "train.sh"
+    script.write_text(f"{launcher} pretrain_gpt.py --num-layers 2 --hidden-size 64 --num-attention-heads 2\n")
+    assert (ALONE in read_runner_file(script).notes) == alone

@@ -235,6 +235,13 @@ def _starts_one_node(words: Words, before: Flags, directives: Mapping[str, str])
     return "--standalone" in before or (torchrun and not elsewhere)
 
 
+def starts_alone(training: Training) -> bool:
+    """Whether torchrun is told no processes a node, of which it then starts one; variables may tell it."""
+    said = {word for pair in training.before.items() for part in pair for word in part.split()}
+    told = {*RANKS[:2]} & said or "PET_NPROC_PER_NODE" in training.environment
+    return not told and any(map(_TORCHRUN.fullmatch, said)) and not any("$" in word for word in said)
+
+
 def _kind(
     words: Words, place: int, before: Mapping[str, str], flags: Mapping[str, str]
 ) -> tuple[str, str | None]:

@@ -12,7 +12,7 @@ from planner.dataclasses import replace
 from planner.errors import InputError, Problem
 from planner.inputs.bounded import is_file, with_written
 from planner.inputs.yaml_file import parse_repeating, read_json, read_text
-from planner.runtimes.imports.command_line import NODES, RANKS, Training, training_of
+from planner.runtimes.imports.command_line import NODES, RANKS, Training, starts_alone, training_of
 from planner.runtimes.imports.file_format import Source, beside
 from planner.runtimes.imports.formats import COMMANDS, FORMATS, KINDS, suffixes
 from planner.runtimes.imports.model import started
@@ -21,6 +21,8 @@ from planner.units import is_whole
 
 SCRIPTS: Final = ("train.sh", "train.sbatch")
 """Scripts beside a configuration file that may start it."""
+
+ALONE: Final = "torchrun without --nproc-per-node starts one process a node, and is priced on more"
 
 _NUMBER: Final = re.compile(r"-?\d+(?:\.\d+)?")
 
@@ -60,6 +62,7 @@ def _from_script(path: Path, vocab: int | None) -> Imported:
     with with_written({path.with_name(Path(name).name): text for name, text in training.written.items()}):
         found = _started(training, path, vocab)
     told = (f"{training.commands} commands train: the last is read",) if training.commands > 1 else ()
+    told += (ALONE,) if starts_alone(training) else ()
     return replace(found, faults=(*found.faults, *wrong), notes=(*found.notes, *told))
 
 

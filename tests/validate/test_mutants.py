@@ -99,7 +99,7 @@ def told(folder: Folder, file: str) -> Told:
 
 def silence(plain: tuple[Verdict, Told], changed: tuple[Verdict, Told]) -> str:
     """Return what was kept silent of a changed file; nothing where all was told."""
-    (before, ours), (after, now) = plain, changed
+    (before, ours), (after, now) = (_in_effect(*pair) for pair in (plain, changed))
     if now.error.startswith("internal error"):
         return now.error
     if not now.priced or (after.error and now.said != ours.said and _more_told(ours, now)):
@@ -121,6 +121,14 @@ def silence(plain: tuple[Verdict, Told], changed: tuple[Verdict, Told]) -> str:
         if name not in (*BESIDE, *UNPRICED) and not _same(before.derived.get(name), value)
     }
     return f"derived before and after: {str(moved)[:300]}" if moved and now.said == ours.said else ""
+
+
+def _in_effect(verdict: Verdict, told: Told) -> tuple[Verdict, Told]:
+    """Return both without sequence parallelism where tp is 1, over which there is nothing to split."""
+    name, derived, plan = "sequence_parallel", dict(verdict.derived), dict(told.plan)
+    for found in (derived, plan):
+        found |= {name: found[name] and found.get("tp", 1) > 1} if name in found else {}
+    return Verdict(verdict.error, derived), told._replace(plan=plan)
 
 
 def _same(one: Any, other: Any) -> bool:

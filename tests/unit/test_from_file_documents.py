@@ -87,3 +87,8 @@ def test_megatron_deepspeed_shards_as_its_json_says(
     found = read_runner_file(script)
     assert found.options["zero"] == zero
     assert found.options.get("offload") == ("optimizer" if hosted == "cpu" else None)
+
+
+def test_arithmetic_on_what_a_command_prints_stays_as_it_is_written() -> None:
+    (words,) = read_script("N=$(($(nvidia-smi --list-gpus | wc -l)-2))\nrun --gpus $N\n", "run.sh").commands
+    assert words[-1] == "$(($(nvidia-smi --list-gpus | wc -l)-2))"

@@ -333,7 +333,7 @@ data: {tokenizer: {tokenizer_type: QwenTokenizerFS, vocab_size: 151851}}
 EXPERIMENT = """
 defaults: [_self_, {train: tiny}]
 experiment: {save_steps: 10, ckpt_format: torch, task: {type: train, backend: megatron},
-  runner: {nnodes: 2, nproc_per_node: 8}}
+  runner: {backend: torchrun, nnodes: 2, nproc_per_node: 8}}
 """
 
 
@@ -351,8 +351,9 @@ def test_a_file_of_flagscale_and_its_experiment_are_read(tmp_path: Path) -> None
         read(tmp_path, uneven, "uneven.yaml")
 
 
-def test_a_schedule_of_a_fork_is_not_priced_as_another(tmp_path: Path) -> None:
-    script = f"torchrun --nproc_per_node 8 pretrain_gpt.py {SHAPE} --enable-zb-runtime"
+@pytest.mark.parametrize("flag", ["--enable-zb-runtime", "--enable-zbh1-pipeline"])
+def test_a_schedule_of_a_fork_is_not_priced_as_another(flag: str, tmp_path: Path) -> None:
+    script = f"torchrun --nproc_per_node 8 pretrain_gpt.py {SHAPE} {flag}"
     assert [option for option, _ in read(tmp_path, script).faults] == ["schedule"]
 
 

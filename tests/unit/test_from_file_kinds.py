@@ -85,6 +85,11 @@ def test_deepspeed(key: str, value: object, fault: str | None, tmp_path: Path) -
         ("fsdp_config.fsdp_cpu_ram_efficient_loading", None, True),
         ("fsdp_config.fsdp_cpu_ram_efficient_loading", True, False),
         ("fsdp_config.fsdp_sync_module_states", None, True),
+        (
+            "fsdp_config",
+            {"fsdp_version": 2, "fsdp_sync_module_states": False},
+            "fsdp_config.fsdp_sync_module_states",
+        ),
         ("fsdp_config.fsdp_state_dict_type", True, True),
         ("num_machines", None, True),
         ("num_processes", None, True),

@@ -89,7 +89,8 @@ def told(folder: Folder, file: str) -> Told:
     except ValueError:
         return Told(False, {}, {}, done.err)
     read = document["from"]
-    said_too = {"changes": str(read_runner_file(path).changes)}
+    found = read_runner_file(path)
+    said_too = {"changes": str(found.changes), "numerics": str(found.model and found.model.numerics)}
     said = {name: document[name] for name in ("model", "workload", "plan", "settings", "violations")}
     said |= said_too | {
         name: str(read[name]).replace(str(folder.path), "") for name in ("notes", "not_understood")

@@ -66,7 +66,8 @@ def _of_the_run(key: str, value: Any) -> bool:
 
 def _named(tree: Mapping[str, Any]) -> str | None:
     """Return the training that an experiment names."""
-    task = _leaves(tree.get("experiment"))
+    experiment = tree.get("experiment")
+    task = _leaves(experiment.get("task") if isinstance(experiment, Mapping) else None)
     listed = tree.get("defaults") if task.get("backend") == "megatron" else None
     entries = [one.get("train") for one in listed or () if isinstance(one, Mapping)]
     return next((str(name) for name in entries if name is not None), None)

@@ -103,6 +103,7 @@ def _deepspeed(flags: dict[str, str]) -> dict[str, str]:
 SCHEDULES: Final = (
     *("--enable-zero-bubble", "--enable-zb-runtime", "--zero-bubble-v-schedule", "--enable-1f1b-v"),
     *("--enable-vocab-parallel", "--dual-pipe", "--schedules-method"),
+    *("--enable-zbh1-pipeline", "--enable-zbh1-exact-semantics"),
 )
 """Pipeline schedules of forks (https://github.com/sail-sg/zero-bubble-pipeline-parallelism and others)."""
 

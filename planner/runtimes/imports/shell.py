@@ -318,7 +318,8 @@ class _Reader:
             inside = self.balanced("(", ")")
             whole = self.text[start : self.at]
             if inside.startswith("("):
-                return [arithmetic(self.named(inside[1:-1]))]
+                printed = shell_known.PRINTED.search(inside)
+                return [whole if printed else arithmetic(self.named(inside[1:-1]))]
             if sums := _EXPR.match(inside):
                 return [arithmetic(self.named(inside[sums.end() :].replace("\\*", "*")))]
             written = shell_known.here_document(inside, self.simple)

@@ -125,8 +125,9 @@ def accelerate_sums(sheet: Sheet) -> None:
             "num_processes", str(processes), f"the product of parallelism_config ({shown} = {product})"
         )
     lean, sync = "fsdp_config.fsdp_cpu_ram_efficient_loading", "fsdp_config.fsdp_sync_module_states"
-    if kind == "FSDP" and is_set(sheet, lean) and sync in sheet.values and not is_set(sheet, sync):
-        sheet.fault(sync, "false with fsdp_cpu_ram_efficient_loading", "true")
+    loads = is_set(sheet, lean) or lean not in sheet.values
+    if kind == "FSDP" and loads and sync in sheet.values and not is_set(sheet, sync):
+        sheet.fault(sync, "false with fsdp_cpu_ram_efficient_loading, which is on unless said", "true")
     if kind == "FSDP":
         _version(sheet, product)
     version = sheet.values.get("fsdp_config.fsdp_version")

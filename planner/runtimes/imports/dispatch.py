@@ -61,7 +61,9 @@ def _from_script(path: Path, vocab: int | None) -> Imported:
     )
     with with_written({path.with_name(Path(name).name): text for name, text in training.written.items()}):
         found = _started(training, path, vocab)
-    told = (f"{training.commands} commands train: the last is read",) if training.commands > 1 else ()
+    told: tuple[str, ...] = (
+        (f"{training.commands} commands train: the last is read",) if training.commands > 1 else ()
+    )
     told += (ALONE,) if starts_alone(training) else ()
     return replace(found, faults=(*found.faults, *wrong), notes=(*found.notes, *told))
 

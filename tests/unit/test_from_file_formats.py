@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import copy
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +72,15 @@ def test_nanotron_is_read(tmp_path: Path) -> None:
     }  # fmt: skip
     assert {name: found.options.get(name) for name in wanted} == wanted
     assert (found.model_name, found.unknown, found.faults) == ("llama3-8b", (), ())
+
+
+def test_keys_of_smollm3_s_nanotron_are_read_or_told(tmp_path: Path) -> None:
+    tree = copy.deepcopy(NANOTRON)
+    tree["parallelism"]["moe_layer_recompute"] = False
+    tree["model"]["model_config"] |= {"no_rope_layer": 4, "ring_attn_heads_k_stride": None}
+    found = nanotron(tmp_path, tree)
+    assert (found.unknown, found.faults) == ((), ())
+    assert [note for note in found.notes if "no_rope_layer 4" in note]
 
 
 @pytest.mark.parametrize(

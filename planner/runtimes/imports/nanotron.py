@@ -66,7 +66,7 @@ WITHOUT_EFFECT: Final = re.compile(
     r"|parallelism\.(?:tp_linear_async_communication|tp_recompute_allgather|moe_layer_recompute)"
     r"|model\.model_config\.(?:bos_token_id|eos_token_id|pad_token_id|initializer_range|is_\w+_config|use_cache"
     r"|pretraining_tp|rope_interleaved|_use_.*|_fused_.*|z_loss_.*"
-    r"|log_attn_probs|_attn_implementation"
+    r"|log_attn_probs|_attn_implementation|ring_attn_heads_k_stride"
     r"|moe_config\.(?:router_aux_loss_coef|token_dispatcher_type))"
 )
 """Keys that decide neither layout nor shape."""
@@ -131,6 +131,8 @@ def _sections(sheet: Sheet, tree: Mapping[str, Any]) -> None:
         for key in map(str, section):
             if key not in keys and not (key == OTHER_RELEASE and section[key] is False):
                 sheet.fault(f"{name}.{key}", "no key of nanotron", f"one of {', '.join(keys)}")
+            elif key == OTHER_RELEASE:
+                sheet.seen.add(f"{name}.{key}")
 
 
 ATTENTIONS: Final = (
@@ -266,6 +268,8 @@ def _record(sheet: Sheet) -> dict[str, Any] | None:
         "qkv_bias": sheet.has(f"{SHAPE}attention_bias"),
         "window": sheet.whole(f"{SHAPE}sliding_window_size"),
     }
+    if (bare := sheet.whole(f"{SHAPE}no_rope_layer")) is not None:
+        sheet.notes.append(f"no_rope_layer {bare}: priced with rotary positions on every layer")
     act = sheet.take(f"{SHAPE}hidden_act")
     if act not in (None, "silu", "gelu", "gelu_new", "gelu_pytorch_tanh", "relu"):
         sheet.fault(f"{SHAPE}hidden_act", repr(act), "silu, gelu or relu")

@@ -238,12 +238,13 @@ def _improved(
         return cost(runs, objective, gpus), sum(run.end for run in runs)
 
     best, tried, improves = played(tasks, order, gpus), 0, True
+    least = worth(best)
     while improves and tried < MOST_TRIED:
         improves = False
         for other in _exchanges(tasks, order):
             runs, tried = played(tasks, other, gpus), tried + 1
-            if worth(runs) < worth(best):
-                best, order, improves = runs, other, True
+            if (found := worth(runs)) < least:
+                best, least, order, improves = runs, found, other, True
                 break
     return best
 

@@ -136,8 +136,9 @@ def search(
         raise typer.Exit(1)
     with Progress(shown.quiet, shown.verbose) as progress:
         beside = recipe.search(request, progress) if recipe is not None else None
-        result = beside.found.result if beside is not None else optimise.search(request, progress)
-        asked, request, result = _with_tiles(asked, request, result)
+        tiled = beyond.with_tiles(request) if "runtime" in asked.defaults and not asked.pinned else None
+        result = beside.found.result if beside is not None else optimise.search(request, progress, tiled)
+        asked, request = _answered(asked, request, tiled, result)
         progress(1.0, f"{result.priced:,} plans priced in {result.scan:.3f} s")
         request = in_use(beside.found.request if beside is not None else request, result)
         known = result.plans
@@ -155,21 +156,18 @@ def search(
     write_best(result.plans[0], asked, save, launch, force, order)
 
 
-def _with_tiles(
-    asked: Question, request: SearchRequest, result: SearchResult
-) -> tuple[Question, SearchRequest, SearchResult]:
-    """Return the search of runtimes that hold longer sequences, where none was named and nothing fits."""
-    silent = "runtime" in asked.defaults and not asked.pinned
-    other = beyond.with_tiles(request) if silent and result.valid and not result.plans else None
-    found = None if other is None else optimise.search_counts(other, advise=False)
-    if other is None or found is None or not found.plans:
-        return asked, request, result
-    runtime, taken = found.plans[0].runtime, asked.defaults["runtime"]
+def _answered(
+    asked: Question, request: SearchRequest, tiled: SearchRequest | None, result: SearchResult
+) -> tuple[Question, SearchRequest]:
+    """Return what was answered: where nothing fits and no runtime was named, those of longer sequences."""
+    runtime = result.plans[0].runtime if result.plans else None
+    if tiled is None or runtime is None or runtime.name not in {one.name for one in tiled.runtimes}:
+        return asked, request
     parts = f"these are of {runtime.name}, whose layers run in parts of a sequence"
-    to_stderr(f"note: no plan of {taken} fits; {parts}")
+    to_stderr(f"note: no plan of {asked.defaults['runtime']} fits; {parts}")
     own = {"runtime": runtime.name, "release": runtime.release}
     defaults = {name: own.get(name, value) for name, value in asked.defaults.items()}
-    return replace(asked, defaults=defaults), other, found
+    return replace(asked, defaults=defaults), tiled
 
 
 def tell_notes(requests: Iterable[SearchRequest], objective: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -16,14 +15,14 @@ from planner.search.assign.improve import Improver, solver_record
 from planner.search.baselines import baselines
 from planner.search.beyond import requests_beyond
 from planner.search.candidates import ScanReport
-from planner.search.earned import Led, best_without, is_backed, led_by, not_beyond, on_paper, with_earned_lead
+from planner.search.earned import Led, best_without, led_by, not_beyond, on_paper, with_earned_lead
 from planner.search.guard import Guard, Ranking
 from planner.search.idle import Fewer, does_as_well, on_fewer
 from planner.search.meshes import of_further_meshes
 from planner.search.nearest import nearest_that_fits
 from planner.search.operators.split import best_of
 from planner.search.proof import proof_clause, space_of
-from planner.search.queue import FIRST, least_bound
+from planner.search.queue import least_bound
 from planner.search.refine import Refinement, refine, smallest
 from planner.search.request import (
     SearchRequest,
@@ -35,7 +34,8 @@ from planner.search.request import (
     why_left_out,
 )
 from planner.search.scan import Scan
-from planner.search.settings import scanned_runtimes, with_best_settings
+from planner.search.settings import scanned_runtimes
+from planner.search.settled import with_settings
 from planner.search.ties import with_careful_lead
 from planner.shown import Shown
 
@@ -99,7 +99,9 @@ class SearchResult(Shown):
     on_paper: tuple[Estimate, ...] = ()
 
 
-def search(request: SearchRequest, progress: Progress | None = None) -> SearchResult:
+def search(
+    request: SearchRequest, progress: Progress | None = None, instead: SearchRequest | None = None
+) -> SearchResult:
     """Rank the plans of a request; where no plan can use as many accelerators, those on fewer.
 
     Parameters
@@ -108,6 +110,8 @@ def search(request: SearchRequest, progress: Progress | None = None) -> SearchRe
         What is asked.
     progress : callable, optional
         Told the share done and the step at hand.
+    instead : SearchRequest, optional
+        Answered where no legal plan of the first fits, before it is worked out what would.
 
     Returns
     -------
@@ -120,7 +124,12 @@ def search(request: SearchRequest, progress: Progress | None = None) -> SearchRe
         If a technique's name is unknown.
     """
     started = time.perf_counter()
-    result = found_plans(request, progress)
+    result, reports = _found(request, progress, beside=True)
+    if instead is not None and result.valid and not result.plans:
+        other = search_counts(instead, advise=False)
+        if other.plans:
+            return other
+    result = _advised(request, result, reports)
     if result.plans and len(request.gpu_counts) == 1 and request.objective == "time":
         result = replace(result, fewer=does_as_well(request, result.plans[0]))
     return replace(result, elapsed=time.perf_counter() - started)
@@ -133,13 +142,21 @@ def found_plans(
 
     Baselines are priced if ``beside`` says so.
     """
+    result, reports = _found(request, progress, beside)
+    return _advised(request, result, reports)
+
+
+def _found(
+    request: SearchRequest, progress: Progress | None, beside: bool
+) -> tuple[SearchResult, list[ScanReport]]:
+    """Return the plans of a request, on fewer accelerators or with more offloaded where it has none."""
     result, reports = _searched(request, progress, beside)
     if not result.valid and (smaller := on_fewer(request)) is not None:
         other, _ = _searched(smaller, progress, beside)
         result = other if other.plans else result
     beyond = (_searched(one, progress, beside)[0] for one in requests_beyond(request))
     result = result if result.plans else next((other for other in beyond if other.plans), result)
-    return _advised(request, result, reports)
+    return result, reports
 
 
 def search_counts(
@@ -312,45 +329,6 @@ def _lead_job(ranked: list[Estimate], jobs: list[tuple[Job, Runtime]]) -> tuple[
         ),
         jobs[0],
     )
-
-
-def with_settings(
-    request: SearchRequest,
-    jobs: Sequence[tuple[Job, Runtime]],
-    plans: Sequence[Estimate],
-    guard: Guard,
-    within: float,
-) -> list[Estimate]:
-    """Return the plans of a search, the best of each job with the settings that are best for them.
-
-    No setting is taken with which a plan may not be shown, or takes more than ``within`` seconds.
-    """
-
-    def value(plan: Estimate) -> float:
-        return objective_value(request.objective, plan, guard.known_seconds(plan))
-
-    def worth(plan: Estimate) -> float:
-        good = why_left_out(plan, request) is None and plan.step <= within
-        return value(plan) if good else float("inf")
-
-    def promise(plan: Estimate) -> float:
-        return value(plan) if why_left_out(plan, request) is None else float("inf")
-
-    found = list(plans)
-    for job, runtime in jobs:
-        settings = request.open_settings(job, runtime)
-        own = [
-            place
-            for place, plan in enumerate(plans)
-            if settings and plan.job is job and plan.runtime.name == runtime.name
-        ]
-        first = heapq.nsmallest(FIRST, own, key=lambda place: promise(plans[place]))
-        if first and not is_backed(plans[first[0]]):
-            backed = [place for place in own if is_backed(plans[place])]
-            first += heapq.nsmallest(FIRST, backed, key=lambda place: promise(plans[place]))
-        for place in dict.fromkeys(first):
-            found[place] = with_best_settings(plans[place], runtime, settings, worth)
-    return found
 
 
 def _optimality(

@@ -11,7 +11,10 @@ import pytest
 
 from tests.cli.command import planner
 
-JOB = ("search", "llama3-8b", "--hardware", "dgx-h100", "--gpus", "32", "--uniform", "-q", "--top", "1")
+JOB = (
+    "search", "llama3-8b", "--hardware", "dgx-h100", "--gpus", "32", "--cp", "1", "--uniform",
+    "-q", "--top", "1",
+)  # fmt: skip
 GOODPUT = (*JOB, "--objective", "goodput", "--failures", "meta-a100", "--storage", "1GB/s")
 
 

@@ -13,10 +13,12 @@ from tests.cli.command import once, planner
 from tests.cli.schema import ESTIMATE_KEYS, PLAN_KEYS, SEARCH_KEYS, key_tree
 
 JOB = ("llama2-7b", "--hardware", "dgx-h100", "--gpus", "4", "--global-batch", "16")
+SMALL = (*JOB, "--cp", "1")
+"""The same for what is no matter of axes: a third of the plans."""
 
 
 def test_the_document_has_the_keys_of_the_contract_in_their_order() -> None:
-    done = planner("search", *JOB, "--format", "json", "--top", "2")
+    done = planner("search", *SMALL, "--format", "json", "--top", "2")
     assert (done.code, done.err) == (0, "")
     assert list(done.json) == SEARCH_KEYS
     assert list(done.json["space"]) == ["enumerated", "valid", "fits", "priced", "removed"]
@@ -79,7 +81,8 @@ def test_fixed_axes_are_kept() -> None:
 def test_a_degree_that_is_fixed_holds_in_every_plan(axis: str, value: int) -> None:
     job = ("qwen3-8b", *JOB[1:], "--memory-limit", "2000") if axis != "ep" else ("qwen3-30b-a3b", *JOB[1:])
     option = f"--{axis.replace('_', '-')}"
-    done = planner("search", *job, option, str(value), "--top", "150", "--uniform", "--format", "json")
+    more = ("--recompute", "none", "--top", "150", "--uniform", "--format", "json")
+    done = planner("search", *job, option, str(value), *more)
     assert {answer["plan"][axis] for answer in done.json["plans"]} == {value}
 
 
@@ -95,13 +98,13 @@ def test_shards_that_no_plan_has_are_told() -> None:
     [("time", "step_time_s"), ("cost", "cost_usd_per_step"), ("energy", "energy_j_per_step")],
 )
 def test_objectives_rank_by_their_figure(objective: str, figure: str) -> None:
-    plans = planner("search", *JOB, "--objective", objective, "--format", "json").json["plans"]
+    plans = planner("search", *SMALL, "--objective", objective, "--format", "json").json["plans"]
     figures = [answer[figure] for answer in plans]
     assert figures == sorted(figures)
 
 
 def test_the_objective_memory_ranks_by_the_fullest_stage() -> None:
-    plans = planner("search", *JOB, "--objective", "memory", "--format", "json").json["plans"]
+    plans = planner("search", *SMALL, "--objective", "memory", "--format", "json").json["plans"]
     peaks = [answer["memory"]["peak_gib"] for answer in plans]
     assert peaks == sorted(peaks)
 
@@ -119,6 +122,7 @@ def test_clusters_counts_and_runtimes_are_compared() -> None:
             "4..8",
         ),
         *("--global-batch", "32", "--runtime", "megatron-lm", "--runtime", "torchtitan", "--format", "json"),
+        *("--cp", "1"),
     )
     assert done.code == 0
     assert done.json["plans"][0]["hardware"]["name"] == "dgx-h100"
@@ -130,14 +134,14 @@ def test_clusters_counts_and_runtimes_are_compared() -> None:
     assert len(set(choices)) >= 4
     shown = planner(
         *("search", "qwen2.5-0.5b", "--hardware", "dgx-h100", "--hardware", "dgx-a100-80gb", "--gpus", "8"),
-        *("--global-batch", "32", "--runtime", "megatron-lm", "--runtime", "torchtitan"),
+        *("--global-batch", "32", "--runtime", "megatron-lm", "--runtime", "torchtitan", "--cp", "1"),
     )
     assert "8 dgx-h100" in shown.out
 
 
 def test_the_table_fits_eighty_columns_and_says_what_the_contract_asks() -> None:
     for more in ((), ("--tokens", "2T"), ("--runtime", "torchtitan", "--runtime", "megatron-lm")):
-        done = planner("search", *JOB, *more)
+        done = planner("search", *SMALL, *more)
         assert done.code == 0
         assert max(map(len, done.out.splitlines())) <= 80
         assert "\x1b" not in done.out
@@ -150,7 +154,7 @@ def test_the_table_fits_eighty_columns_and_says_what_the_contract_asks() -> None
         ]
         for words in ("limited by", "Baselines", "Error band (90%)", "Defaults used", "Next:"):
             assert words in done.out
-        whole = planner("search", *JOB, *more, "--verbose")
+        whole = planner("search", *SMALL, *more, "--verbose")
         assert max(map(len, whole.out.splitlines())) <= 80
         for words in ("limited by", "baseline", "Removed by rule", "Error band", "Defaults used"):
             assert words in whole.out
@@ -175,7 +179,8 @@ def test_plans_are_of_different_meshes_and_name_their_variants() -> None:
     [("time", ("step_time_s",)), ("memory", ("memory", "peak_gib")), ("cost", ("cost_usd_per_step",))],
 )
 def test_a_tie_is_one_of_what_is_minimised(objective: str, key: tuple[str, ...]) -> None:
-    ask = ("search", *JOB[:3], "--gpus", "2,4", "--global-batch", "16", "--objective", objective)
+    ask = ("search", *JOB[:3], "--gpus", "2,4", "--global-batch", "16", "--cp", "1")
+    ask = (*ask, "--objective", objective)
     values = []
     for plan in planner(*ask, "--format", "json").json["plans"]:
         value = plan
@@ -188,21 +193,21 @@ def test_a_tie_is_one_of_what_is_minimised(objective: str, key: tuple[str, ...])
 
 
 def test_time_and_cost_to_train_follow_from_tokens() -> None:
-    best = planner("search", *JOB, "--tokens", "2T", "--format", "json", "--top", "1").json["plans"][0]
+    best = planner("search", *SMALL, "--tokens", "2T", "--format", "json", "--top", "1").json["plans"][0]
     steps = 2e12 / (16 * 4096)
     assert best["days_to_train"] == pytest.approx(steps * best["step_time_s"] / 86400)
     assert best["cost_usd_to_train"] == pytest.approx(steps * best["cost_usd_per_step"])
 
 
 def test_csv_has_a_row_for_each_plan_and_baseline() -> None:
-    done = planner("search", *JOB, "--format", "csv", "--top", "3")
+    done = planner("search", *SMALL, "--format", "csv", "--top", "3")
     rows = list(csv.DictReader(io.StringIO(done.out)))
     assert [row["row"] for row in rows] == ["plan", "plan", "plan", "data-parallel", "rule-of-thumb"]
     assert all(float(row["step_time_s"]) > 0 for row in rows)
 
 
 def test_markdown_has_a_table_and_quiet_leaves_the_notes_out() -> None:
-    done = planner("search", *JOB, "--format", "markdown", "--quiet")
+    done = planner("search", *SMALL, "--format", "markdown", "--quiet")
     assert "| --- | --- |" in done.out
     assert "Defaults used" not in done.out
 
@@ -222,15 +227,15 @@ def test_nothing_fits_is_told_with_what_would() -> None:
 
 
 def test_a_memory_limit_is_the_capacity() -> None:
-    done = planner("search", *JOB, "--memory-limit", "70", "--format", "json")
+    done = planner("search", *SMALL, "--memory-limit", "70", "--format", "json")
     assert {answer["memory"]["capacity_gib"] for answer in done.json["plans"]} == {70.0}
     assert all(answer["memory"]["peak_gib"] < 70 for answer in done.json["plans"])
-    by_unit = planner("search", *JOB, "--memory-limit", "70 GiB", "--format", "json")
+    by_unit = planner("search", *SMALL, "--memory-limit", "70 GiB", "--format", "json")
     assert by_unit.json["plans"] == done.json["plans"]
 
 
 def test_part_of_a_node_keeps_the_ports_of_an_accelerator() -> None:
-    done = planner("search", *JOB, "--gpus-per-node", "2", "--format", "json", "--top", "1")
+    done = planner("search", *SMALL, "--gpus-per-node", "2", "--format", "json", "--top", "1")
     assert done.json["plans"][0]["hardware"] | {"name": ""} == {
         "name": "",
         "gpus": 4,
@@ -241,7 +246,7 @@ def test_part_of_a_node_keeps_the_ports_of_an_accelerator() -> None:
 
 
 def test_verbose_tells_on_standard_error_alone() -> None:
-    done = planner("search", *JOB, "--format", "json", "--verbose")
+    done = planner("search", *SMALL, "--format", "json", "--verbose")
     assert "dgx-h100" in done.err
     assert done.json["plans"]
 
@@ -294,14 +299,14 @@ def test_an_axis_that_is_given_finds_nothing_faster_than_the_whole_search() -> N
 
 def test_an_uneven_split_far_down_the_bounds_is_found_without_being_asked_for() -> None:
     ask = ("search", "llama3-70b", "--hardware", "dgx-a100-80gb", "--gpus", "32", "--global-batch", "256")
-    work = (*ask, "--top", "1", "--format", "json")
+    work = (*ask, "--cp", "1", "--top", "1", "--format", "json")
     whole = planner(*work).json["plans"][0]["step_time_s"]
     for axes in (("--tp", "4"), ("--tp", "2"), ("--pp", "4"), ("--micro-batch", "1")):
         assert planner(*work, *axes).json["plans"][0]["step_time_s"] >= whole * (1 - 1e-9)
 
 
 def test_each_runtime_and_count_has_its_best_plan_on_the_screen() -> None:
-    job = ("llama3-8b", "--hardware", "dgx-h100", "--seq-len", "8192", "--global-batch", "128")
+    job = ("llama3-8b", "--hardware", "dgx-h100", "--seq-len", "8192", "--global-batch", "128", "--cp", "1")
     said = planner("search", *job, "--gpus", "16", "--runtime", "megatron-lm", "--runtime", "fsdp").out
     assert {"megatron-lm", "fsdp"} <= {line.split()[1] for line in rows_of(said)}
     counts = planner("search", *job, "--gpus", "8,16,32").out

@@ -31,6 +31,7 @@ def request(name: str, **fixed: object) -> SearchRequest:
     model, cluster, gpus, seq_len, batch, runtime = JOBS[name]
     work = Workload(seq_len=seq_len, global_batch=batch)
     known = (runtimes()[runtime],)
+    fixed = ({} if name == "shards" else {"cp": 1}) | fixed
     return SearchRequest(load_model(model), (load_hardware(cluster),), (gpus,), work, known, fixed=fixed)
 
 

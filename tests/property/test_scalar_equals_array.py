@@ -81,7 +81,11 @@ def scanned(name: str, runtime: Runtime, gpus: int, **fixed: Any) -> ScanReport:
     ("model", "runtime", "fixed"),
     [
         ("dense", runtime(), {"cp_method": "ring", "offload": "none"}),
-        ("tied", any_runtime(), {"recompute": "selective", "offload": "none", "zero": 3}),
+        (
+            "tied",
+            any_runtime(),
+            {"cp_method": "all-to-all", "recompute": "selective", "offload": "none", "zero": 3},
+        ),
         ("experts", runtime(), {"recompute": "none", "etp": 1}),
         ("latent", any_runtime(), {"recompute": "full:1", "offload": "none", "cp": 1, "zero": 1}),
         ("sliding", runtime("torchtitan"), {}),

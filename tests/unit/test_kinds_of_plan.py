@@ -93,7 +93,8 @@ def test_a_search_tells_the_best_that_runs_stand_behind_where_its_first_is_of_an
 ) -> None:
     monkeypatch.setattr(earned, "DOUBTS", ())  # what is faster need not earn its lead
     model, work = load_model("llama3-70b"), DENSE.workload.model_copy(update={"global_batch": 256})
-    request = SearchRequest(model, (DENSE.hardware,), (64,), work, (runtimes()["megatron-lm"],))
+    known = (runtimes()["megatron-lm"],)
+    request = SearchRequest(model, (DENSE.hardware,), (64,), work, known, fixed={"cp": 1})
     found = search_counts(request)
     lead, other = found.plans[0], found.measured
     assert other is not None
@@ -101,7 +102,7 @@ def test_a_search_tells_the_best_that_runs_stand_behind_where_its_first_is_of_an
     assert not unmeasured_kinds(other.plan, other.job, other.runtime)
     assert other.step >= lead.step
     assert layout(other.plan) in best_measured(found)[0]
-    alone = search_counts(replace(request, fixed={"offload": "none"}))
+    alone = search_counts(replace(request, fixed={"cp": 1, "offload": "none"}))
     assert alone.measured is None
     assert not best_measured(alone)
     assert other.step <= alone.plans[0].step * 1.01

@@ -120,10 +120,10 @@ def test_a_result_that_two_layers_read_crosses_once_and_passes_through() -> None
     assert [one.messages for one in cut_stages(problem, (0, 1, 2))] == [2.0, 5.0, 3.0]
 
 
-def test_a_hundred_layers_are_cut_in_seconds() -> None:
+def test_a_hundred_layers_are_cut_in_a_second() -> None:
     graph = random_graph(3, 100)
     problem = CutProblem(graph, 8, 16, np.inf, 50.0)
-    found = best_cut(problem, 5.0)
+    found = best_cut(problem, 1.0)
     known = ordered_cut(problem)
     assert known is not None
     assert slowest(problem, found.stages) <= slowest(problem, known)

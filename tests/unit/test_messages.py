@@ -126,7 +126,7 @@ def seconds(words: str, *more: str) -> float:
 
 
 def test_a_search_does_not_seek_messages_over_a_slow_network() -> None:
-    words = f"search llama2-7b --hardware {SLOW} --gpus 24 --seq-len 4096 --global-batch 96"
+    words = f"search llama2-7b --hardware {SLOW} --gpus 24 --seq-len 4096 --global-batch 96 --cp 1"
     found = planner(*words.split(), "--format", "json").json["plans"][0]
     assert found["plan"]["pp"] == 3, "a stage for each node: the fewest messages between them"
     assert found["step_time_s"] == pytest.approx(seconds(words, "--pp", "3"))

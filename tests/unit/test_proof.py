@@ -23,7 +23,8 @@ def request(
 ) -> SearchRequest:
     work = Workload(seq_len=4096, global_batch=64)
     runners = tuple(runtimes()[name] for name in names)
-    asked = SearchRequest(load_model("llama3-8b"), (load_hardware("dgx-h100"),), gpus, work, runners)
+    model, cluster = load_model("llama3-8b"), load_hardware("dgx-h100")
+    asked = SearchRequest(model, (cluster,), gpus, work, runners, fixed={"cp": 1})
     return replace(asked, **more)  # type: ignore[arg-type]
 
 
@@ -55,7 +56,7 @@ def test_a_proof_is_the_same_for_every_number_of_plans() -> None:
 
 def test_a_runtime_without_a_plan_says_nothing_of_the_bound() -> None:
     """Accelerate's FSDP has no pipeline."""
-    fixed = {"pp": 2}
+    fixed = {"pp": 2, "cp": 1}
     both = search(request(names=("megatron-lm", "fsdp"), fixed=fixed))
     one = search(request(fixed=fixed))
     assert both.optimality["bound_s"] == one.optimality["bound_s"]
@@ -112,7 +113,7 @@ def test_no_baseline_without_a_reason_is_faster_than_the_best(
 
 def test_the_least_memory_is_not_bought_with_any_time() -> None:
     """Without a limit, the smallest plan is several times slower than the fastest."""
-    own = partial(request, fixed={"offload": "none"})
+    own = partial(request, fixed={"offload": "none", "cp": 1})
     fastest = min(search(own()).plans, key=lambda plan: plan.step)
     near = search(own(objective="memory"))
     free = search(own(objective="memory", slowdown=float("inf")))

@@ -15,7 +15,7 @@ import pytest
 
 from planner.inputs.load_hardware import load_hardware
 from planner.profile.store import RawTable
-from tests.helpers import run_planner, user_environment
+from tests.helpers import hears_interrupts, run_planner, user_environment
 
 pytestmark = pytest.mark.torch
 
@@ -85,7 +85,9 @@ def test_a_raw_table_of_another_torch_is_refused(folder: Path, tmp_path: Path) -
 def test_an_interrupt_keeps_what_was_measured(tmp_path: Path) -> None:
     environment = user_environment(tmp_path)
     command = (*PROGRAM, *SHORT, "--only", "gemm")
-    process = subprocess.Popen(command, cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        command, cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True, preexec_fn=hears_interrupts
+    )
     raw = tmp_path / "mine.raw.jsonl"
     end = time.monotonic() + 60
     while time.monotonic() < end and not (raw.exists() and len(raw.read_text("utf-8").splitlines()) > 3):

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import signal
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
+
+
+@cache
+def parsed(path: Path) -> ast.Module:
+    """Return the tree of a source file, which is parsed once for all tests that read sources."""
+    return ast.parse(path.read_text(encoding="utf-8"))
 
 
 def user_environment(home: Path, pythonpath: Path = ROOT) -> dict[str, str]:

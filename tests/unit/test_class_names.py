@@ -5,13 +5,13 @@ from __future__ import annotations
 import ast
 from collections import defaultdict
 
-from tests.helpers import ROOT
+from tests.helpers import ROOT, parsed
 
 
 def test_a_public_class_name_is_unique() -> None:
     places: dict[str, list[str]] = defaultdict(list)
     for path in sorted((ROOT / "planner").rglob("*.py")):
-        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        for node in parsed(path).body:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 places[node.name].append(str(path.relative_to(ROOT)))
     assert {name: where for name, where in places.items() if len(where) > 1} == {}
@@ -22,7 +22,7 @@ def test_a_limit_that_several_files_share_is_unique() -> None:
     places: dict[str, list[str]] = defaultdict(list)
     shared: set[str] = set()
     for path in sorted((ROOT / "planner").rglob("*.py")):
-        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        for node in parsed(path).body:
             if isinstance(node, ast.ImportFrom):
                 shared.update(name.name for name in node.names)
             targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.helpers import ROOT
+from tests.helpers import ROOT, parsed
 
 NUMBERS = {"Num", "Column", "float", "int"}
 PACKAGES = ("formulas", "techniques")
@@ -32,7 +32,7 @@ def quantities(package: Path) -> Iterator[tuple[str, str, str | None, bool]]:
     """Yield place, name and unit of each number a public function takes, and whether it is described."""
     modules = (path for path in package.rglob("*.py") if path.name[0] != "_")
     for path in sorted(modules):
-        for node in public_functions(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in public_functions(parsed(path)):
             for argument in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs):
                 if not isinstance(argument.annotation, ast.Name) or argument.annotation.id not in NUMBERS:
                     continue

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
 
-from tests.helpers import ROOT
+from tests.helpers import ROOT, parsed
 
 LAYERS = (
     ("__init__", "__main__"),
@@ -37,12 +36,6 @@ COST_ORDER = ("layer", "memory", "traffic", "step")
 """Packages of ``planner.cost``, the first one first: each imports those before it, but for one way back."""
 
 HEIGHT = {part: -line for line, parts in enumerate(LAYERS) for part in parts}
-
-
-@cache
-def parsed(path: Path) -> ast.Module:
-    """Return the tree of a file."""
-    return ast.parse(path.read_text(encoding="utf-8"))
 
 
 def imported_parts(tree: ast.AST, package: str = "planner") -> Iterator[tuple[int, str]]:

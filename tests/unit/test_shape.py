@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.helpers import ROOT
+from tests.helpers import ROOT, parsed
 
 MOST_FILE_LINES = 400
 MOST_FUNCTION_LINES = 50
@@ -48,7 +48,7 @@ def shape_faults(package: Path) -> list[str]:
     faults = []
     for path in sorted(package.rglob("*.py")):
         text, here = path.read_text(encoding="utf-8"), path.relative_to(package)
-        tree = ast.parse(text)
+        tree = parsed(path)
         if (lines := len(text.splitlines())) > MOST_FILE_LINES:
             faults.append(f"{here}: {lines} lines")
         faults += [f"{here}: {name} has no docstring" for name in undescribed(tree)]
@@ -103,7 +103,7 @@ def field_counts(folder: Path) -> dict[str, int]:
     return {
         f"{path.relative_to(folder)}: {node.name}": sum(isinstance(line, ast.AnnAssign) for line in node.body)
         for path in sorted(folder.rglob("*.py"))
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for node in ast.walk(parsed(path))
         if isinstance(node, ast.ClassDef)
     }
 
@@ -125,7 +125,7 @@ def test_texts_are_asked_in_one_place_whether_they_are_whole_numbers() -> None:
     asking = [
         str(path.relative_to(ROOT))
         for path in sorted((ROOT / "planner").rglob("*.py"))
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for node in ast.walk(parsed(path))
         if isinstance(node, ast.Attribute) and node.attr in ("isdigit", "isdecimal", "isnumeric")
     ]
     assert asking == ["planner/units.py"]

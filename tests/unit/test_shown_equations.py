@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.helpers import parsed
+
 ROOT = Path(__file__).parents[2]
 SHOWN = sorted(
     {
@@ -26,7 +28,7 @@ FORMULAS = "planner.formulas."
 def trees() -> dict[str, ast.Module]:
     """Return the code of everything that computes, by module."""
     found = {
-        ".".join(path.relative_to(ROOT).with_suffix("").parts): ast.parse(path.read_text(encoding="utf-8"))
+        ".".join(path.relative_to(ROOT).with_suffix("").parts): parsed(path)
         for path in (ROOT / "planner").rglob("*.py")
     }
     return {module: tree for module, tree in found.items() if not module.startswith(PRINTS)}

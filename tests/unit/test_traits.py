@@ -11,7 +11,7 @@ import pytest
 from planner.runtimes.traits import TRAITS, Traits
 from planner.runtimes.traits.trait import Trait
 from tests.cli.command import planner
-from tests.helpers import ROOT
+from tests.helpers import ROOT, parsed
 
 MOST_FIELDS = 45
 CORE = ("runtimes", "techniques", "cost")
@@ -23,7 +23,7 @@ def field_counts(package: Path) -> dict[str, int]:
     classes = [
         (path.relative_to(package), node)
         for path in package.rglob("*.py")
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for node in ast.walk(parsed(path))
         if isinstance(node, ast.ClassDef)
     ]
     return {

@@ -116,12 +116,6 @@ def joules_of(job: Job, phases: Phases) -> float | None:
     return job.gpus * sum(float(power) * seconds for power, seconds in zip(watts, parts, strict=True))
 
 
-def has_phases(job: Job) -> bool:
-    """Whether the accelerator's watts are known by phase, so that energy says more than time."""
-    accelerator = job.hardware.pool.accelerator
-    return None not in (accelerator.power, accelerator.power_communicating, accelerator.power_waiting)
-
-
 def bill_of(job: Job, step: float, phases: Phases | None = None) -> Bill:
     """Return what steps of ``step`` seconds cost.
 

@@ -13,34 +13,6 @@ from planner.formulas.failures import failure_slowdown
 from planner.numeric import Num
 
 
-def young_interval_seconds(save: Num, mtbf: Num) -> Num:
-    r"""Time of training between checkpoints that loses least, to first order.
-
-    .. math:: \tau = \sqrt{2 \delta M}
-
-    Parameters
-    ----------
-    save, mtbf : Num
-        Time :math:`\delta` for which training stops to save, and between failures :math:`M`. [s]
-
-    Returns
-    -------
-    Num
-        Time of training between checkpoints. [s]
-
-    References
-    ----------
-    .. [1] J. W. Young, "A first order approximation to the optimum checkpoint interval," Communications of
-       the ACM 17(9), 1974, doi:10.1145/361147.361115.
-
-    Examples
-    --------
-    >>> round(float(young_interval_seconds(60.0, 3.09 * 3600.0)))
-    1155
-    """
-    return np.sqrt(2.0 * save * mtbf)
-
-
 def best_interval_seconds(save: Num, mtbf: Num) -> Num:
     r"""Time of training between checkpoints that makes a job end soonest, for failures at random.
 

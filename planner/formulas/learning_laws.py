@@ -153,31 +153,3 @@ def inner_steps_perplexity(steps: Num) -> Num:
     """
     ratio: Num = 1.0 + 0.029 * np.log(maximum(steps, 50.0) / 50.0) / np.log(20.0)
     return ratio
-
-
-def half_life_steps(decay: Num) -> Num:
-    r"""Steps after which a moving average has forgotten half of what it knew.
-
-    .. math:: \ln 0.5 / \ln \beta
-
-    Parameters
-    ----------
-    decay : Num
-        The decay :math:`\beta` of a moment. [-]
-
-    Returns
-    -------
-    Num
-        Steps. [-]
-
-    References
-    ----------
-    .. [1] A. Iacob et al., "DES-LOC," arXiv:2505.22549, sec. 2.
-
-    Examples
-    --------
-    >>> round(float(half_life_steps(0.999)), 1)
-    692.8
-    """
-    steps: Num = -np.log(2.0) / np.log(decay)
-    return steps

@@ -7,7 +7,7 @@ same parameters; :math:`c` time of an inner step without them; :math:`W` rate of
 from __future__ import annotations
 
 from planner.formulas.overlap import exposed_seconds
-from planner.numeric import Num, floor, maximum, minimum, sqrt
+from planner.numeric import Num, minimum, sqrt
 
 
 def stream_bandwidth(bandwidth: Num, streams: Num, stream_window: Num, round_trip: Num) -> Num:
@@ -141,68 +141,6 @@ def exchange_period(compute: Num, exchange: Num, window: Num) -> Num:
     return compute + exposed_seconds(exchange, minimum(window, compute))
 
 
-def separate_exchanges(parameter_steps: Num, momentum_steps: Num, variance_steps: Num) -> Num:
-    r"""Whole-model exchanges of an inner step where parameters and both moments are averaged apart.
-
-    .. math:: 1 / K_x + 1 / K_u + 1 / K_v
-
-    Parameters
-    ----------
-    parameter_steps, momentum_steps, variance_steps : Num
-        Inner steps :math:`K_x, K_u, K_v` between averages of the parameters, the first and the second
-        moment. [-]
-
-    Returns
-    -------
-    Num
-        Exchanges. [-]
-
-    References
-    ----------
-    .. [1] A. Iacob et al., "DES-LOC: Desynced Low Communication Adaptive Optimizers for Training Foundation
-       Models," arXiv:2505.22549.
-
-    Examples
-    --------
-    >>> separate_exchanges(4.0, 4.0, 2.0)
-    1.0
-    """
-    return 1.0 / parameter_steps + 1.0 / momentum_steps + 1.0 / variance_steps
-
-
-def quadratic_inner_steps(base_steps: Num, growth: Num, learning_rate: Num) -> Num:
-    r"""Inner steps of a round where they grow as the learning rate falls.
-
-    .. math:: H = \max(H_0, \lfloor (\alpha / \eta)^2 \rfloor)
-
-    Parameters
-    ----------
-    base_steps : Num
-        The fewest :math:`H_0`. [-]
-    growth : Num
-        The coefficient :math:`\alpha`, tuned for each model. [-]
-    learning_rate : Num
-        The learning rate :math:`\eta` of the moment. [-]
-
-    Returns
-    -------
-    Num
-        Inner steps. [-]
-
-    References
-    ----------
-    .. [1] X. Gu et al., "A Quadratic Synchronization Rule for Distributed Deep Learning," arXiv:2310.14423,
-       eq. 2.
-
-    Examples
-    --------
-    >>> quadratic_inner_steps(4.0, 0.5, 0.125), quadratic_inner_steps(4.0, 0.5, 0.5)
-    (16.0, 4.0)
-    """
-    ratio = growth / learning_rate
-    return maximum(base_steps, floor(ratio * ratio))
-
-
 def cosine_rounds(base_steps: Num, least_rate: Num) -> Num:
     r"""Rounds for each step by the quadratic rule over a cosine schedule.
 
@@ -297,38 +235,6 @@ def feedback_bytes(copies: Num, rest_bytes: Num) -> Num:
     (8.0, 16.0)
     """
     return 2.0 * copies * rest_bytes
-
-
-def sharded_step_bytes(params: Num, ranks: Num, wire_bytes: Num, wire_gradient_bytes: Num) -> Num:
-    r"""Bytes that one rank sends in a fully sharded step: two gathers of weights, one scatter of gradients.
-
-    .. math:: N (1 - 1/n) (2 q_w + q_g)
-
-    Parameters
-    ----------
-    params : Num
-        Parameters :math:`N`. [element]
-    ranks : Num
-        Ranks :math:`n` over which they are sharded. [-]
-    wire_bytes, wire_gradient_bytes : Num
-        Size of a weight :math:`q_w` and of a gradient :math:`q_g` on the wire. [byte/element]
-
-    Returns
-    -------
-    Num
-        Bytes. [byte]
-
-    References
-    ----------
-    .. [1] I. Markov et al., "Quantized Distributed Training of Large Models with Convergence Guarantees,"
-       arXiv:2302.02390.
-
-    Examples
-    --------
-    >>> sharded_step_bytes(1000.0, 4.0, 4.0, 4.0)
-    9000.0
-    """
-    return params * (1.0 - 1.0 / ranks) * (2.0 * wire_bytes + wire_gradient_bytes)
 
 
 def slowest_seconds(step: Num, steps: Num, deviation: Num, slowest: Num) -> Num:

@@ -37,38 +37,6 @@ def visited_share(visited: Num, stages: Num) -> Num:
     return visited / stages
 
 
-def frozen_expert_bytes(params: Num, nodes: Num, trained_bytes: Num) -> Num:
-    r"""Memory that a node saves where it trains its own share of the experts, and holds all of them.
-
-    .. math:: N_e b (1 - 1/n)
-
-    Parameters
-    ----------
-    params : Num
-        Parameters :math:`N_e` of all experts. [element]
-    nodes : Num
-        Nodes :math:`n`. [-]
-    trained_bytes : Num
-        Gradient and optimizer states :math:`b` of a parameter that is trained. [byte/element]
-
-    Returns
-    -------
-    Num
-        Bytes. [byte]
-
-    References
-    ----------
-    .. [1] J. Zhang et al., "Pretraining A Large Language Model using Distributed GPUs: A Memory-Efficient
-       Decentralized Paradigm," arXiv:2602.11543 (SPES).
-
-    Examples
-    --------
-    >>> frozen_expert_bytes(1000.0, 4.0, 12.0)
-    9000.0
-    """
-    return params * trained_bytes * (1.0 - 1.0 / nodes)
-
-
 def own_experts_sent(dense: Num, routed: Num) -> Num:
     r"""Share of an all-reduce of the whole model that is sent where each node trains its own experts.
 

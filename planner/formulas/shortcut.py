@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Final, Literal
 
-from planner.formulas.overlap import exposed_seconds
 from planner.numeric import Num
 
 Tap = Literal["before", "between", "input"]
@@ -46,32 +45,3 @@ def shortcut_window(attention: Num, shared_expert: Num, feed_forward: Num, tap: 
     """
     attentions, feed_forwards = TAPS[tap]
     return attentions * attention + shared_expert + feed_forwards * feed_forward
-
-
-def shortcut_speedup(messages: Num, window: Num, left_out: Num = 0.0) -> Num:
-    r"""Speed-up of a step by experts on a shortcut over one that waits for every message.
-
-    .. math:: s = \frac{1}{1 - o - (m - \max(0, m - w))}
-
-    Parameters
-    ----------
-    messages, window : Num
-        Messages :math:`m` that are sent, and compute :math:`w` beside them, of the step before. [-]
-    left_out : Num
-        Messages :math:`o` that are not sent any more, of the step before: a routed expert less. [-]
-
-    Returns
-    -------
-    Num
-        Speed-up :math:`s`. [-]
-
-    References
-    ----------
-    .. [1] W. Cai et al., arXiv:2404.05019, sec. 4: the same FLOPs, half the messages of two routed experts.
-
-    Examples
-    --------
-    >>> float(shortcut_speedup(0.25, 0.5, 0.25))
-    2.0
-    """
-    return 1.0 / (1.0 - left_out - (messages - exposed_seconds(messages, window)))

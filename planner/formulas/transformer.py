@@ -5,36 +5,6 @@ from __future__ import annotations
 from planner.numeric import Num
 
 
-def attention_params(hidden: Num, heads: Num, kv_heads: Num, qk_dim: Num, value_dim: Num) -> Num:
-    """Weights of query, key, value and output projections.
-
-    Parameters
-    ----------
-    hidden : Num
-        Model width. [element]
-    heads, kv_heads : Num
-        Query heads and key/value heads. [-]
-    qk_dim, value_dim : Num
-        Widths of one query or key head, and of one value head. [element]
-
-    Returns
-    -------
-    Num
-        Parameters, without biases. [element]
-
-    References
-    ----------
-    .. [1] J. Ainslie et al., "GQA: Training Generalized Multi-Query Transformer Models from Multi-Head
-       Checkpoints," arXiv:2305.13245, 2023, sec. 2.
-
-    Examples
-    --------
-    >>> attention_params(4096, 32, 8, 128, 128)
-    41943040
-    """
-    return hidden * (heads + kv_heads) * (qk_dim + value_dim)
-
-
 def latent_attention_params(
     hidden: Num, heads: Num, q_rank: Num, kv_rank: Num, nope_dim: Num, rope_dim: Num, value_dim: Num
 ) -> Num:

@@ -145,11 +145,6 @@ def _curves() -> Path:
     return data_folder("hardware_profiles") / "curves"
 
 
-def curve_names() -> list[str]:
-    """Return the names of the accelerators with curves of their own that ship."""
-    return sorted(path.stem for path in _curves().glob("*.yaml"))
-
-
 def _curve_file(accelerator: Chip) -> tuple[Path, bool]:
     """Return the file, and whether it was fitted to this very accelerator."""
     folder = _curves()

@@ -95,7 +95,6 @@ HFU: Final = figure("hfu", "HFU", "share", percent, "HFU (recompute counted)")
 PEAK: Final = replace(
     figure("peak_gib", "GiB", "GiB", tenths), title="memory of the peak stage", titled=_within
 )
-CAPACITY: Final = figure("capacity_gib", "GiB of the device", "GiB", tenths)
 RISK: Final = figure(
     "oom_probability", "out of memory", "share", percent, "probability of running out of memory"
 )

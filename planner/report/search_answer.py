@@ -218,13 +218,6 @@ def _baselines(result: SearchResult, several_runtimes: bool) -> list[str]:
     return [f"Baselines{who}: {', '.join(told)}."] if told else []
 
 
-def priced_counts(result: SearchResult) -> str:
-    """Return how many plans were priced, how many of them no further than a bound, and how many fit."""
-    slow = result.valid - result.priced
-    beside = f", {slow:,} of them too slow by a bound; of the other {result.priced:,}" if slow else ""
-    return f"{result.valid:,} legal plans priced{beside}, {result.fits:,} fit"
-
-
 def _proof(result: SearchResult) -> str:
     """Return of how many plans the best is, and how good it is proved to be."""
     proof = str(result.optimality["proof"]).replace("no plan in this space that fits", "none that fits")

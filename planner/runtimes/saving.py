@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from planner.dataclasses import dataclass, replace
 from planner.runtimes.family import Command
 
@@ -34,10 +32,6 @@ class Saving:
     near_steps: int | None = None
     per_node: int = 8
     gpus: int = 8
-
-
-SavingSayer = Callable[[Command, Saving], Command]
-"""Adds to a command what makes it save and go on so."""
 
 
 def adding(

@@ -11,9 +11,6 @@ from planner.runtimes.family import Job, Runtime
 from planner.search.legality import Choices, KnownLegal
 from planner.search.space import Space
 
-EFFORT = 256
-"""Effort of a search that does not say: the candidates that it keeps, and refines where each is one price."""
-
 KEPT_WHOLE = "none"
 """Recompute of a plan that keeps everything."""
 

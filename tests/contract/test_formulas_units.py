@@ -49,7 +49,6 @@ HIDDEN: dict[str, tuple[str, str]] = {
     ),
     "model_flops.tokens": ("FLOP/element", "each weight makes the 2 FLOP of the code for a token"),
     "model_flops.keys": ("-", "each element of the width meets a number of keys"),
-    "attention_params.hidden": ("-", "rows of a matrix whose columns are elements"),
     "ffn_params.hidden": ("-", "rows of a matrix whose columns are elements"),
     "strided_seconds.multiprocessors": ("1/s", "times the elements that each takes in a second"),
     "strided_seconds.bandwidth": ("1/s", "over the bytes that are counted for an element already"),

@@ -21,10 +21,11 @@ from planner.formulas.attention import attention_forward_seconds, visible_keys
 from planner.formulas.gemm import gemm_seconds
 from planner.formulas.kernels import Kernels
 from planner.inputs.bands import RELEASE_RUNS, RELEASE_SITES, UNSEEN_WIDER, core_of, release_share
-from planner.inputs.kernels import GENERIC, RELATIVES, curve_names, load_kernels
+from planner.inputs.kernels import GENERIC, RELATIVES, load_kernels
 from planner.inputs.load_hardware import load_accelerator
 from planner.inputs.measured_bands import Key as Cell
 from planner.inputs.measured_bands import MeasuredBand, for_new_site, regime_of
+from planner.inputs.shipped import data_folder
 
 FEWEST_RUNS: Final = 5
 """Runs below which a runtime on an accelerator has no error band. [-]"""
@@ -362,7 +363,7 @@ def lent_errors() -> dict[str, object]:
     and with the generic ones, over products and attention of training.
     """
     errors, pairs = [], 0
-    for name in curve_names():
+    for name in sorted(path.stem for path in (data_folder("hardware_profiles") / "curves").glob("*.yaml")):
         part = load_accelerator(name)
         own = load_kernels(part)
         for lender in sorted({RELATIVES.get(part.arch, GENERIC), GENERIC} - {name}):

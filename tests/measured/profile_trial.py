@@ -19,7 +19,7 @@ from planner.calibrate.kernels import attention as kernel_attention
 from planner.calibrate.kernels import gemm as kernel_gemm
 from planner.calibrate.kernels.fit import relative_errors
 from planner.calibrate.kernels.residuals import with_residuals
-from planner.calibrate.kernels.tables import DATASHEETS, Row, columns, rows, select
+from planner.calibrate.kernels.tables import DATASHEETS, Row, columns, select
 from planner.calibrate.measured.curves import corrected_law, with_places
 from planner.formulas import size_grid
 from planner.formulas.size_grid import ATTENTION_AXES
@@ -29,6 +29,9 @@ from planner.profile.benches import benches
 from planner.profile.benches.family import Point
 from planner.profile.device import Device
 from planner.units import GIB, MIB
+from tests.lab.kernels import attention as lab_attention
+from tests.lab.kernels.files import rows
+from tests.lab.kernels.gemm import backend_of
 
 SMALLEST: Final = 512.0
 """Least size of a product whose error is told. [element]"""
@@ -112,7 +115,7 @@ def trial(folder: Path) -> list[dict[str, object]]:
             own = select(gemm, gpu=name, dtype=dtype)
             if not own:
                 continue
-            own = select(own, source=kernel_gemm.backend_of(own))
+            own = select(own, source=backend_of(own))
             errors, values = products(name, dtype, own, base)
             found.append({"gpu": name, "what": f"products {dtype}", **errors})
             base = values if base is None else base
@@ -120,9 +123,9 @@ def trial(folder: Path) -> list[dict[str, object]]:
         causal = select(flash, gpu=name, dtype="bf16")
         for head_dim in ("64", "128"):
             sized = select(causal, head_dim=head_dim)
-            known = {row["source"] for row in sized} & set(kernel_attention.BACKENDS)
+            known = {row["source"] for row in sized} & set(lab_attention.BACKENDS)
             if known:
-                own = select(sized, source=kernel_attention.backend_of(sized))
+                own = select(sized, source=lab_attention.backend_of(sized))
                 found.append(
                     {"gpu": name, "what": f"attention {head_dim}", **attention(name, head_dim, own, droop)}
                 )

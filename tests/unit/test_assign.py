@@ -12,8 +12,8 @@ import pytest
 from planner.errors import Infeasible, SolverError
 from planner.search.assign import counting
 from planner.search.assign.decompose import Solution, decompose
-from planner.search.assign.problem import AssignProblem, Segment, price, split_of
-from planner.search.assign.program import GAP, AssignProgram, Solver, cbc, certify, highs, solve
+from planner.search.assign.problem import AssignProblem, Segment, price
+from planner.search.assign.program import GAP, AssignProgram, Solver, certify, highs, solve
 from planner.units import GIB
 from tests.unit.assign_cases import brute_force, random_problem
 
@@ -50,7 +50,6 @@ def test_a_step_by_hand() -> None:
     assert told.stage_bytes.tolist() == [10 + layers + 5, 20 + 2 * (3 + 2) + 7]
     assert told.seconds == (6.75 + 10.75) + 7 * 10.75
     assert told.fits
-    assert split_of(UNEVEN) == (3, 2)
     assert not price(replace(HAND, capacity=np.array([51.0, 45.0])), UNEVEN).fits
 
 
@@ -98,6 +97,16 @@ def test_decomposition_is_brute_force() -> None:
 def test_decomposition_is_brute_force_a_thousand_times() -> None:
     problems = [random_problem(seed) for seed in range(1000, 2000)]
     assert [found(problem) for problem in problems] == [brute_force(problem) for problem in problems]
+
+
+def cbc(program: AssignProgram, time_limit: float) -> float:
+    """Solve with CBC to the end; return its objective, which then is its bound: a second opinion on HiGHS."""
+    pulp = program.pulp
+    solver = pulp.COIN_CMD(path=pulp.PULP_CBC_CMD.pulp_cbc_path, msg=False, timeLimit=time_limit, threads=1)
+    status = program.model.solve(solver)
+    if status != pulp.LpStatusOptimal or program.model.sol_status != pulp.LpSolutionOptimal:
+        raise SolverError(f"CBC ended with {pulp.LpStatus[status].lower()}")
+    return float(program.model.objective.value())
 
 
 def optimum(problem: AssignProblem, solver: Solver) -> float:

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import csv
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 from itertools import product
 from pathlib import Path
 
 import pytest
 
-from planner.calibrate.eras.files import by_name, exclude, read_programs, shipped
-from planner.calibrate.eras.match import matches, unordered
+from planner.calibrate.eras.files import exclude, read_programs, shipped
+from planner.calibrate.eras.match import Match, matches
+from planner.calibrate.eras.record import EraProgram
 from planner.calibrate.eras.statements import read_statements, statements, with_graphs
 from planner.errors import InputError
 from planner.inputs.shipped import data_folder
 from tests.helpers import ROOT
+from tests.unit.shipped_eras import eras_by_name
 
 ERAS = data_folder("hardware_profiles") / "eras"
 PUBLIC = ROOT / "tests" / "unit" / "data" / "frameworks.txt"
@@ -46,6 +48,17 @@ def texts() -> list[str]:
 
 def asked() -> Iterator[tuple[str, str, int | None, str]]:
     return product(texts(), GPUS, (None, 2), ("", "3"))
+
+
+def unordered(found: Sequence[Match], programs: Sequence[EraProgram]) -> bool:
+    """Whether two programs that know nothing of each other are named, so that the longer word decides."""
+    over = {program.name: program.over for program in programs}
+    queue, under = [found[0].program.name], set()
+    while queue:
+        more = set(over[queue.pop()]) - under
+        under |= more
+        queue += more
+    return any(other.program.name not in under for other in found[1:])
 
 
 def test_no_text_of_a_run_names_two_programs_that_know_nothing_of_each_other() -> None:
@@ -122,7 +135,7 @@ def test_one_file_adds_an_era(folder: Path) -> None:
     (folder / "river.yaml").write_text(FORK, encoding="utf-8")
     asked = ("River Megatron 1.4", "river-megatron, release 2.10", "FSDP (fsdp_river)", "megatron-lm", "FSDP")
     assert [found(folder, text) for text in asked] == ["river", "river-2", "river", "megatron-lm", "fsdp"]
-    second = by_name(read_programs(folder))["river-2"]
+    second = eras_by_name(read_programs(folder))["river-2"]
     assert second.traits == {"gradient_dtype": "bf16", "reduce_dtype": "bf16", "fused_norm": False}
     assert second.runtime == "megatron-lm"
 

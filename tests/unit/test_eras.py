@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from planner.calibrate.eras import Era, eras, find_era
-from planner.calibrate.eras.files import by_name, shipped
 from planner.calibrate.eras.shared import SHARED, read_shared
 from planner.calibrate.eras.statements import era_traits, stated_traits, statements, with_graphs
 from planner.calibrate.runs.checks import framework_names
@@ -22,6 +21,7 @@ from planner.techniques.methods import METHODS
 from planner.techniques.offload import OFFLOADS
 from planner.techniques.optimizers import OPTIMIZERS
 from planner.techniques.schedules import SCHEDULES
+from tests.unit.shipped_eras import eras_by_name
 
 
 @pytest.mark.parametrize(
@@ -202,7 +202,7 @@ def test_a_code_without_runs_reaches_what_those_with_runs_reach_in_the_mean() ->
 def said(
     text: str, era: str = "fsdp", flash: int | None = None, norm: int | None = None, gpu: str = ""
 ) -> Traits:
-    known = by_name(shipped())[era]
+    known = eras_by_name()[era]
     return era_traits(Traits(), known, "bf16", stated_traits(known, text, flash, norm, gpu, False))
 
 
@@ -260,7 +260,7 @@ def test_a_layer_whose_router_is_a_graph_leaves_the_experts_to_the_host() -> Non
     """
     scope = f"{PRESET} cuda_graph_impl=transformer_engine cuda_graph_scope="
     own, era = 0.009, "megatron-bridge"
-    known = by_name(shipped())[era]
+    known = eras_by_name()[era]
     fitted = known.model_copy(update={"traits": {**known.traits, "expert_layer_host_seconds": own}})
     floors = [
         era_traits(Traits(), fitted, "mxfp8", stated_traits(fitted, text, None, None, "", False))
@@ -325,13 +325,13 @@ def test_norm_overlap_and_reduction_are_taken_from_the_row() -> None:
     ],
 )
 def test_what_is_not_overlapped_is_exposed(words: str, tp: float | None, dp: float | None) -> None:
-    recipes = by_name(shipped())["megatron-bridge"]
+    recipes = eras_by_name()["megatron-bridge"]
     found = stated_traits(recipes, words.lower(), None, None, "", False)
     assert (found.get("tp_exposed"), found.get("dp_exposed")) == (tp, dp)
 
 
 def test_gradients_of_fp16_runs_before_2023_are_fp16() -> None:
-    era = by_name(shipped())["megatron-deepspeed"]
+    era = eras_by_name()["megatron-deepspeed"]
     assert era_traits(Traits(), era, "fp16", {}).optimizer.gradient_dtype == "fp16"
     assert era_traits(Traits(), era, "bf16", {}).optimizer.gradient_dtype == "fp32"
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
-from planner.formulas.checkpoints import best_interval_seconds, stall_seconds, young_interval_seconds
+from planner.formulas.checkpoints import best_interval_seconds, stall_seconds
 from planner.formulas.failures import checkpoint_interval_seconds, failure_slowdown, job_mtbf_seconds
 from planner.report.goodput import SEEN_MTBF
 
@@ -72,13 +74,14 @@ def test_a_job_fails_as_often_as_the_first_of_its_devices() -> None:
 def test_no_interval_that_was_played_is_better_than_the_best(save: float, mtbf: float) -> None:
     """Young's and the exact one too: each interval is played with the same failures."""
     best = float(best_interval_seconds(save, mtbf))
+    young = math.sqrt(2 * save * mtbf)
     times = {
         interval: played(interval, save, 300.0, mtbf, round(3e7 / interval))
         / (round(3e7 / interval) * interval)
-        for interval in (best, best / 3, best * 3, float(young_interval_seconds(save, mtbf)))
+        for interval in (best, best / 3, best * 3, young)
     }
     assert times[best] < min(times[best / 3], times[best * 3])
-    assert times[float(young_interval_seconds(save, mtbf))] == pytest.approx(times[best], rel=0.01)
+    assert times[young] == pytest.approx(times[best], rel=0.01)
 
 
 def test_a_copy_stalls_training_by_what_its_passes_do_not_hide() -> None:

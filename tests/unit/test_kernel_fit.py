@@ -11,11 +11,8 @@ import numpy as np
 import pytest
 import yaml
 
-from planner.calibrate.kernels import files
 from planner.calibrate.kernels.attention import fit_attention
 from planner.calibrate.kernels.attention import model_of as attention_model
-from planner.calibrate.kernels.collectives import collectives_entries
-from planner.calibrate.kernels.experts import skew
 from planner.calibrate.kernels.fit import (
     Columns,
     Free,
@@ -26,17 +23,21 @@ from planner.calibrate.kernels.fit import (
     rounded,
     solve,
 )
-from planner.calibrate.kernels.gemm import ABSENT, fit_gemm, split_launch, sustained_ratio
-from planner.calibrate.kernels.gemm import backend_of as gemm_backend
+from planner.calibrate.kernels.gemm import ABSENT, split_launch, sustained_ratio
 from planner.calibrate.kernels.gemm import model_of as gemm_model
 from planner.calibrate.kernels.residuals import residual_fields, with_residuals
-from planner.calibrate.kernels.tables import DATASHEETS, rows
+from planner.calibrate.kernels.tables import DATASHEETS
 from planner.errors import InputError
 from planner.formulas.collective_curves import BUS_FACTOR
 from planner.inputs.curves import attention_curve, expert_curve, gemm_curve, unfused_attention
 from planner.units import parse
 from tests.helpers import ROOT
 from tests.lab.kernels import __main__ as command
+from tests.lab.kernels import files
+from tests.lab.kernels.experts import skew
+from tests.lab.kernels.files import collectives_entries, rows
+from tests.lab.kernels.gemm import backend_of as gemm_backend
+from tests.lab.kernels.gemm import fit_gemm
 from tests.lab.kernels.page import with_tables
 
 CURVES = sorted((ROOT / "hardware_profiles/curves").glob("*.yaml"))

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from planner.calibrate.kernels.attention import backward_efficiency
-from planner.calibrate.kernels.heads import LENDERS, lent_heads
 from planner.formulas.attention import attention_extrapolated
 from planner.inputs.load_hardware import load_accelerator
 from planner.units import parse
+from tests.lab.kernels.attention import backward_efficiency
+from tests.lab.kernels.heads import LENDERS, lent_heads
 
 CURVES = Path(__file__).parents[2] / "hardware_profiles" / "curves"
 

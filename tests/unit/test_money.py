@@ -11,7 +11,7 @@ import pytest
 from planner.api import estimate_plan, load_hardware
 from planner.cli.options import JobOptions
 from planner.cli.sweep_cases import own_prices
-from planner.cost.money import Phases, bill_of, has_phases, joules_of, quote_of
+from planner.cost.money import Phases, bill_of, joules_of, quote_of
 from planner.errors import InputError
 from planner.inputs.load import load_model
 from planner.inputs.load_hardware import cluster_names
@@ -150,9 +150,7 @@ def test_energy_is_that_of_each_phase_where_its_watts_are_known() -> None:
     work = job(MODELS["dense"], 8, hardware="dgx-a100-80gb")
     phases = Phases(computing=5.0, communicating=3.0, waiting=2.0)
     assert joules_of(work, phases) == pytest.approx(8 * (2000 + 600 + 160))
-    assert has_phases(work)
     rated = job(MODELS["dense"], 8, hardware="dgx-h100")
-    assert not has_phases(rated)
     assert joules_of(rated, phases) == pytest.approx(8 * 700 * 10)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -70,3 +71,83 @@ def test_a_module_that_only_a_test_imports_is_found() -> None:
         "p.lab": "import p.one",
     }
     assert unreached(sources, ("p.cli",)) == {"p.lab"}
+
+
+PROVENANCE = {"planner.runtimes.training_run.SOURCES"}
+"""Where numbers are from, which pages name and no code reads."""
+
+LATER = {
+    "planner.runtimes.imports.hf_trainer.OTHERS",
+    "planner.runtimes.imports.llm_foundry.KEYS",
+    "planner.runtimes.imports.megatron_config.FLAG",
+}
+"""Constants of readers that nothing uses."""
+
+FOUND_BY_NAME = {"ENTRY", "SHARED", "__all__", "__getattr__", "__dir__"}
+"""What Python and registries look up."""
+
+
+def defined(body: list[ast.stmt]) -> dict[str, ast.stmt]:
+    """Return the functions, classes and constants of a module, but those that a decorator hands on."""
+    found: dict[str, ast.stmt] = {}
+    for node in body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            if not any(isinstance(one, ast.Call) for one in node.decorator_list) or node.name[0] == "_":
+                found[node.name] = node
+        elif isinstance(node, ast.Assign | ast.AnnAssign):
+            target = node.targets[0] if isinstance(node, ast.Assign) else node.target
+            if isinstance(target, ast.Name):
+                found[target.id] = node
+    return {name: node for name, node in found.items() if name not in FOUND_BY_NAME}
+
+
+def mentions(tree: ast.AST) -> set[str]:
+    """Return what code names: plain names, members of imported modules, and ``module:name`` in texts."""
+    names = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name):
+            names.add(node.id)
+        elif isinstance(node, ast.Attribute):
+            names.add(node.attr)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and " " not in node.value:
+            names |= {node.value, node.value.rpartition(":")[2]}
+        elif isinstance(node, ast.ImportFrom):
+            names |= {alias.name for alias in node.names}
+    return names
+
+
+def unused(sources: Mapping[str, str], doors: tuple[str, ...]) -> set[str]:
+    """Return definitions that no module names, their own included; what doors define is for users."""
+    named_by: dict[str, list[tuple[ast.stmt, set[str]]]] = {
+        module: [(node, mentions(node)) for node in ast.parse(source).body]
+        for module, source in sources.items()
+    }
+    modules_with = Counter(
+        name for parts in named_by.values() for name in set().union(*(names for _, names in parts))
+    )
+    found = set()
+    for module, parts in named_by.items():
+        for name, node in defined([node for node, _ in parts]).items() if module not in doors else ():
+            own = [other for other, names in parts if name in names]
+            if modules_with[name] - bool(own) == 0 and all(other is node for other in own):
+                found.add(f"{module}.{name}")
+    return found
+
+
+def test_every_definition_is_used_by_the_package_itself() -> None:
+    assert unused(modules(ROOT / "planner"), DOORS) - PROVENANCE - LATER == set()
+
+
+def test_a_function_that_only_a_test_calls_is_found() -> None:
+    sources = {
+        "p": "from p.one import two",
+        "p.one": """LEFT = 1
+def two():
+    return four()
+def three():
+    return three()
+def four():
+    return 4
+""",
+    }
+    assert unused(sources, ()) == {"p.one.LEFT", "p.one.three"}

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from planner.calibrate.eras.files import by_name, shipped
 from planner.cost.estimate import estimate
 from planner.errors import UnsupportedPlan
 from planner.inputs.load import load_model
@@ -18,6 +17,7 @@ from planner.runtimes import runtimes
 from planner.runtimes.torchtitan.schedules import ASYNC_EXPOSED
 from tests.cli.command import planner
 from tests.unit.cost_jobs import job, plan_of, runtime
+from tests.unit.shipped_eras import eras_by_name
 
 ASK = (
     "llama3-8b", "--hardware", "dgx-h100", "--gpus", "16", "--seq-len", "8192", "--global-batch", "16",
@@ -220,7 +220,7 @@ def test_memory_at_a_loss_in_parts_is_that_of_the_loop(parts: int) -> None:
 
 def test_dates_without_a_release_have_the_loss_in_parts() -> None:
     """All configurations of b5bcd76c have a ``ChunkedLossWrapper``, those of the years before none."""
-    known = by_name(shipped())
+    known = eras_by_name()
     assert known["torchtitan"].traits["loss_chunks"] == runtimes()["torchtitan"].traits.loss.chunks == 8.0
     for older in ("torchtitan-2024", "torchtitan-2025", "torchtitan-0.2.2"):
         assert known[older].traits["loss_chunks"] == 1.0

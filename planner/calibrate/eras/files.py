@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import cache
 from itertools import combinations
 from pathlib import Path
@@ -175,8 +175,3 @@ def exclude(first: Where, second: Where) -> bool:
         or bool(first.versions and second.versions and apart(first.version_ranges, second.version_ranges))
         or bool(first.years and second.years and apart(first.year_ranges, second.year_ranges))
     )
-
-
-def by_name(programs: tuple[EraProgram, ...]) -> Mapping[str, Era]:
-    """Return all eras of some programs by their names."""
-    return {era.name: era for program in programs for era in program.eras}

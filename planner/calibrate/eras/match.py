@@ -68,12 +68,6 @@ def matches(
     return _ordered([match for match in found if match is not None], programs)
 
 
-def unordered(found: Sequence[Match], programs: Sequence[EraProgram]) -> bool:
-    """Whether two programs that know nothing of each other are named, so that the longer word decides."""
-    under = _under(programs)
-    return any(other.program.name not in under[found[0].program.name] for other in found[1:])
-
-
 def _longest(span: Span) -> tuple[int, int]:
     return span[1] - span[0], -span[0]
 

@@ -13,8 +13,6 @@ from planner.formulas.collective_curves import BUS_FACTOR, CollectiveCurve, coll
 from planner.numeric import Column
 from planner.units import MIB
 
-TABLE_NAMES = {"all_to_all": "alltoall"}
-
 FREE = (
     Free("launch", 1e-5, 0.0, 1e-3),
     Free("bandwidth", 2e11, 1e8, 2e12),
@@ -70,14 +68,3 @@ def operation_entry(table: Sequence[Row], operation: str) -> Entry:
         large = relative_errors(model, fitted.values, shape)[shape["bytes"] >= MIB]
         entries[ranks] = collective_entry(fitted, shape, float(large.mean()))
     return {"ranks": entries, "backend": table[0]["source"], "standing": "fitted"}
-
-
-def collectives_entries(table: Sequence[Row]) -> dict[str, dict[str, Entry]]:
-    """Fit every operation of one accelerator, as nccl-tests times them."""
-    own = select(table, impl="nccl", dtype="fp16")
-    operations = {}
-    for operation in BUS_FACTOR:
-        measured = select(own, op=TABLE_NAMES.get(operation, operation))
-        if measured:
-            operations[operation] = operation_entry(measured, operation)
-    return {"nccl": operations} if operations else {}

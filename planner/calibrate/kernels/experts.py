@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import product
 from types import MappingProxyType
 
 import numpy as np
 
-from planner.calibrate.kernels.entries import Entry, accuracy, microseconds, plain, size_range
+from planner.calibrate.kernels.entries import Entry, microseconds, plain, size_range
 from planner.calibrate.kernels.fit import Columns, Fit, Free, Model, fit
-from planner.calibrate.kernels.tables import Datasheet, Row, columns, select
+from planner.calibrate.kernels.tables import Datasheet, Row, columns
 from planner.formulas.experts import ExpertCurve, expert_layer_seconds
 from planner.formulas.gemm import GemmCurve
 from planner.numeric import Column
-
-BACKENDS = ("trtllm-1.3.0rc20", "sglang-0.5.10")
 
 NAMES = ("tokens", "hidden", "inter", "topk", "experts", "etp", "ep")
 
@@ -26,8 +23,6 @@ FREE = (
     Free("activation_efficiency", 0.4, 0.05, 1.0),
     Free("token_bytes", 2.0, 0.0, 50.0),
 )
-
-FEWEST_ROWS = 50
 
 
 def curve_of(values: Mapping[str, float], dense: GemmCurve, sheet: Datasheet) -> ExpertCurve:
@@ -87,46 +82,6 @@ def fit_experts(
     work = 6 * routed * shape["hidden"] * shape["inter"] / shape["etp"]
     free = [one for one in FREE if one.name not in known]
     return fit(model_of(dense, sheet), free, known, shape, work)
-
-
-def skew(table: Sequence[Row]) -> dict[str, str]:
-    """Median time of the busiest rank under a skewed router over the balanced time, for each ep."""
-    balanced = {
-        tuple(row[name] for name in NAMES): float(row["time_us"])
-        for row in select(table, distribution="balanced")
-    }
-    ratios: dict[int, list[float]] = {}
-    for row in select(table, distribution="power_law_1.2"):
-        shape = tuple(row[name] for name in NAMES)
-        if shape in balanced:
-            ratios.setdefault(int(row["ep"]), []).append(float(row["time_us"]) / balanced[shape])
-    return {str(ep): f"{np.median(ratios[ep]):.3g}" for ep in sorted(ratios)}
-
-
-def experts_entries(
-    table: Sequence[Row], sheet: Datasheet, dense: Mapping[str, GemmCurve]
-) -> dict[str, Entry]:
-    """Fit every data type that one accelerator has enough rows of.
-
-    Parameters
-    ----------
-    table : sequence of rows
-        Rows of one accelerator.
-    sheet : Datasheet
-        The accelerator.
-    dense : Mapping
-        Matrix products in each data type, in short bursts.
-    """
-    entries: dict[str, Entry] = {}
-    for dtype, backend in product(dense, BACKENDS):
-        own = select(table, dtype=dtype, source=backend)
-        measured = select(own, distribution="balanced")
-        if dtype in entries or len(measured) < FEWEST_ROWS:
-            continue
-        fitted = fit_experts(measured, dense[dtype], sheet)
-        entry = experts_entry(fitted, columns(measured, NAMES), measured[0]["kernel"])
-        entries[dtype] = entry | {"skewed_router_time": skew(own)} | accuracy(fitted, backend)
-    return entries
 
 
 def experts_entry(fitted: Fit, shape: Columns, kernel: str) -> Entry:

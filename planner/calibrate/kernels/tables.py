@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 
 import numpy as np
 
 from planner.dataclasses import dataclass
-from planner.errors import InputError, Problem
 from planner.numeric import Column
 from planner.units import TB, TFLOP
 
 Row = Mapping[str, str]
-
-SOURCE = "https://github.com/ai-dynamo/aiconfigurator/tree/095f58a51c4ca8e61b66ec108d86f223f8d559ce"
 
 OPERAND_BYTES = {"bf16": 2.0, "fp8": 1.0, "fp8_block": 1.0, "nvfp4": 0.5625}
 """Bytes of an operand element; nvfp4 has one byte of scale for 16 elements. [byte]"""
@@ -75,21 +70,6 @@ DATASHEETS: Mapping[str, Datasheet] = {
     ),
 }
 """Accelerators with a table; dense peaks in TFLOP/s of bf16, fp8 and nvfp4 (0 is none), then TB/s."""
-
-
-def rows(folder: Path, table: str) -> list[Row]:
-    """Read one table.
-
-    Raises
-    ------
-    InputError
-        If it is not there.
-    """
-    path = folder / f"{table}.csv"
-    if not path.is_file():
-        raise InputError(Problem(str(folder), f"no {table}.csv", "a folder with the measured kernel tables"))
-    with path.open(newline="", encoding="utf-8") as file:
-        return list(csv.DictReader(file))
 
 
 def select(table: Iterable[Row], **wanted: str) -> list[Row]:

@@ -190,11 +190,6 @@ def layer_kinds(problem: AssignProblem) -> list[int]:
     return [kind for kind, count in problem.runs for _ in range(count)]
 
 
-def split_of(assignment: Assignment) -> tuple[int, ...]:
-    """Layers of each stage."""
-    return tuple(sum(part.count for part in stage) for stage in assignment)
-
-
 def least_bytes(problem: AssignProblem, index: int, counts: Column) -> Column:
     """Bytes that a stage needs at least for blocks with these ``counts`` (blocks, K) of layers. [byte]
 

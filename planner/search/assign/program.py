@@ -163,19 +163,6 @@ def highs(program: AssignProgram, time_limit: float) -> float:
     return reached + float(program.model.objective.constant)
 
 
-def cbc(program: AssignProgram, time_limit: float) -> float:
-    """Solve with CBC to the end; return its objective, which then is its bound."""
-    pulp = program.pulp
-    path = pulp.PULP_CBC_CMD.pulp_cbc_path
-    solver = pulp.COIN_CMD(path=path, msg=False, timeLimit=time_limit, threads=1)
-    if not solver.available():
-        raise SolverError("CBC is not installed")
-    status = program.model.solve(solver)
-    if status != pulp.LpStatusOptimal or program.model.sol_status != pulp.LpSolutionOptimal:
-        raise SolverError(f"CBC ended with {pulp.LpStatus[status].lower()}")
-    return float(program.model.objective.value())
-
-
 def certify(
     problem: AssignProblem, known: Solution, time_limit: float = TIME_LIMIT, solver: Solver = highs
 ) -> Solution:
@@ -190,7 +177,7 @@ def certify(
     time_limit : float
         For the solver. [s]
     solver : callable
-        `highs` or `cbc`.
+        Such as `highs`.
 
     Returns
     -------

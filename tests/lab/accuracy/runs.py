@@ -7,7 +7,7 @@ from pathlib import Path
 
 from planner.calibrate.batches import predictions_with
 from planner.calibrate.constants import Key, shipped_values
-from planner.calibrate.fit import ROWS_PER_FACTOR, WITHOUT_FOLDS, mean_error, out_of_group_errors
+from planner.calibrate.fit import ROWS_PER_FACTOR, mean_error
 from planner.calibrate.refit import Refit
 from planner.calibrate.runs.catalogue import shipped_catalogue
 from planner.calibrate.runs.defaults import PricedRun, prepared
@@ -15,6 +15,7 @@ from planner.calibrate.runs.table import Fault, Run, read_runs
 from planner.calibrate.stages import stages
 from planner.calibrate.validate import validate, validate_out_of_fold
 from tests.lab.accuracy.lines import Accuracy, Left, family
+from tests.lab.folds import WITHOUT_FOLDS, out_of_group_errors
 
 
 def read_folder(folder: Path) -> list[Run | Fault]:

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import yaml
 
-from planner.calibrate.kernels.files import curve_files, render, write
-from planner.calibrate.kernels.tables import rows
+from planner.calibrate.kernels.files import render
+from tests.lab.kernels.files import curve_files, rows, write
 from tests.lab.kernels.page import with_tables
 
 TABLES = ("gemm", "gemm_sustained", "attention", "moe", "collectives")

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from copy import deepcopy
 from typing import Final
 
-from planner.calibrate.kernels.attention import MOST_MEASURED, backward_efficiency
 from planner.calibrate.kernels.entries import Entry, plain
 from planner.units import parse
+from tests.lab.kernels.attention import MOST_MEASURED, backward_efficiency
 
 LENDERS: Final = {"a100-80gb-sxm": "rtx-pro-6000-server", "b300": "gb300"}
 """Accelerators with few head sizes, and one that runs the same kernel on more."""

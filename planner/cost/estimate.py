@@ -176,11 +176,6 @@ def estimate(
     parts : PlanParts, optional
         Its parts, where they were worked out already.
 
-    Returns
-    -------
-    Estimate
-        Every figure of the contract.
-
     Raises
     ------
     InputError

@@ -14,7 +14,7 @@ from planner.numeric import Num
 
 
 def offloaded_layers(layers: Num, offloaded: Num) -> Num:
-    r"""Layers whose saved tensors go to the host: as asked, while the layer that runs stays.
+    r"""Layers whose saved tensors go to the host: as asked, while the layer that runs stays. [-]
 
     .. math:: n = \min(N, L - 1)
 
@@ -24,11 +24,6 @@ def offloaded_layers(layers: Num, offloaded: Num) -> Num:
         Layers :math:`L` of the stage. [-]
     offloaded : Num
         Layers :math:`N` to be offloaded. [-]
-
-    Returns
-    -------
-    Num
-        Layers. [-]
 
     References
     ----------
@@ -43,7 +38,7 @@ def offloaded_layers(layers: Num, offloaded: Num) -> Num:
 
 
 def copied_bytes(nbytes: Num, layers: Num, offloaded: Num) -> Num:
-    r"""Bytes that go to the host in the forward of one micro-batch, and come back in its backward.
+    r"""Bytes that go to the host in the forward of one micro-batch, and come back in its backward. [byte]
 
     .. math:: s = \frac{n}{L}\,S
 
@@ -55,11 +50,6 @@ def copied_bytes(nbytes: Num, layers: Num, offloaded: Num) -> Num:
         Layers :math:`L` of the stage. [-]
     offloaded : Num
         Layers to be offloaded, of which :math:`n` are. [-]
-
-    Returns
-    -------
-    Num
-        Bytes over the host link, each way. [byte]
 
     Notes
     -----
@@ -111,7 +101,7 @@ def device_bytes(nbytes: Num, layers: Num, offloaded: Num) -> Num:
 
 
 def copy_exposed_seconds(transfer: Num, window: Num, layers: Num, offloaded: Num) -> Num:
-    r"""Seconds by which the copies of one direction make the pass of a micro-batch longer.
+    r"""Seconds by which the copies of one direction make the pass of a micro-batch longer. [s]
 
     .. math:: t = \begin{cases}\max(0,\; n c - (L-2)\,w) & L - n \ge 2\\ n c & L - n = 1\end{cases}
 
@@ -126,11 +116,6 @@ def copy_exposed_seconds(transfer: Num, window: Num, layers: Num, offloaded: Num
         Layers :math:`L` of the stage. [-]
     offloaded : Num
         Layers to be offloaded, of which :math:`n` are. [-]
-
-    Returns
-    -------
-    Num
-        Exposed time. [s]
 
     Notes
     -----
@@ -153,7 +138,7 @@ def copy_exposed_seconds(transfer: Num, window: Num, layers: Num, offloaded: Num
 
 
 def free_window(window: Num, carried: Num) -> Num:
-    r"""Time of a pass in one layer that its link has for copies beside messages of the same direction.
+    r"""Time of a pass in one layer that its link has for copies beside messages of the same direction. [s]
 
     .. math:: w' = \max(0,\; w - m)
 
@@ -163,11 +148,6 @@ def free_window(window: Num, carried: Num) -> Num:
         Time :math:`w` of the pass in one layer. [s]
     carried : Num
         Time :math:`m` for which the link carries messages of the layer. [s]
-
-    Returns
-    -------
-    Num
-        Time. [s]
 
     References
     ----------
@@ -183,7 +163,7 @@ def free_window(window: Num, carried: Num) -> Num:
 
 
 def input_copy_exposed_seconds(transfer: Num, window: Num, layers: Num, offloaded: Num) -> Num:
-    r"""Seconds by which copies of modules' inputs, one direction, make the pass of a micro-batch longer.
+    r"""Seconds by which copies of modules' inputs, one direction, make the pass of a micro-batch longer. [s]
 
     .. math:: t = n\,\max(0,\; c - w)
 
@@ -195,11 +175,6 @@ def input_copy_exposed_seconds(transfer: Num, window: Num, layers: Num, offloade
         Time :math:`w` of the pass in one layer. [s]
     layers, offloaded : Num
         Layers of the stage, and those to be offloaded, of which :math:`n` are. [-]
-
-    Returns
-    -------
-    Num
-        Exposed time. [s]
 
     Notes
     -----

@@ -201,7 +201,7 @@ def attention_backward_seconds(
     curve: AttentionCurve,
     shared: Num = 1.0,
 ) -> Num:
-    r"""Seconds of a fused attention kernel, backward.
+    r"""Seconds of a fused attention kernel, backward. [s]
 
     .. math:: t = \left(t_0 + \frac{2.5 \cdot 4 d (v + v_b)(b a s + q_0)}{R_b}\right) (1 + r)
 
@@ -219,11 +219,6 @@ def attention_backward_seconds(
         Backward rate :math:`R_b`, half-rate lengths :math:`v_b`, :math:`q_0`, launch :math:`t_0`.
     shared : Num
         Query heads for each key and value head, which the residual :math:`r` of a measured curve knows. [-]
-
-    Returns
-    -------
-    Num
-        Elapsed time. [s]
 
     References
     ----------
@@ -288,7 +283,7 @@ def curve_between(head_dim: float, narrow: Head, wide: Head) -> AttentionCurve:
 
 
 def attention_extrapolated(seq: Num, curve: AttentionCurve) -> Num:
-    """One where the sequence length is outside those that the curve was fitted to, else zero.
+    """One where the sequence length is outside those that the curve was fitted to, else zero. [-]
 
     Parameters
     ----------
@@ -296,11 +291,6 @@ def attention_extrapolated(seq: Num, curve: AttentionCurve) -> Num:
         Keys of one sequence. [element]
     curve : AttentionCurve
         Its range.
-
-    Returns
-    -------
-    Num
-        0 or 1. [-]
     """
     result: Num = np.where((seq < curve.seq_range[0]) | (seq > curve.seq_range[1]), 1.0, 0.0)
     return result

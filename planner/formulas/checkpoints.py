@@ -14,7 +14,7 @@ from planner.numeric import Num
 
 
 def best_interval_seconds(save: Num, mtbf: Num) -> Num:
-    r"""Time of training between checkpoints that makes a job end soonest, for failures at random.
+    r"""Time of training between checkpoints that makes a job end soonest, for failures at random. [s]
 
     .. math:: \tau = M \left(1 + W_0\left(-e^{-1 - \delta / M}\right)\right)
 
@@ -24,11 +24,6 @@ def best_interval_seconds(save: Num, mtbf: Num) -> Num:
     ----------
     save, mtbf : Num
         Time :math:`\delta` for which training stops to save, and between failures :math:`M`. [s]
-
-    Returns
-    -------
-    Num
-        Time of training between checkpoints. [s]
 
     References
     ----------
@@ -48,7 +43,7 @@ def best_interval_seconds(save: Num, mtbf: Num) -> Num:
 
 
 def restart_share(restart: Num, mtbf: Num) -> Num:
-    r"""Share of a job's time that passes between a failure and training, restarts that fail too included.
+    r"""Share of a job's time that passes between a failure and training, restarts that fail too included. [-]
 
     .. math:: 1 - e^{-R / M}
 
@@ -56,11 +51,6 @@ def restart_share(restart: Num, mtbf: Num) -> Num:
     ----------
     restart, mtbf : Num
         Time :math:`R` from a failure until training goes on, and between failures :math:`M`. [s]
-
-    Returns
-    -------
-    Num
-        Share of the whole time. [-]
 
     References
     ----------
@@ -77,7 +67,7 @@ def restart_share(restart: Num, mtbf: Num) -> Num:
 
 
 def stall_seconds(nbytes: Num, bandwidth: Num, unchanged: Num) -> Num:
-    r"""Time for which training waits until a checkpoint is copied to the host.
+    r"""Time for which training waits until a checkpoint is copied to the host. [s]
 
     .. math:: \delta = \max(0, S / b - W)
 
@@ -90,11 +80,6 @@ def stall_seconds(nbytes: Num, bandwidth: Num, unchanged: Num) -> Num:
     unchanged : Num
         Time :math:`W` in which the state does not change, so that training goes on: the passes of a step
         where the copy is lazy, none where training waits for it. [s]
-
-    Returns
-    -------
-    Num
-        Seconds. [s]
 
     References
     ----------

@@ -47,11 +47,6 @@ def between(ranks: Num, curve: CollectiveCurve, values: tuple[float, ...]) -> Nu
         Its numbers of ranks.
     values : tuple of float
         The constant at each of them.
-
-    Returns
-    -------
-    Num
-        In the unit of ``values``.
     """
     result: Num = np.interp(ranks, curve.ranks, values)
     return result
@@ -88,7 +83,7 @@ def launch_seconds(ranks: Num, curve: CollectiveCurve) -> Num:
 
 
 def collective_seconds(nbytes: Num, ranks: Num, curve: CollectiveCurve) -> Num:
-    r"""Seconds of one collective among ranks of one scale-up domain.
+    r"""Seconds of one collective among ranks of one scale-up domain. [s]
 
     .. math:: t = a(n) + x + \sqrt{\rho(n)\,x}, \quad x = c\,\frac{n - 1}{n}\,\frac{S}{B(n)}
 
@@ -101,11 +96,6 @@ def collective_seconds(nbytes: Num, ranks: Num, curve: CollectiveCurve) -> Num:
         Ranks :math:`n`; one rank costs nothing. [-]
     curve : CollectiveCurve
         Bus factor :math:`c`, launch :math:`a`, bandwidth :math:`B` and ramp :math:`\rho`.
-
-    Returns
-    -------
-    Num
-        Elapsed time. [s]
 
     Notes
     -----

@@ -176,7 +176,7 @@ def _terms(ranks: Num, stride: Num, tiers: Sequence[Tier]) -> tuple[Num, Num]:
 
 
 def ring_seconds(nbytes: Num, ranks: Num, stride: Num, tiers: Sequence[Tier], messages: Num = 1.0) -> Num:
-    r"""Seconds of one ring pass: an all-gather or a reduce-scatter.
+    r"""Seconds of one ring pass: an all-gather or a reduce-scatter. [s]
 
     .. math:: t = M \sum_k h_k \alpha_k + S \frac{n-1}{n} \max_k \frac{1}{i_{k-1} B_k}
 
@@ -193,11 +193,6 @@ def ring_seconds(nbytes: Num, ranks: Num, stride: Num, tiers: Sequence[Tier], me
         From the innermost to the outermost.
     messages : Num
         Pieces :math:`M` that follow one another. [-]
-
-    Returns
-    -------
-    Num
-        Elapsed time. [s]
 
     References
     ----------
@@ -227,7 +222,7 @@ LL_BYTES = 2.0
 
 
 def pieces_seconds(nbytes: Num, ranks: Num, stride: Num, tiers: Sequence[Tier], messages: Num) -> Num:
-    r"""Seconds of a ring pass over a buffer that travels in pieces, by the faster of two protocols.
+    r"""Seconds of a ring pass over a buffer that travels in pieces, by the faster of two protocols. [s]
 
     .. math:: t = \min(t_{ring}(S, \max(1, 0.56 M)),\; t_{ring}(2 S, \max(1, 0.18 M)))
 
@@ -241,11 +236,6 @@ def pieces_seconds(nbytes: Num, ranks: Num, stride: Num, tiers: Sequence[Tier], 
         From the innermost to the outermost.
     messages : Num
         Pieces :math:`M` that follow one another; one is the whole buffer. [-]
-
-    Returns
-    -------
-    Num
-        Elapsed time. [s]
 
     References
     ----------
@@ -307,7 +297,7 @@ def all_to_all_seconds(nbytes: Num, ranks: Num, stride: Num, tiers: Sequence[Tie
 
 
 def ring_sent_bytes(nbytes: Num, ranks: Num) -> Num:
-    """Bytes that one rank sends in a ring all-gather or reduce-scatter.
+    """Bytes that one rank sends in a ring all-gather or reduce-scatter. [byte]
 
     Parameters
     ----------
@@ -315,11 +305,6 @@ def ring_sent_bytes(nbytes: Num, ranks: Num) -> Num:
         Size of the gathered result, or of the input to be reduced. [byte]
     ranks : Num
         Members. [-]
-
-    Returns
-    -------
-    Num
-        Sent by one rank. [byte]
 
     References
     ----------

@@ -17,7 +17,7 @@ STATE_BYTES: Final = 18.0
 
 
 def estimated_zero2_bytes(params: Num, ranks: Num, kept_bytes: Num) -> Num:
-    r"""Bytes of a rank under ZeRO-2.
+    r"""Bytes of a rank under ZeRO-2. [byte]
 
     .. math:: 2\psi + \frac{k\psi}{n}
 
@@ -29,11 +29,6 @@ def estimated_zero2_bytes(params: Num, ranks: Num, kept_bytes: Num) -> Num:
         Ranks :math:`n` of the job. [-]
     kept_bytes : Num
         What they share of each weight, :math:`k`: 18, or 0 where the optimizer runs on the host. [byte]
-
-    Returns
-    -------
-    Num
-        Device memory. [byte]
 
     References
     ----------
@@ -50,7 +45,7 @@ def estimated_zero2_bytes(params: Num, ranks: Num, kept_bytes: Num) -> Num:
 
 
 def estimated_zero3_bytes(params: Num, largest_layer: Num, ranks: Num, kept_bytes: Num) -> Num:
-    r"""Bytes of a rank under ZeRO-3.
+    r"""Bytes of a rank under ZeRO-3. [byte]
 
     .. math:: 4\psi_{max} + \frac{k\psi}{n}
 
@@ -63,11 +58,6 @@ def estimated_zero3_bytes(params: Num, largest_layer: Num, ranks: Num, kept_byte
     kept_bytes : Num
         What they share of each weight, :math:`k`: 18, 2 where the optimizer runs on the host, 0 where weights
         rest there too. [byte]
-
-    Returns
-    -------
-    Num
-        Device memory. [byte]
 
     References
     ----------
@@ -85,7 +75,7 @@ def estimated_zero3_bytes(params: Num, largest_layer: Num, ranks: Num, kept_byte
 def estimated_host_bytes(
     params: Num, nodes: Num, ranks_per_host: Num, kept_bytes: Num, built_bytes: Num
 ) -> Num:
-    r"""Bytes in the memory of a node.
+    r"""Bytes in the memory of a node. [byte]
 
     .. math:: 1.5\,\psi\,\max\left(b\,g,\; \frac{k}{N}\right)
 
@@ -100,11 +90,6 @@ def estimated_host_bytes(
         What the host keeps of each weight, :math:`k`: 0, 16, or 18 with the weight itself. [byte]
     built_bytes : Num
         What each rank has of each weight as the model is built, :math:`b`: 4, or 0 in shards. [byte]
-
-    Returns
-    -------
-    Num
-        Host memory. [byte]
 
     References
     ----------

@@ -76,7 +76,7 @@ def recut_layers(layers: int, capacities: Column) -> tuple[int, ...]:
 
 
 def share_reward_flops(rate: Num, running: Num, old_rate: Num, transition: Num) -> Num:
-    r"""Useful work of a job under a new share until the next failure, less what its change costs.
+    r"""Useful work of a job under a new share until the next failure, less what its change costs. [FLOP]
 
     .. math:: G = F T - F_0 t
 
@@ -90,11 +90,6 @@ def share_reward_flops(rate: Num, running: Num, old_rate: Num, transition: Num) 
         Its work each second under the old share :math:`F_0`, by its weight. [FLOP/s]
     transition : Num
         Time of its change :math:`t`; none where its share stays and no node of it was lost. [s]
-
-    Returns
-    -------
-    Num
-        Work. [FLOP]
 
     References
     ----------

@@ -62,7 +62,7 @@ class ExpertCurve:
 
 
 def tiled_rows(rows: Num, curve: ExpertCurve) -> Num:
-    r"""Rows that are computed where every expert has the same, known, number of them.
+    r"""Rows that are computed where every expert has the same, known, number of them. [element]
 
     .. math:: r' = q \left\lceil \frac{r}{q} \right\rceil
 
@@ -72,11 +72,6 @@ def tiled_rows(rows: Num, curve: ExpertCurve) -> Num:
         Rows :math:`r` of one expert. [element]
     curve : ExpertCurve
         Rows :math:`q` of a tile.
-
-    Returns
-    -------
-    Num
-        Rows of whole tiles. [element]
 
     References
     ----------
@@ -181,7 +176,7 @@ def routed_activation_seconds(
 def expert_layer_seconds(
     tokens: Num, rows: Num, experts: Num, hidden: Num, ffn_hidden: Num, curve: ExpertCurve
 ) -> Num:
-    r"""Seconds of the routed experts of one layer on one rank, gated, forward, without communication.
+    r"""Seconds of the routed experts of one layer on one rank, gated, forward, without communication. [s]
 
     .. math:: t = t_0 + \frac{b_t T h}{W_a} + t_a + t_{r' \times 2f \times h} + t_{r' \times h \times f}
 
@@ -198,11 +193,6 @@ def expert_layer_seconds(
     curve : ExpertCurve
         Constants; its launch time is :math:`t_0`, and :math:`b_t` the bytes of a token.
 
-    Returns
-    -------
-    Num
-        Elapsed time. [s]
-
     References
     ----------
     .. [1] T. Gale, D. Narayanan, C. Young, M. Zaharia, "MegaBlocks: Efficient Sparse Training with
@@ -217,7 +207,7 @@ def expert_layer_seconds(
 
 
 def expert_host_seconds(experts: Num, launch: Num, floor: Num) -> Num:
-    r"""Host time of a layer with experts, forward and backward: the floor of its time.
+    r"""Host time of a layer with experts, forward and backward: the floor of its time. [s]
 
     .. math:: t = \max(t_l, E t_e) \text{ where } E > 0
 
@@ -230,11 +220,6 @@ def expert_host_seconds(experts: Num, launch: Num, floor: Num) -> Num:
     floor : Num
         The least time :math:`t_l` of a layer, however few its experts. [s]
 
-    Returns
-    -------
-    Num
-        Time of a micro-batch. [s]
-
     References
     ----------
     .. [1] "Performance summary," NVIDIA Megatron-Bridge: recipes with and without a CUDA graph of the whole
@@ -244,7 +229,7 @@ def expert_host_seconds(experts: Num, launch: Num, floor: Num) -> Num:
 
 
 def experts_extrapolated(rows: Num, curve: ExpertCurve) -> Num:
-    """One where an expert has fewer or more rows than were measured, else zero.
+    """One where an expert has fewer or more rows than were measured, else zero. [-]
 
     Parameters
     ----------
@@ -252,11 +237,6 @@ def experts_extrapolated(rows: Num, curve: ExpertCurve) -> Num:
         Rows of one expert in the mean. [element]
     curve : ExpertCurve
         Its range.
-
-    Returns
-    -------
-    Num
-        0 or 1. [-]
     """
     result: Num = np.where((rows < curve.rows_range[0]) | (rows > curve.rows_range[1]), 1.0, 0.0)
     return result

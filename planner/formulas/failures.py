@@ -13,7 +13,7 @@ from planner.numeric import Num
 
 
 def job_mtbf_seconds(device_mtbf: Num, devices: Num) -> Num:
-    r"""Mean time between failures of a job, any of whose devices stops it.
+    r"""Mean time between failures of a job, any of whose devices stops it. [s]
 
     .. math:: M = M_1 / n
 
@@ -23,11 +23,6 @@ def job_mtbf_seconds(device_mtbf: Num, devices: Num) -> Num:
         Mean time between the failures :math:`M_1` that one device and its share of the node cause. [s]
     devices : Num
         Devices :math:`n`. [-]
-
-    Returns
-    -------
-    Num
-        Mean time between failures. [s]
 
     References
     ----------
@@ -43,7 +38,7 @@ def job_mtbf_seconds(device_mtbf: Num, devices: Num) -> Num:
 
 
 def checkpoint_interval_seconds(save: Num, mtbf: Num) -> Num:
-    r"""Time of training between checkpoints that makes a job end soonest.
+    r"""Time of training between checkpoints that makes a job end soonest. [s]
 
     .. math::
         \tau = \sqrt{2 \delta M} \left(1 + \frac{1}{3} \sqrt{\frac{\delta}{2M}} + \frac{\delta}{18 M}\right)
@@ -55,11 +50,6 @@ def checkpoint_interval_seconds(save: Num, mtbf: Num) -> Num:
         Time :math:`\delta` for which training stops to save. [s]
     mtbf : Num
         Mean time between failures :math:`M` of the job. [s]
-
-    Returns
-    -------
-    Num
-        Time of training between checkpoints. [s]
 
     References
     ----------

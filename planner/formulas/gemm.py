@@ -157,7 +157,7 @@ def gemm_compute_seconds(m: Num, n: Num, k: Num, curve: GemmCurve) -> Num:
 
 
 def gemm_memory_seconds(m: Num, n: Num, k: Num, curve: GemmCurve) -> Num:
-    r"""Seconds that reading both operands once and writing the result once takes.
+    r"""Seconds that reading both operands once and writing the result once takes. [s]
 
     .. math:: t_m = \frac{b (m + n) k + b_o m n}{W}
 
@@ -167,11 +167,6 @@ def gemm_memory_seconds(m: Num, n: Num, k: Num, curve: GemmCurve) -> Num:
         Rows and columns of the result, and the inner dimension. [element]
     curve : GemmCurve
         Bytes of an operand :math:`b` and of the result :math:`b_o`, and the bandwidth :math:`W`.
-
-    Returns
-    -------
-    Num
-        Time. [s]
 
     References
     ----------
@@ -216,7 +211,7 @@ def gemm_seconds(m: Num, n: Num, k: Num, curve: GemmCurve) -> Num:
 
 
 def quantisation_seconds(elements: Num, curve: GemmCurve) -> Num:
-    r"""Seconds to bring one 16-bit tensor to the curve's data type, and nothing for 16 bit itself.
+    r"""Seconds to bring one 16-bit tensor to the curve's data type, and nothing for 16 bit itself. [s]
 
     .. math:: t = t_q + \frac{b_q N}{W}
 
@@ -227,11 +222,6 @@ def quantisation_seconds(elements: Num, curve: GemmCurve) -> Num:
     curve : GemmCurve
         Launch time :math:`t_q`, bytes per element :math:`b_q`, bandwidth :math:`W`.
 
-    Returns
-    -------
-    Num
-        Elapsed time. [s]
-
     References
     ----------
     .. [1] P. Micikevicius et al., "FP8 Formats for Deep Learning," arXiv:2209.05433, section 3.2.
@@ -240,7 +230,7 @@ def quantisation_seconds(elements: Num, curve: GemmCurve) -> Num:
 
 
 def gemm_extrapolated(m: Num, n: Num, k: Num, curve: GemmCurve) -> Num:
-    """One where a dimension lies outside the sizes that the curve was fitted to, else zero.
+    """One where a dimension lies outside the sizes that the curve was fitted to, else zero. [-]
 
     Parameters
     ----------
@@ -248,11 +238,6 @@ def gemm_extrapolated(m: Num, n: Num, k: Num, curve: GemmCurve) -> Num:
         Rows and columns of the result, and the inner dimension. [element]
     curve : GemmCurve
         Its ranges.
-
-    Returns
-    -------
-    Num
-        0 or 1. [-]
     """
     outside = (m < curve.m_range[0]) | (m > curve.m_range[1])
     outside = outside | (n < curve.n_range[0]) | (n > curve.n_range[1])

@@ -30,11 +30,6 @@ def hosted_checkpoints(layers: Num) -> Num:
     layers : Num
         Recomputed layers :math:`L` of the stage. [-]
 
-    Returns
-    -------
-    Num
-        Layers. [-]
-
     References
     ----------
     .. [1] DeepSpeed edaa7221, ``deepspeed/runtime/activation_checkpointing/offload_activations.py``.
@@ -48,7 +43,7 @@ def hosted_checkpoints(layers: Num) -> Num:
 
 
 def fetched_seconds(transfer: Num, window: Num, layers: Num) -> Num:
-    r"""Seconds by which copies of inputs down and up make both passes of a micro-batch longer.
+    r"""Seconds by which copies of inputs down and up make both passes of a micro-batch longer. [s]
 
     .. math:: t = \max(0,\; n c - (L - 1)\,w) + n c
 
@@ -60,11 +55,6 @@ def fetched_seconds(transfer: Num, window: Num, layers: Num) -> Num:
         Time :math:`w` of a layer's forward, which hides copies down. [s]
     layers : Num
         Recomputed layers :math:`L`, of which :math:`n` have their inputs on the host. [-]
-
-    Returns
-    -------
-    Num
-        Exposed time. [s]
 
     References
     ----------

@@ -8,7 +8,7 @@ from planner.numeric import Num, maximum, minimum, sqrt
 
 
 def launched_seconds(device: Num, host: Num, exposed_share: Num) -> Num:
-    r"""Seconds of kernels that a host launches while the device runs those launched before.
+    r"""Seconds of kernels that a host launches while the device runs those launched before. [s]
 
     .. math:: t = \max(t_d, t_h) + x \min(t_d, t_h)
 
@@ -21,11 +21,6 @@ def launched_seconds(device: Num, host: Num, exposed_share: Num) -> Num:
     exposed_share : Num
         Share :math:`x` of the shorter that the longer does not hide: 0 where the host runs ahead freely, 1
         where it waits for each kernel. [-]
-
-    Returns
-    -------
-    Num
-        Elapsed time. [s]
 
     References
     ----------

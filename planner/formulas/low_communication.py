@@ -11,7 +11,7 @@ from planner.numeric import Num, minimum, sqrt
 
 
 def stream_bandwidth(bandwidth: Num, streams: Num, stream_window: Num, round_trip: Num) -> Num:
-    r"""Rate of a long link that several connections share.
+    r"""Rate of a long link that several connections share. [byte/s]
 
     .. math:: W = \min(B, n w / t)
 
@@ -25,11 +25,6 @@ def stream_bandwidth(bandwidth: Num, streams: Num, stream_window: Num, round_tri
         Bytes :math:`w` that one connection has under way at most. [byte]
     round_trip : Num
         Time :math:`t` until a byte is acknowledged. [s]
-
-    Returns
-    -------
-    Num
-        Rate. [byte/s]
 
     References
     ----------
@@ -45,7 +40,7 @@ def stream_bandwidth(bandwidth: Num, streams: Num, stream_window: Num, round_tri
 
 
 def gathered_bytes(nbytes: Num, replicas: Num) -> Num:
-    r"""Bytes that each replica receives where all gather what each has: grows with their number.
+    r"""Bytes that each replica receives where all gather what each has: grows with their number. [byte]
 
     .. math:: (R - 1) S
 
@@ -55,11 +50,6 @@ def gathered_bytes(nbytes: Num, replicas: Num) -> Num:
         What each replica sends :math:`S`. [byte]
     replicas : Num
         Replicas :math:`R`. [-]
-
-    Returns
-    -------
-    Num
-        Bytes. [byte]
 
     References
     ----------
@@ -74,7 +64,7 @@ def gathered_bytes(nbytes: Num, replicas: Num) -> Num:
 
 
 def exchange_seconds(nbytes: Num, bandwidth: Num, latency: Num, hops: Num) -> Num:
-    r"""Time of an exchange over a slow link.
+    r"""Time of an exchange over a slow link. [s]
 
     .. math:: t = S / W + n \epsilon
 
@@ -88,11 +78,6 @@ def exchange_seconds(nbytes: Num, bandwidth: Num, latency: Num, hops: Num) -> Nu
         Time :math:`\epsilon` of one hop. [s]
     hops : Num
         Hops :math:`n` that follow one another. [-]
-
-    Returns
-    -------
-    Num
-        Time. [s]
 
     References
     ----------
@@ -108,7 +93,7 @@ def exchange_seconds(nbytes: Num, bandwidth: Num, latency: Num, hops: Num) -> Nu
 
 
 def exchange_period(compute: Num, exchange: Num, window: Num) -> Num:
-    r"""Time from one exchange to the next, where each may hide behind some of the compute between them.
+    r"""Time from one exchange to the next, where each may hide behind some of the compute between them. [s]
 
     .. math:: T = C + \max(0, t - \min(w, C))
 
@@ -122,11 +107,6 @@ def exchange_period(compute: Num, exchange: Num, window: Num) -> Num:
         Time :math:`t` of one exchange. [s]
     window : Num
         Compute :math:`w` after its start for which its result is not needed. [s]
-
-    Returns
-    -------
-    Num
-        Time. [s]
 
     References
     ----------
@@ -142,7 +122,7 @@ def exchange_period(compute: Num, exchange: Num, window: Num) -> Num:
 
 
 def cosine_rounds(base_steps: Num, least_rate: Num) -> Num:
-    r"""Rounds for each step by the quadratic rule over a cosine schedule.
+    r"""Rounds for each step by the quadratic rule over a cosine schedule. [-]
 
     .. math::
         \frac{1}{H_0} \left(\left(\frac{1 + m}{2}\right)^2
@@ -154,11 +134,6 @@ def cosine_rounds(base_steps: Num, least_rate: Num) -> Num:
         Inner steps :math:`H_0` at the highest learning rate. [-]
     least_rate : Num
         The last learning rate over the highest :math:`m`. [-]
-
-    Returns
-    -------
-    Num
-        Rounds. [-]
 
     References
     ----------
@@ -175,7 +150,7 @@ def cosine_rounds(base_steps: Num, least_rate: Num) -> Num:
 
 
 def sparse_bytes(density: Num, value_bytes: Num, index_bytes: Num) -> Num:
-    r"""Bytes sent for each parameter where only the largest go, each with its place.
+    r"""Bytes sent for each parameter where only the largest go, each with its place. [byte/element]
 
     .. math:: k (v + i)
 
@@ -185,11 +160,6 @@ def sparse_bytes(density: Num, value_bytes: Num, index_bytes: Num) -> Num:
         Share :math:`k` of the parameters that go. [-]
     value_bytes, index_bytes : Num
         Size of a value :math:`v` and of its place :math:`i`. [byte/element]
-
-    Returns
-    -------
-    Num
-        Bytes for each parameter. [byte/element]
 
     References
     ----------
@@ -205,7 +175,7 @@ def sparse_bytes(density: Num, value_bytes: Num, index_bytes: Num) -> Num:
 
 
 def feedback_bytes(copies: Num, rest_bytes: Num) -> Num:
-    r"""Bytes moved in device memory for each parameter to keep what an exchange does not send.
+    r"""Bytes moved in device memory for each parameter to keep what an exchange does not send. [byte/element]
 
     Each copy is read before the exchange and written after it.
 
@@ -218,11 +188,6 @@ def feedback_bytes(copies: Num, rest_bytes: Num) -> Num:
         momentum. [-]
     rest_bytes : Num
         Size :math:`q` of an element of them. [byte/element]
-
-    Returns
-    -------
-    Num
-        Bytes. [byte/element]
 
     References
     ----------
@@ -238,7 +203,7 @@ def feedback_bytes(copies: Num, rest_bytes: Num) -> Num:
 
 
 def slowest_seconds(step: Num, steps: Num, deviation: Num, slowest: Num) -> Num:
-    r"""Expected time until the slowest of several replicas has done its inner steps.
+    r"""Expected time until the slowest of several replicas has done its inner steps. [s]
 
     .. math:: H c (1 + z \sigma / \sqrt{H})
 
@@ -252,11 +217,6 @@ def slowest_seconds(step: Num, steps: Num, deviation: Num, slowest: Num) -> Num:
         Standard deviation :math:`\sigma` of a step over its mean; steps are independent. [-]
     slowest : Num
         Expected largest :math:`z` of as many standard normal numbers as there are replicas. [-]
-
-    Returns
-    -------
-    Num
-        Time. [s]
 
     References
     ----------
@@ -272,7 +232,7 @@ def slowest_seconds(step: Num, steps: Num, deviation: Num, slowest: Num) -> Num:
 
 
 def boundary_bytes(tokens: Num, hidden: Num, activation_bytes: Num) -> Num:
-    r"""Bytes that a pipeline sends over the link between two stages in one direction.
+    r"""Bytes that a pipeline sends over the link between two stages in one direction. [byte]
 
     Compute of a stage grows with the square of the width, this with the width alone: the wider the model,
     the less the link matters.
@@ -287,11 +247,6 @@ def boundary_bytes(tokens: Num, hidden: Num, activation_bytes: Num) -> Num:
         Width :math:`h` of the residual stream, or the rank of what stands for it. [element]
     activation_bytes : Num
         Size :math:`q` of an element on the wire. [byte/element]
-
-    Returns
-    -------
-    Num
-        Bytes. [byte]
 
     References
     ----------

@@ -9,7 +9,7 @@ RANK_SHARE = 0.25
 
 
 def dion_rank(m: Num, n: Num) -> Num:
-    r"""Rank of the update of a matrix.
+    r"""Rank of the update of a matrix. [element]
 
     .. math:: r = \frac{1}{4}\min(m, n)
 
@@ -17,11 +17,6 @@ def dion_rank(m: Num, n: Num) -> Num:
     ----------
     m, n : Num
         Rows and columns. [element]
-
-    Returns
-    -------
-    Num
-        Rank. [element]
 
     References
     ----------
@@ -36,7 +31,7 @@ def dion_rank(m: Num, n: Num) -> Num:
 
 
 def dion_flops(m: Num, n: Num) -> Num:
-    r"""FLOPs of a step for one matrix.
+    r"""FLOPs of a step for one matrix. [FLOP]
 
     .. math:: F = 8 m n r + 2 m r^2
 
@@ -47,11 +42,6 @@ def dion_flops(m: Num, n: Num) -> Num:
     ----------
     m, n : Num
         Rows and columns. [element]
-
-    Returns
-    -------
-    Num
-        FLOPs. [FLOP]
 
     References
     ----------
@@ -67,7 +57,7 @@ def dion_flops(m: Num, n: Num) -> Num:
 
 
 def dion_kept(m: Num, n: Num) -> Num:
-    r"""Elements kept for one matrix beside its momentum: the right factor of the step before.
+    r"""Elements kept for one matrix beside its momentum: the right factor of the step before. [element]
 
     .. math:: n r
 
@@ -75,11 +65,6 @@ def dion_kept(m: Num, n: Num) -> Num:
     ----------
     m, n : Num
         Rows and columns. [element]
-
-    Returns
-    -------
-    Num
-        Elements. [element]
 
     References
     ----------
@@ -94,7 +79,7 @@ def dion_kept(m: Num, n: Num) -> Num:
 
 
 def dion_exchanged(m: Num, n: Num) -> Num:
-    r"""Elements that replicas reduce in the place of the gradient of one matrix: both factors.
+    r"""Elements that replicas reduce in the place of the gradient of one matrix: both factors. [element]
 
     .. math:: (m + n)\,r
 
@@ -102,11 +87,6 @@ def dion_exchanged(m: Num, n: Num) -> Num:
     ----------
     m, n : Num
         Rows and columns. [element]
-
-    Returns
-    -------
-    Num
-        Elements. [element]
 
     References
     ----------

@@ -17,7 +17,7 @@ def _link_rate(tier: Tier) -> float:
 
 
 def tier_seconds(nbytes: Num, tier: Tier) -> Num:
-    r"""Seconds of a message between two accelerators that a tier joins.
+    r"""Seconds of a message between two accelerators that a tier joins. [s]
 
     .. math:: t = \alpha + S / B
 
@@ -27,11 +27,6 @@ def tier_seconds(nbytes: Num, tier: Tier) -> Num:
         Size of the message :math:`S`. [byte]
     tier : Tier
         Of latency :math:`\alpha` and, for one pair, rate :math:`B`.
-
-    Returns
-    -------
-    Num
-        Elapsed time. [s]
 
     References
     ----------
@@ -47,7 +42,7 @@ def tier_seconds(nbytes: Num, tier: Tier) -> Num:
 
 
 def shared_seconds(nbytes: Num, tier: Tier, senders: Num) -> Num:
-    r"""Seconds of messages that several accelerators send at once over a tier, to one receiver each.
+    r"""Seconds of messages that several accelerators send at once over a tier, to one receiver each. [s]
 
     .. math:: t = \alpha + S \max(1 / B, s / W)
 
@@ -59,11 +54,6 @@ def shared_seconds(nbytes: Num, tier: Tier, senders: Num) -> Num:
         Of latency :math:`\alpha`, rate :math:`B` for one pair and :math:`W` for all, where they share it.
     senders : Num
         Accelerators :math:`s` that send. [-]
-
-    Returns
-    -------
-    Num
-        Elapsed time. [s]
 
     References
     ----------
@@ -82,7 +72,7 @@ def shared_seconds(nbytes: Num, tier: Tier, senders: Num) -> Num:
 
 
 def point_to_point_seconds(nbytes: Num, stride: Num, tiers: Sequence[Tier]) -> Num:
-    """Seconds of a message to the rank ``stride`` away.
+    """Seconds of a message to the rank ``stride`` away. [s]
 
     Parameters
     ----------
@@ -92,11 +82,6 @@ def point_to_point_seconds(nbytes: Num, stride: Num, tiers: Sequence[Tier]) -> N
         Distance in ranks; the innermost tier that joins both carries the message. [-]
     tiers : sequence of Tier
         From the innermost to the outermost.
-
-    Returns
-    -------
-    Num
-        Elapsed time. [s]
 
     References
     ----------
@@ -116,7 +101,7 @@ def point_to_point_seconds(nbytes: Num, stride: Num, tiers: Sequence[Tier]) -> N
 
 
 def shift_seconds(nbytes: Num, ranks: Num, stride: Num, tiers: Sequence[Tier]) -> Num:
-    r"""Seconds to pass the parts of a buffer from each rank to the next until all have seen them.
+    r"""Seconds to pass the parts of a buffer from each rank to the next until all have seen them. [s]
 
     .. math:: t = (n-1) \left(\alpha + \frac{S}{n B}\right)
 
@@ -129,11 +114,6 @@ def shift_seconds(nbytes: Num, ranks: Num, stride: Num, tiers: Sequence[Tier]) -
     tiers : sequence of Tier
         From the innermost to the outermost; the slowest that some hop crosses has latency :math:`\alpha`
         and, for one rank, rate :math:`B`.
-
-    Returns
-    -------
-    Num
-        Elapsed time. [s]
 
     Notes
     -----

@@ -9,7 +9,7 @@ STEPS = 5.0
 
 
 def newton_schulz_flops(m: Num, n: Num) -> Num:
-    r"""FLOPs to orthogonalise a whole matrix of momentum.
+    r"""FLOPs to orthogonalise a whole matrix of momentum. [FLOP]
 
     .. math:: F = 5 \left(4 a^2 b + 2 a^3\right)
 
@@ -19,11 +19,6 @@ def newton_schulz_flops(m: Num, n: Num) -> Num:
     ----------
     m, n : Num
         Rows and columns of the matrix, :math:`a` the fewer and :math:`b` the more. [element]
-
-    Returns
-    -------
-    Num
-        FLOPs. [FLOP]
 
     References
     ----------

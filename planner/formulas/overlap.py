@@ -6,7 +6,7 @@ from planner.numeric import Num, maximum
 
 
 def exposed_seconds(communication: Num, window: Num, exposed_share: Num = 0.0) -> Num:
-    r"""Seconds of a communication that a window of compute does not hide.
+    r"""Seconds of a communication that a window of compute does not hide. [s]
 
     .. math:: t = \max(f\,c,\; c - w)
 
@@ -19,11 +19,6 @@ def exposed_seconds(communication: Num, window: Num, exposed_share: Num = 0.0) -
     exposed_share : Num
         Share :math:`f` that is exposed however long the window: the first and the last part of a chain,
         and what the runtime cannot overlap; 1 where it overlaps nothing. [-]
-
-    Returns
-    -------
-    Num
-        Exposed time. [s]
 
     References
     ----------
@@ -39,7 +34,7 @@ def exposed_seconds(communication: Num, window: Num, exposed_share: Num = 0.0) -
 
 
 def wait_seconds(compute: Num, domains: Num, share: Num) -> Num:
-    r"""Seconds that ranks wait for the slowest of them where every layer makes them meet.
+    r"""Seconds that ranks wait for the slowest of them where every layer makes them meet. [s]
 
     .. math:: t = w\,c \left(1 - \frac{1}{\max(d, 1)}\right)
 
@@ -51,11 +46,6 @@ def wait_seconds(compute: Num, domains: Num, share: Num) -> Num:
         Fast domains :math:`d` that the ranks span. [-]
     share : Num
         Share :math:`w` that endlessly many domains approach. [-]
-
-    Returns
-    -------
-    Num
-        Time beside the passes. [s]
 
     References
     ----------

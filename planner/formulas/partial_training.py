@@ -6,7 +6,7 @@ from planner.numeric import Num
 
 
 def visited_share(visited: Num, stages: Num) -> Num:
-    r"""Share of a pipeline's compute and hops where each micro-batch visits some of its stages.
+    r"""Share of a pipeline's compute and hops where each micro-batch visits some of its stages. [-]
 
     Skipped FLOPs are skipped learning: a step is not that of the whole model.
 
@@ -18,11 +18,6 @@ def visited_share(visited: Num, stages: Num) -> Num:
         Stages :math:`v` that a micro-batch visits. [-]
     stages : Num
         Stages :math:`s` of the pipeline. [-]
-
-    Returns
-    -------
-    Num
-        Share. [-]
 
     References
     ----------
@@ -38,7 +33,7 @@ def visited_share(visited: Num, stages: Num) -> Num:
 
 
 def own_experts_sent(dense: Num, routed: Num) -> Num:
-    r"""Share of an all-reduce of the whole model that is sent where each node trains its own experts.
+    r"""Share of an all-reduce of the whole model that is sent where each node trains its own experts. [-]
 
     The dense part is averaged; each expert goes once from the node that trained it to the others, half of
     what an all-reduce of it sends.
@@ -49,11 +44,6 @@ def own_experts_sent(dense: Num, routed: Num) -> Num:
     ----------
     dense, routed : Num
         Parameters outside routed experts :math:`N_d` and of them :math:`N_e`. [element]
-
-    Returns
-    -------
-    Num
-        Share. [-]
 
     References
     ----------

@@ -8,7 +8,7 @@ from planner.numeric import Num
 
 
 def least_filled_seconds(pp: Num, makespan: Num, busy: Num, frozen: Num) -> Num:
-    r"""Time that no filling goes below: the pipeline's own, or all work spread evenly.
+    r"""Time that no filling goes below: the pipeline's own, or all work spread evenly. [s]
 
     .. math:: \max\{M,\; (\textstyle\sum_i B_i + Z)/p\}
 
@@ -22,11 +22,6 @@ def least_filled_seconds(pp: Num, makespan: Num, busy: Num, frozen: Num) -> Num:
         Its passes on all ranks, :math:`\sum_i B_i`. [s]
     frozen : Num
         Forward of the frozen components for the whole batch on one rank, :math:`Z`. [s]
-
-    Returns
-    -------
-    Num
-        Time of a step. [s]
 
     References
     ----------
@@ -42,7 +37,7 @@ def least_filled_seconds(pp: Num, makespan: Num, busy: Num, frozen: Num) -> Num:
 
 
 def idle_share(pp: Num, makespan: Num, busy: Num) -> Num:
-    r"""Share of a step in which ranks wait.
+    r"""Share of a step in which ranks wait. [-]
 
     .. math:: 1 - \sum_i B_i / (p M)
 
@@ -54,11 +49,6 @@ def idle_share(pp: Num, makespan: Num, busy: Num) -> Num:
         Time of the step :math:`M`. [s]
     busy : Num
         What all ranks run in it, :math:`\sum_i B_i`. [s]
-
-    Returns
-    -------
-    Num
-        Share of all ranks' time. [-]
 
     References
     ----------

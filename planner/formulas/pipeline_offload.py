@@ -45,7 +45,7 @@ def group_interleaved_bubble_seconds(pipe: Pipe, per_round: Num) -> Num:
 
 
 def falling_windows_seconds(first: Num, fall: Num, vpp: Num) -> Num:
-    r"""Idle time in windows that fill up evenly, one between each chunk of a rank and its next.
+    r"""Idle time in windows that fill up evenly, one between each chunk of a rank and its next. [s]
 
     .. math:: \sum_{n=1}^{v-1} (a - n\,d)^+
 
@@ -57,11 +57,6 @@ def falling_windows_seconds(first: Num, fall: Num, vpp: Num) -> Num:
         By how much each window has less, :math:`d > 0`. [s]
     vpp : Num
         :math:`v`. [-]
-
-    Returns
-    -------
-    Num
-        Sum of what is idle. [s]
 
     References
     ----------

@@ -12,7 +12,7 @@ POINTS: Final = 48
 
 
 def expected_touched(experts: Num, topk: Num, tokens: Num) -> Num:
-    r"""Return the experts that some tokens reach together under uniform routing.
+    r"""Return the experts that some tokens reach together under uniform routing. [-]
 
     .. math:: E \left(1 - (1 - k / E)^b\right)
 
@@ -22,11 +22,6 @@ def expected_touched(experts: Num, topk: Num, tokens: Num) -> Num:
         Experts of a layer :math:`E`, and of them those that a token takes :math:`k`. [-]
     tokens : Num
         Tokens of one pass :math:`b`. [-]
-
-    Returns
-    -------
-    Num
-        Experts whose weights are read. [-]
 
     References
     ----------
@@ -44,7 +39,7 @@ def expected_touched(experts: Num, topk: Num, tokens: Num) -> Num:
 def decode_seconds(
     nbytes: Num, flops: Num, bandwidth: Num, rate: Num, communication: Num, launch: Num
 ) -> Num:
-    r"""Return the seconds of one token of every sequence of a batch.
+    r"""Return the seconds of one token of every sequence of a batch. [s]
 
     .. math:: t = \max(B / W, F / R) + t_m + t_l
 
@@ -61,11 +56,6 @@ def decode_seconds(
     communication, launch : Num
         Collectives between layers, and kernels' starts. [s]
 
-    Returns
-    -------
-    Num
-        Elapsed time. [s]
-
     References
     ----------
     .. [1] S. Williams, A. Waterman, D. Patterson, "Roofline: An Insightful Visual Performance Model
@@ -76,7 +66,7 @@ def decode_seconds(
 
 
 def left_share(token: Num, mean_answer: Num, longest_answer: Num) -> Num:
-    r"""Return the share of answers that are longer than so many tokens.
+    r"""Return the share of answers that are longer than so many tokens. [-]
 
     .. math:: S(x) = (1 - x / L)^{L / r - 1}
 
@@ -89,11 +79,6 @@ def left_share(token: Num, mean_answer: Num, longest_answer: Num) -> Num:
         Tokens :math:`x`. [-]
     mean_answer, longest_answer : Num
         Of answers, :math:`r` and :math:`L`. [-]
-
-    Returns
-    -------
-    Num
-        Share. [-]
 
     References
     ----------
@@ -115,7 +100,7 @@ def generation_seconds(
     longest_answer: float,
     step: Callable[[float, float], float],
 ) -> float:
-    r"""Return the seconds until a replica has generated all of its answers, a new one in each free place.
+    r"""Return the seconds until a replica has generated all of its answers, a new one in each free place. [s]
 
     .. math:: t = \left(\frac{n}{m} - 1\right)^+ r\, t(m, r / 2) + \int_0^L t(\min(n, m) S(x), x)\, dx
 
@@ -129,11 +114,6 @@ def generation_seconds(
         Tokens of an answer, :math:`r` and :math:`L`. [-]
     step : callable
         Seconds of one token :math:`t` from the sequences and the tokens that each has generated. [s]
-
-    Returns
-    -------
-    float
-        Elapsed time. [s]
 
     References
     ----------
@@ -159,7 +139,7 @@ def generation_seconds(
 
 
 def reshard_share(tp: Num, pp: Num, engine_ranks: Num) -> Num:
-    r"""Return what a rank receives where training's shards become those of an engine on the same ranks.
+    r"""Return what a rank receives where training's shards become those of an engine on the same ranks. [-]
 
     .. math:: \frac{1}{g} - \frac{1}{\max(t, g)\, p}
 
@@ -171,11 +151,6 @@ def reshard_share(tp: Num, pp: Num, engine_ranks: Num) -> Num:
         Ranks that share a layer in training :math:`t`, and stages :math:`p`. [-]
     engine_ranks : Num
         Ranks that share a layer in generation :math:`g`. [-]
-
-    Returns
-    -------
-    Num
-        Share of the model's bytes. [-]
 
     References
     ----------

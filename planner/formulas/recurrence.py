@@ -38,7 +38,7 @@ class ScanKernel:
 
 
 def delta_rule_flops(key_dim: Num, value_dim: Num, chunk: Num) -> Num:
-    r"""FLOPs of the gated delta rule for one token and head, forward.
+    r"""FLOPs of the gated delta rule for one token and head, forward. [FLOP]
 
     .. math:: F = 2 \left(C (3 d_k + 2 d_v) + 3 d_k d_v\right)
 
@@ -51,11 +51,6 @@ def delta_rule_flops(key_dim: Num, value_dim: Num, chunk: Num) -> Num:
         Widths :math:`d_k, d_v` of one key and one value head. [element]
     chunk : Num
         Tokens :math:`C` of a chunk. [element]
-
-    Returns
-    -------
-    Num
-        FLOPs. [FLOP]
 
     References
     ----------
@@ -71,7 +66,7 @@ def delta_rule_flops(key_dim: Num, value_dim: Num, chunk: Num) -> Num:
 
 
 def linear_attention_flops(key_dim: Num, value_dim: Num, chunk: Num, sharing: Num) -> Num:
-    r"""FLOPs of linear attention or of a state space for one token and head, forward.
+    r"""FLOPs of linear attention or of a state space for one token and head, forward. [FLOP]
 
     .. math:: F = 2 \left(C (d_k / g + d_v) + 2 d_k d_v\right)
 
@@ -87,11 +82,6 @@ def linear_attention_flops(key_dim: Num, value_dim: Num, chunk: Num, sharing: Nu
     sharing : Num
         Heads :math:`g` that share queries and keys. [-]
 
-    Returns
-    -------
-    Num
-        FLOPs. [FLOP]
-
     References
     ----------
     .. [1] T. Dao, A. Gu, "Transformers are SSMs," arXiv:2405.21060, 2024, sec. 6.
@@ -106,7 +96,7 @@ def linear_attention_flops(key_dim: Num, value_dim: Num, chunk: Num, sharing: Nu
 
 
 def scan_seconds(heads: Num, seq: Num, chunk: Num, token_seconds: Num, step: Num, launch: Num) -> Num:
-    r"""Seconds of a chunked scan.
+    r"""Seconds of a chunked scan. [s]
 
     .. math:: t = t_0 + \frac{s}{C} t_1 + r s \tau
 
@@ -120,11 +110,6 @@ def scan_seconds(heads: Num, seq: Num, chunk: Num, token_seconds: Num, step: Num
         Time :math:`\tau` of one token and head where the device is full. [s/element]
     step, launch : Num
         Time :math:`t_1` of a chunk's place in the chain, and :math:`t_0` of empty kernels. [s]
-
-    Returns
-    -------
-    Num
-        Elapsed time. [s]
 
     Notes
     -----
@@ -144,7 +129,7 @@ def scan_seconds(heads: Num, seq: Num, chunk: Num, token_seconds: Num, step: Num
 
 
 def token_seconds(flops: Num, nbytes: Num, peak: Num, bandwidth: Num) -> Num:
-    """Time of one token and head of a scan: its chain of kernels is bound by arithmetic, then by memory.
+    """Time of one token and head of a scan: its chain of kernels is bound by arithmetic, then by memory. [s]
 
     Parameters
     ----------
@@ -156,11 +141,6 @@ def token_seconds(flops: Num, nbytes: Num, peak: Num, bandwidth: Num) -> Num:
         Dense 16-bit peak. [FLOP/s]
     bandwidth : Num
         Memory bandwidth. [byte/s]
-
-    Returns
-    -------
-    Num
-        Seconds. [s]
 
     Examples
     --------

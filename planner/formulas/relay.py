@@ -14,7 +14,7 @@ MOST_BLOCKS = 128.0
 
 
 def relay_seconds(nbytes: Num, ranks: Num, stride: Num, tiers: Sequence[Tier], messages: Num = 1.0) -> Num:
-    r"""Seconds until the last rank has a buffer that travels through all, in blocks one after the other.
+    r"""Seconds until the last rank has a buffer that travels through all, in blocks one after the other. [s]
 
     .. math:: t = \sum_{h=1}^{n-1} \left(\alpha_h + \frac{S}{K B_h}\right)
               + (K-1) \max_h \left(\alpha_h + \frac{S}{K B_h}\right)
@@ -29,11 +29,6 @@ def relay_seconds(nbytes: Num, ranks: Num, stride: Num, tiers: Sequence[Tier], m
         From the innermost to the outermost: latency and rate of the hops :math:`h` that cross each.
     messages : Num
         Blocks :math:`K` that it travels in; one is a plain relay. [-]
-
-    Returns
-    -------
-    Num
-        Elapsed time. [s]
 
     Notes
     -----
@@ -59,7 +54,7 @@ def relay_seconds(nbytes: Num, ranks: Num, stride: Num, tiers: Sequence[Tier], m
 
 
 def pipelined_relay_seconds(nbytes: Num, ranks: Num, stride: Num, tiers: Sequence[Tier]) -> Num:
-    r"""Seconds of a relay in the number of blocks that makes it shortest.
+    r"""Seconds of a relay in the number of blocks that makes it shortest. [s]
 
     .. math:: K = \sqrt{\frac{\sum_h S / B_h - S / B}{\alpha}}
 
@@ -73,11 +68,6 @@ def pipelined_relay_seconds(nbytes: Num, ranks: Num, stride: Num, tiers: Sequenc
         Members and the distance between them. [-]
     tiers : sequence of Tier
         From the innermost to the outermost.
-
-    Returns
-    -------
-    Num
-        Elapsed time. [s]
 
     References
     ----------

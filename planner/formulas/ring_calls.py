@@ -6,7 +6,7 @@ from planner.numeric import Num, minimum
 
 
 def ring_call_time(slowdown: Num, tokens: Num, visible: Num, known: Num) -> Num:
-    r"""Time of attention in several calls over that of one, by the length of a rank's part.
+    r"""Time of attention in several calls over that of one, by the length of a rank's part. [-]
 
     What a call loses at its edges and what merging takes grow with tokens, the work with tokens times keys.
     An assumption: no public run tells the slow-down of longer parts.
@@ -24,11 +24,6 @@ def ring_call_time(slowdown: Num, tokens: Num, visible: Num, known: Num) -> Num:
     known : Num
         Tokens of a part :math:`T_0` up to which the slow-down was seen. [element]
 
-    Returns
-    -------
-    Num
-        A factor. [-]
-
     References
     ----------
     .. [1] H. Liu, M. Zaharia and P. Abbeel, "Ring Attention with Blockwise Transformers for Near-Infinite
@@ -43,7 +38,7 @@ def ring_call_time(slowdown: Num, tokens: Num, visible: Num, known: Num) -> Num:
 
 
 def merged_each_step_time(slowdown: Num, ranks: Num) -> Num:
-    r"""Time of attention whose ring merges after each of its steps, over that of one call.
+    r"""Time of attention whose ring merges after each of its steps, over that of one call. [-]
 
     The results of :math:`n` equal steps cost :math:`n - 1` times what those of two do.
 
@@ -55,11 +50,6 @@ def merged_each_step_time(slowdown: Num, ranks: Num) -> Num:
         What a ring of two takes :math:`\sigma`. [-]
     ranks : Num
         Ranks of the ring :math:`n`. [-]
-
-    Returns
-    -------
-    Num
-        A factor. [-]
 
     References
     ----------

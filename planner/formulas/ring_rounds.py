@@ -6,7 +6,7 @@ from planner.numeric import Num, maximum
 
 
 def flat_ring_seconds(ranks: Num, compute: Num, communication: Num) -> Num:
-    r"""Seconds of a ring whose messages travel beside the attention on the part before.
+    r"""Seconds of a ring whose messages travel beside the attention on the part before. [s]
 
     .. math:: t = (P-1) \max(t_c, t_m) + t_c
 
@@ -16,11 +16,6 @@ def flat_ring_seconds(ranks: Num, compute: Num, communication: Num) -> Num:
         Members :math:`P`. [-]
     compute, communication : Num
         Attention :math:`t_c` on one part, and its message :math:`t_m` over the slowest hop. [s]
-
-    Returns
-    -------
-    Num
-        Elapsed time. [s]
 
     References
     ----------
@@ -35,7 +30,7 @@ def flat_ring_seconds(ranks: Num, compute: Num, communication: Num) -> Num:
 
 
 def nested_ring_seconds(ranks: Num, members: Num, compute: Num, near_message: Num, far_message: Num) -> Num:
-    r"""Seconds of rings inside fast domains, while parts of other domains arrive for the next turn.
+    r"""Seconds of rings inside fast domains, while parts of other domains arrive for the next turn. [s]
 
     .. math:: t = P \max(t_c, t_i) + \left(\frac{P}{G} - 1\right) \max\left(0, t_o - G \max(t_c, t_i)\right)
 
@@ -49,11 +44,6 @@ def nested_ring_seconds(ranks: Num, members: Num, compute: Num, near_message: Nu
         Attention :math:`t_c` on one part. [s]
     near_message, far_message : Num
         Message :math:`t_i` inside a domain, and :math:`t_o` between domains. [s]
-
-    Returns
-    -------
-    Num
-        Elapsed time. [s]
 
     References
     ----------

@@ -21,7 +21,7 @@ LARGE_BYTES = 2.0**29
 def started_ring_seconds(
     nbytes: Num, ranks: Num, stride: Num, tiers: Sequence[Tier], passes: Num = 1.0
 ) -> Num:
-    r"""Seconds of ring passes that follow one another in one collective, with their slow start.
+    r"""Seconds of ring passes that follow one another in one collective, with their slow start. [s]
 
     .. math:: t = 0.18\, p (n-1) \alpha + x + \sqrt{\rho x}, \quad
               x = p \frac{S}{S_0} \left(\sqrt{\frac{\rho}{4} + t_0} - \sqrt{\frac{\rho}{4}}\right)^2, \quad
@@ -41,11 +41,6 @@ def started_ring_seconds(
         From the innermost to the outermost.
     passes : Num
         Passes :math:`p`: two for an all-reduce, else one. [-]
-
-    Returns
-    -------
-    Num
-        Elapsed time. [s]
 
     References
     ----------
@@ -71,7 +66,7 @@ def started_ring_seconds(
 
 
 def all_reduce_seconds(nbytes: Num, ranks: Num, stride: Num, tiers: Sequence[Tier]) -> Num:
-    """Seconds of an all-reduce: a reduce-scatter and an all-gather that start together.
+    """Seconds of an all-reduce: a reduce-scatter and an all-gather that start together. [s]
 
     Parameters
     ----------
@@ -81,11 +76,6 @@ def all_reduce_seconds(nbytes: Num, ranks: Num, stride: Num, tiers: Sequence[Tie
         Members and the distance between them. [-]
     tiers : sequence of Tier
         From the innermost to the outermost.
-
-    Returns
-    -------
-    Num
-        Elapsed time. [s]
 
     References
     ----------

@@ -43,7 +43,7 @@ def roofline_seconds(compute: Num, memory: Num) -> Num:
 
 
 def memory_bound_seconds(nbytes: Num, bandwidth: Num, efficiency: Num, launch: Num) -> Num:
-    r"""Seconds of a kernel that does little more than move bytes, such as a norm or an optimizer step.
+    r"""Seconds of a kernel that does little more than move bytes, such as a norm or an optimizer step. [s]
 
     .. math:: t = t_0 + \frac{S}{e\,W}
 
@@ -57,11 +57,6 @@ def memory_bound_seconds(nbytes: Num, bandwidth: Num, efficiency: Num, launch: N
         Share :math:`e` of it that such kernels reach, above 0 and at most 1. [-]
     launch : Num
         Time :math:`t_0` that the kernel takes before the first byte. [s]
-
-    Returns
-    -------
-    Num
-        Elapsed time. [s]
 
     References
     ----------

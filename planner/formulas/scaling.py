@@ -32,7 +32,7 @@ class LossFit(NamedTuple):
 
 
 def scaling_loss(params: Num, tokens: Num, fit: LossFit) -> Num:
-    r"""Loss of a model after training.
+    r"""Loss of a model after training. [nat]
 
     .. math:: L(N, D) = E + \frac{A}{N^\alpha} + \frac{B}{D^\beta}
 
@@ -44,11 +44,6 @@ def scaling_loss(params: Num, tokens: Num, fit: LossFit) -> Num:
         Training tokens :math:`D`. [-]
     fit : LossFit
         Constants.
-
-    Returns
-    -------
-    Num
-        Loss of a token. [nat]
 
     References
     ----------
@@ -63,7 +58,7 @@ def scaling_loss(params: Num, tokens: Num, fit: LossFit) -> Num:
 
 
 def optimal_params(flops: Num, fit: LossFit) -> Num:
-    r"""Parameters of the model with the least loss that so many FLOPs train.
+    r"""Parameters of the model with the least loss that so many FLOPs train. [element]
 
     .. math::
         N = \left(\frac{\alpha A}{\beta B}\right)^{1 / (\alpha + \beta)}
@@ -75,11 +70,6 @@ def optimal_params(flops: Num, fit: LossFit) -> Num:
         Training FLOPs :math:`C`. [FLOP]
     fit : LossFit
         Constants.
-
-    Returns
-    -------
-    Num
-        Parameters. [element]
 
     References
     ----------

@@ -33,7 +33,7 @@ def scores_of_parts(parts: Num) -> Num:
 
 
 def prefix_runs(parts: Num) -> Num:
-    r"""Times that keys and values are projected where each part projects all those up to its end.
+    r"""Times that keys and values are projected where each part projects all those up to its end. [-]
 
     .. math:: \frac{1 + D}{2}
 
@@ -41,11 +41,6 @@ def prefix_runs(parts: Num) -> Num:
     ----------
     parts : Num
         Equal parts :math:`D` of the sequence. [-]
-
-    Returns
-    -------
-    Num
-        Times, over once for each token. [-]
 
     References
     ----------

@@ -16,7 +16,7 @@ Van Loan, "Matrix Computations," 4th ed., sec. 8.3). [-]"""
 
 
 def shampoo_side(m: Num) -> Num:
-    r"""Side of the equal blocks of a matrix, no longer than the largest that there may be.
+    r"""Side of the equal blocks of a matrix, no longer than the largest that there may be. [element]
 
     .. math:: \frac{m}{\lceil m / d \rceil}
 
@@ -24,11 +24,6 @@ def shampoo_side(m: Num) -> Num:
     ----------
     m : Num
         Rows or columns. [element]
-
-    Returns
-    -------
-    Num
-        Side of a block. [element]
 
     References
     ----------
@@ -44,7 +39,7 @@ def shampoo_side(m: Num) -> Num:
 
 
 def shampoo_kept(m: Num, n: Num) -> Num:
-    r"""Elements kept for one matrix beside its moments: statistics of both sides, and their roots.
+    r"""Elements kept for one matrix beside its moments: statistics of both sides, and their roots. [element]
 
     .. math:: \frac{2\,m n\,(a^2 + b^2)}{a b}
 
@@ -54,11 +49,6 @@ def shampoo_kept(m: Num, n: Num) -> Num:
     ----------
     m, n : Num
         Rows and columns. [element]
-
-    Returns
-    -------
-    Num
-        Elements. [element]
 
     References
     ----------
@@ -74,7 +64,7 @@ def shampoo_kept(m: Num, n: Num) -> Num:
 
 
 def shampoo_flops(m: Num, n: Num) -> Num:
-    r"""FLOPs of a step for one matrix: statistics, preconditioning, and the roots' share.
+    r"""FLOPs of a step for one matrix: statistics, preconditioning, and the roots' share. [FLOP]
 
     .. math:: F = 4 m n (a + b) + \frac{9\, m n\,(a^3 + b^3)}{100\, a b}
 
@@ -84,11 +74,6 @@ def shampoo_flops(m: Num, n: Num) -> Num:
     ----------
     m, n : Num
         Rows and columns. [element]
-
-    Returns
-    -------
-    Num
-        FLOPs. [FLOP]
 
     References
     ----------

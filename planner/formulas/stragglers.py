@@ -10,7 +10,7 @@ from planner.numeric import Num
 
 
 def coding_load(workers: Num, stragglers: Num) -> Num:
-    r"""Share of the batch that each worker computes under a gradient code.
+    r"""Share of the batch that each worker computes under a gradient code. [-]
 
     .. math:: (s + 1) / n
 
@@ -18,11 +18,6 @@ def coding_load(workers: Num, stragglers: Num) -> Num:
     ----------
     workers, stragglers : Num
         Workers :math:`n`, and those that it bears :math:`s`. [-]
-
-    Returns
-    -------
-    Num
-        Share of the batch. [-]
 
     References
     ----------
@@ -37,7 +32,7 @@ def coding_load(workers: Num, stragglers: Num) -> Num:
 
 
 def sequential_coding_load(workers: Num, stragglers: Num, burst: Num, rounds: Num) -> Num:
-    r"""Share of the batch that each worker computes under a multiplexed sequential gradient code.
+    r"""Share of the batch that each worker computes under a multiplexed sequential gradient code. [-]
 
     .. math:: \frac{(\lambda + 1)(W - 1 + B)}{n (B + (W - 1)(\lambda + 1))}
 
@@ -47,11 +42,6 @@ def sequential_coding_load(workers: Num, stragglers: Num, burst: Num, rounds: Nu
         Workers :math:`n`, and those that it bears in a round :math:`\lambda`. [-]
     burst, rounds : Num
         Rounds :math:`B` for which a worker stays slow, at most once in a window of :math:`W` rounds. [-]
-
-    Returns
-    -------
-    Num
-        Share of the batch. [-]
 
     References
     ----------

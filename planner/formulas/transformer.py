@@ -8,7 +8,7 @@ from planner.numeric import Num
 def latent_attention_params(
     hidden: Num, heads: Num, q_rank: Num, kv_rank: Num, nope_dim: Num, rope_dim: Num, value_dim: Num
 ) -> Num:
-    """Weights of multi-head latent attention, its two inner norms included.
+    """Weights of multi-head latent attention, its two inner norms included. [element]
 
     Parameters
     ----------
@@ -20,11 +20,6 @@ def latent_attention_params(
         Ranks of the query and key/value compression; a query rank of 0 is a plain projection. [element]
     nope_dim, rope_dim, value_dim : Num
         Widths of one head: query and key without rotation, with rotation, and value. [element]
-
-    Returns
-    -------
-    Num
-        Parameters. [element]
 
     References
     ----------

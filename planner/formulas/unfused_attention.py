@@ -36,7 +36,7 @@ class UnfusedAttention:
 def unfused_attention_forward_seconds(
     batch: Num, heads: Num, seq_q: Num, seq_kv: Num, head_dim: Num, kernel: UnfusedAttention
 ) -> Num:
-    r"""Seconds of attention through a matrix of scores in memory, forward.
+    r"""Seconds of attention through a matrix of scores in memory, forward. [s]
 
     .. math:: t = b a s_q s_{kv} \left(\frac{4 d}{R} + \frac{\phi S}{W}\right)
 
@@ -51,11 +51,6 @@ def unfused_attention_forward_seconds(
     kernel : UnfusedAttention
         Rate :math:`R`, bytes for each score :math:`S`, forward share :math:`\phi`, bandwidth :math:`W`.
 
-    Returns
-    -------
-    Num
-        Elapsed time. [s]
-
     References
     ----------
     .. [1] V. Korthikanti et al., "Reducing Activation Recomputation in Large Transformer Models,"
@@ -69,7 +64,7 @@ def unfused_attention_forward_seconds(
 def unfused_attention_backward_seconds(
     batch: Num, heads: Num, seq_q: Num, seq_kv: Num, head_dim: Num, kernel: UnfusedAttention
 ) -> Num:
-    r"""Seconds of attention through a matrix of scores in memory, backward.
+    r"""Seconds of attention through a matrix of scores in memory, backward. [s]
 
     .. math:: t = b a s_q s_{kv} \left(\frac{8 d}{R} + \frac{(1 - \phi) S}{W}\right)
 
@@ -83,11 +78,6 @@ def unfused_attention_backward_seconds(
         Head size :math:`d`. [element]
     kernel : UnfusedAttention
         Rate :math:`R`, bytes for each score :math:`S`, forward share :math:`\phi`, bandwidth :math:`W`.
-
-    Returns
-    -------
-    Num
-        Elapsed time. [s]
 
     References
     ----------

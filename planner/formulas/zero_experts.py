@@ -52,7 +52,7 @@ def mean_picks(topk: int, experts: int, zero_experts: int) -> float:
 
 
 def peak_picks(topk: int, mean_real: float, tokens: Num, deviations: float = DEVIATIONS) -> Num:
-    r"""Real picks of a token in the mean over the tokens of an unlucky rank.
+    r"""Real picks of a token in the mean over the tokens of an unlucky rank. [-]
 
     .. math:: n + c \frac{\sigma\,k}{\sqrt{t}}
 
@@ -68,11 +68,6 @@ def peak_picks(topk: int, mean_real: float, tokens: Num, deviations: float = DEV
         Tokens :math:`t` of the rank. [-]
     deviations : float
         Standard deviations :math:`c` above the mean. [-]
-
-    Returns
-    -------
-    Num
-        Picks of a token. [-]
 
     References
     ----------

@@ -12,7 +12,7 @@ QUANTISED_GRADIENT = 0.5
 
 
 def regathered_bytes(nbytes: Num, gathers: Num) -> Num:
-    r"""Bytes that a pass gathers once more, from the second copy of a node where there is one.
+    r"""Bytes that a pass gathers once more, from the second copy of a node where there is one. [byte]
 
     .. math:: (g - 1)\,M
 
@@ -22,11 +22,6 @@ def regathered_bytes(nbytes: Num, gathers: Num) -> Num:
         All weights of a rank :math:`M`, gathered once: in forward, over all shards. [byte]
     gathers : Num
         Gathers :math:`g` of a pass. [-]
-
-    Returns
-    -------
-    Num
-        Bytes. [byte]
 
     References
     ----------
@@ -41,7 +36,7 @@ def regathered_bytes(nbytes: Num, gathers: Num) -> Num:
 
 
 def second_hop_bytes(nbytes: Num, ranks: Num) -> Num:
-    r"""Bytes that a rank sends to those of its place on other nodes, summed over its own node before.
+    r"""Bytes that a rank sends to those of its place on other nodes, summed over its own node before. [byte]
 
     .. math:: \frac{Q}{G}
 
@@ -51,11 +46,6 @@ def second_hop_bytes(nbytes: Num, ranks: Num) -> Num:
         Its gradients :math:`Q`, quantised, all of which it sends in its node first. [byte]
     ranks : Num
         Ranks :math:`G` of the group in a node. [-]
-
-    Returns
-    -------
-    Num
-        Buffer of the second all-to-all. [byte]
 
     References
     ----------

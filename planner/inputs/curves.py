@@ -85,11 +85,6 @@ def gemm_curve(
         does: the 8 and 4 bit kernels of inference engines that were timed may take longer for that than
         memory does, which those of training hide or at most wait for (`drain_half_k`).
 
-    Returns
-    -------
-    GemmCurve
-        Constants in base units.
-
     Raises
     ------
     KeyError
@@ -146,11 +141,6 @@ def attention_curve(
         Multiply by the share of the burst rate that hours of work hold; a backward rate that comes from
         training runs holds already.
 
-    Returns
-    -------
-    AttentionCurve
-        Constants in base units.
-
     Raises
     ------
     KeyError
@@ -194,11 +184,6 @@ def expert_curve(
         Weights as training has them. Those of the tables were not random: products on them draw less power
         and pass the dense rate, which is kept out where this is true.
 
-    Returns
-    -------
-    ExpertCurve
-        Constants in base units.
-
     Raises
     ------
     KeyError
@@ -236,11 +221,6 @@ def unfused_attention(
         Memory bandwidth of the datasheet. [byte/s]
     fused_softmax : bool
         Whether scale, mask, softmax and dropout are one kernel.
-
-    Returns
-    -------
-    UnfusedAttention
-        Constants in base units.
 
     Raises
     ------

@@ -157,11 +157,6 @@ def measure(calls: Sequence[Call], clock: Clock, seconds: float, hold: float = 0
         How long to sample; at least five samples are taken whatever they need. [s]
     hold : float
         How long to run without a pause before sampling, for the speed that lasts. [s]
-
-    Returns
-    -------
-    Timing
-        Of one call.
     """
     for call in calls:
         call()

@@ -62,11 +62,6 @@ def price_columns(
         What is planned and who runs it.
     limit : float, optional
         Device memory that may be used. [byte]
-
-    Returns
-    -------
-    PricedColumns
-        What `price` says of each plan alone.
     """
     size = len(np.atleast_1d(plan.tp))
     has = float(job.hardware.pool.accelerator.memory_visible)

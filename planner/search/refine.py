@@ -91,11 +91,6 @@ def refine(
         Plays the best plan: where its price is far from its played step, the search goes on.
     before : Queue, optional
         One that made plans of all kinds, where those count that measured runs stand behind.
-
-    Returns
-    -------
-    Refinement
-        Plans, best first.
     """
     guard = guard or Guard()
     if objective_bound(objective, scan.job, 1.0) == float("inf"):

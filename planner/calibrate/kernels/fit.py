@@ -139,11 +139,6 @@ def fit(
         Measured rows.
     work : array
         What a constant rate would divide: FLOP or bytes of each row.
-
-    Returns
-    -------
-    Fit
-        Constants and errors.
     """
     values = solve(model, free, fixed, columns)
     errors = relative_errors(model, values, columns)

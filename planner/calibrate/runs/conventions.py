@@ -22,7 +22,7 @@ CONTRADICTION: Final = 0.1
 
 
 def gpt_token_flops(layers: Num, hidden: Num, vocab: Num, seq_len: Num, passes: Num) -> Num:
-    r"""FLOPs for one token of a plain transformer, attention over the full square.
+    r"""FLOPs for one token of a plain transformer, attention over the full square. [FLOP]
 
     .. math:: F = 24\,k\,L h^2 \left(1 + \frac{s}{6h}\right) + 6 h V
 
@@ -36,11 +36,6 @@ def gpt_token_flops(layers: Num, hidden: Num, vocab: Num, seq_len: Num, passes: 
         Tokens of a sequence, :math:`s`. [-]
     passes : Num
         Forward-equivalents :math:`k` of a layer: 3, or 4 where a full recompute is counted. [-]
-
-    Returns
-    -------
-    Num
-        Work of one token. [FLOP]
 
     References
     ----------
@@ -58,7 +53,7 @@ def gpt_token_flops(layers: Num, hidden: Num, vocab: Num, seq_len: Num, passes: 
 
 
 def palm_token_flops(params: Num, layers: Num, width: Num, seq_len: Num) -> Num:
-    r"""FLOPs for one token by the count of the PaLM paper.
+    r"""FLOPs for one token by the count of the PaLM paper. [FLOP]
 
     .. math:: F = 6 N + 12 L H Q s
 
@@ -70,11 +65,6 @@ def palm_token_flops(params: Num, layers: Num, width: Num, seq_len: Num) -> Num:
         Layers and attention width :math:`HQ`, heads times head size. [-], [element]
     seq_len : Num
         Tokens of a sequence. [-]
-
-    Returns
-    -------
-    Num
-        Work of one token. [FLOP]
 
     References
     ----------

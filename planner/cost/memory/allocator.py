@@ -39,7 +39,7 @@ def step_buffer_bytes(case: Case, passes: PassBytes) -> Num:
 
 
 def retried_seconds(case: Case, plan: Plan, passes: PassBytes, total_bytes: Num) -> Num:
-    r"""Mean seconds of a step in which an allocator gives cached blocks back and takes them again.
+    r"""Mean seconds of a step in which an allocator gives cached blocks back and takes them again. [s]
 
     .. math::
        t = \frac{t_r}{1 + e^{-\ln((S + B) / C) / \sigma}}
@@ -54,11 +54,6 @@ def retried_seconds(case: Case, plan: Plan, passes: PassBytes, total_bytes: Num)
         What the step's own buffers :math:`B` depend on.
     total_bytes : Num
         What the device reports in use at the peak of the passes, :math:`S`. [byte]
-
-    Returns
-    -------
-    Num
-        Seconds. [s]
 
     Notes
     -----
@@ -96,7 +91,7 @@ def stalled_seconds(case: Case, plan: Plan, total_bytes: Num) -> Num:
 
 
 def shown_bytes(case: Case, memory: StageMemory, needed: Num) -> Num:
-    r"""What a device shows in use on the peak rank, blocks that its allocator keeps free included.
+    r"""What a device shows in use on the peak rank, blocks that its allocator keeps free included. [byte]
 
     .. math:: \begin{cases} S + (q - r)\,A & \text{where that is at most } C\\
               \max\left(S, \frac{S + C}{2}\right) & \text{else} \end{cases}
@@ -110,11 +105,6 @@ def shown_bytes(case: Case, memory: StageMemory, needed: Num) -> Num:
         Activations and workspace :math:`A` of each stage.
     needed : Num
         What each stage must have, :math:`S`. [byte]
-
-    Returns
-    -------
-    Num
-        Bytes of the peak rank. [byte]
 
     Notes
     -----

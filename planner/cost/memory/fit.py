@@ -88,7 +88,7 @@ def overflow_probability(total: Num, capacity: Num, spread: Num) -> Num:
 
 @lru_cache(maxsize=4096)
 def safe_share(probability: float, spread: float) -> float:
-    """Share of the capacity that may be predicted for at most this probability of running out.
+    """Share of the capacity that may be predicted for at most this probability of running out. [-]
 
     Parameters
     ----------
@@ -96,11 +96,6 @@ def safe_share(probability: float, spread: float) -> float:
         Accepted chance, between 0 and 1. [-]
     spread : float
         As in `oom_probability`. [-]
-
-    Returns
-    -------
-    float
-        Share of the capacity. [-]
 
     References
     ----------

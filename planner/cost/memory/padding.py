@@ -31,7 +31,7 @@ class Parameters:
 
 
 def padded_elements(parameters: list[Parameters], shards: Num) -> Num:
-    r"""Elements that padding of dimension 0 adds to parameters.
+    r"""Elements that padding of dimension 0 adds to parameters. [element]
 
     .. math:: \sum_p \left(n \lceil r_p / n \rceil - r_p\right) c_p
 
@@ -41,11 +41,6 @@ def padded_elements(parameters: list[Parameters], shards: Num) -> Num:
         Rows :math:`r_p` and columns :math:`c_p`. [element]
     shards : Num
         Ranks :math:`n` of a group. [-]
-
-    Returns
-    -------
-    Num
-        Elements beyond the parameters' own. [element]
 
     References
     ----------

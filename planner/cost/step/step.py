@@ -154,11 +154,6 @@ def price_passes(
     known : tuple of StageWeights, optional
         Weights of each stage and of the mean one, where they are known already.
 
-    Returns
-    -------
-    PassPrice
-        Seconds and bytes.
-
     Notes
     -----
     The bubble of unlike stages is that of a pipeline whose other stages take their mean time: for 1F1B the
@@ -265,11 +260,6 @@ def price_step(case: Case, plan: Plan, passes: PassPrice, end: StepEnd, held: St
         What the end of the step takes.
     held : StepBytes
         What it needs in memory.
-
-    Returns
-    -------
-    StepPrice
-        Seconds and bytes.
 
     References
     ----------

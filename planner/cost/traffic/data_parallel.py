@@ -227,7 +227,7 @@ def sharding_domains(case: Case, plan: Plan) -> Num:
 
 
 def exposed_traffic_seconds(case: Case, plan: Plan, traffic: DataTraffic, slowest: Num) -> Num:
-    """Exposed seconds of a step's data-parallel traffic on a stage.
+    """Exposed seconds of a step's data-parallel traffic on a stage. [s]
 
     Parameters
     ----------
@@ -240,11 +240,6 @@ def exposed_traffic_seconds(case: Case, plan: Plan, traffic: DataTraffic, slowes
     slowest : Num
         Time of one micro-batch on the slowest stage: a faster one works and waits as long, which hides its
         traffic. [s]
-
-    Returns
-    -------
-    Num
-        Exposed time. [s]
 
     Notes
     -----

@@ -76,17 +76,12 @@ def no_adapter_params(inputs: Num, outputs: Num, rank: Num) -> Num:
 
 
 def lora_params(inputs: Num, outputs: Num, rank: Num) -> Num:
-    """Parameters of the two low-rank factors beside one linear layer.
+    """Parameters of the two low-rank factors beside one linear layer. [element]
 
     Parameters
     ----------
     inputs, outputs, rank : Num
         Width of the layer's input and output, and of the bottleneck. [element]
-
-    Returns
-    -------
-    Num
-        Parameters. [element]
 
     References
     ----------

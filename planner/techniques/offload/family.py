@@ -222,7 +222,7 @@ def offload_seconds(params: Num, down_bytes: Num, up_bytes: Num, host_link: Num)
 
 
 def host_state_bytes(nbytes: Num, copies: Num, ranks_per_host: Num, ranks: Num) -> Num:
-    """Bytes of optimizer states and gradients in the memory of one host.
+    """Bytes of optimizer states and gradients in the memory of one host. [byte]
 
     Parameters
     ----------
@@ -232,11 +232,6 @@ def host_state_bytes(nbytes: Num, copies: Num, ranks_per_host: Num, ranks: Num) 
         Copies that all ranks hold together: more than one where shards are replicated. [-]
     ranks_per_host, ranks : Num
         Ranks of one host, and of the job; each holds an equal part. [-]
-
-    Returns
-    -------
-    Num
-        Memory. [byte]
 
     References
     ----------
@@ -251,7 +246,7 @@ def host_state_bytes(nbytes: Num, copies: Num, ranks_per_host: Num, ranks: Num) 
 
 
 def host_optimizer_seconds(params: Num, ranks_per_host: Num, adam_seconds: float = HOST_ADAM_SECONDS) -> Num:
-    """Seconds of Adam on the host's processors, which the ranks of a node share.
+    """Seconds of Adam on the host's processors, which the ranks of a node share. [s]
 
     Parameters
     ----------
@@ -261,11 +256,6 @@ def host_optimizer_seconds(params: Num, ranks_per_host: Num, adam_seconds: float
         Ranks whose shards the host updates. [-]
     adam_seconds : float
         Seconds for one parameter. [s]
-
-    Returns
-    -------
-    Num
-        Time. [s]
 
     References
     ----------
@@ -280,7 +270,7 @@ def host_optimizer_seconds(params: Num, ranks_per_host: Num, adam_seconds: float
 
 
 def disk_step_seconds(params: Num, nbytes: Num, ranks_per_host: Num, disk_read: Num, disk_write: Num) -> Num:
-    """Seconds in which a node's disks give and take what the optimizer steps.
+    """Seconds in which a node's disks give and take what the optimizer steps. [s]
 
     Parameters
     ----------
@@ -292,11 +282,6 @@ def disk_step_seconds(params: Num, nbytes: Num, ranks_per_host: Num, disk_read: 
         Ranks that share the disks. [-]
     disk_read, disk_write : Num
         Rates of all disks of a node together. [byte/s]
-
-    Returns
-    -------
-    Num
-        Time. [s]
 
     References
     ----------
@@ -312,7 +297,7 @@ def disk_step_seconds(params: Num, nbytes: Num, ranks_per_host: Num, disk_read: 
 
 
 def fetch_seconds(nbytes: Num, host_link: Num, ranks_per_host: Num, disk_read: Num | None = None) -> Num:
-    """Seconds in which a rank's part of the weights comes up, from the host or from the node's disks.
+    """Seconds in which a rank's part of the weights comes up, from the host or from the node's disks. [s]
 
     Parameters
     ----------
@@ -325,11 +310,6 @@ def fetch_seconds(nbytes: Num, host_link: Num, ranks_per_host: Num, disk_read: N
     disk_read : Num, optional
         Rate of all disks of a node together, where weights rest there: the slower of the two counts, since
         prefetched buffers keep both busy. [byte/s]
-
-    Returns
-    -------
-    Num
-        Time. [s]
 
     References
     ----------

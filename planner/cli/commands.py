@@ -298,7 +298,7 @@ def _with_synonym(words: str, error: Any) -> str:
     option, context = getattr(error, "option_name", None), getattr(error, "ctx", None)
     if context is None:
         return words
-    options = {name for one in getattr(context.command, "params", ()) for name in one.opts}
+    options = [name for one in getattr(context.command, "params", ()) for name in one.opts]
     if "--hardware" in options and (extra := _EXTRA.search(words)):
         return f"{words}; nearest: --hardware {extra[1]}"
     if type(error).__name__ != "NoSuchOption" or not option:

@@ -242,7 +242,7 @@ def without_settings(job: JobOptions, found: Imported, context: typer.Context | 
     """Return the options without those settings of the user or project that the file says otherwise."""
     if context is None:
         return job
-    said = {*found.options, "runtime"} & {field.name for field in fields(job)}
+    said = [field.name for field in fields(job) if field.name in {*found.options, "runtime"}]
     sources = {name: context.get_parameter_source(name) for name in said}
     dropped = {
         name for name, source in sources.items() if source is not None and source.name == "DEFAULT_MAP"

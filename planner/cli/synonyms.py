@@ -33,9 +33,9 @@ def hint_of(option: str, command: Any) -> str:
     word = option.lstrip("-").lower().replace("_", "-")
     meant = next((name for name, others in SAID.items() if word in others.split()), "")
     plain = word.replace("-", "")
-    known = {name for one in getattr(command, "params", ()) for name in (*one.opts, one.metavar or "")}
+    known = [name for one in getattr(command, "params", ()) for name in (*one.opts, one.metavar or "")]
     if meant == "MODEL":
-        return "the model without an option, as the first word" if known & {"MODEL", "[MODEL]"} else ""
+        return "the model without an option, as the first word" if {"MODEL", "[MODEL]"} & set(known) else ""
     if word in FORMATS and "--format" in known:
         return f"--format {word}"
     meant = meant or next((name for name in known if name.replace("-", "") == plain), "")

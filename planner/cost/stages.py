@@ -249,10 +249,10 @@ def both_ways(ranks: list[RankPieces], schedule: Schedule) -> list[RankPieces]:
 
 def _mean_pieces(one: RankPieces, other: RankPieces) -> RankPieces:
     """Return the mean of what two ranks hold."""
-    mean = RankPieces({piece: (one[piece] + other[piece]) / 2 for piece in {*one, *other}})
+    mean = RankPieces({piece: (one[piece] + other[piece]) / 2 for piece in dict.fromkeys((*one, *other))})
     mean.crest = max(one.crest, other.crest)
     mean.crest_again = max(one.crest_again, other.crest_again)
-    tiers = {*one.messages, *other.messages}
+    tiers = dict.fromkeys((*one.messages, *other.messages))
     mean.messages = {
         tier: (one.messages.get(tier, 0.0) + other.messages.get(tier, 0.0)) / 2 for tier in tiers
     }

@@ -89,7 +89,7 @@ def load_jobs(path: Path) -> JobsFile:
     problems += [
         Problem(f"{path}: jobs.{job.name}.gpus", str(count), f"at most the cluster's {found.gpus}")
         for job in found.jobs
-        for count in {*job.gpus, *job.step_times, job.asked or 1, job.has or 1}
+        for count in sorted({*job.gpus, *job.step_times, job.asked or 1, job.has or 1})
         if count > found.gpus
     ]
     held = sum(job.has or 0 for job in found.jobs)

@@ -178,7 +178,7 @@ class Scan(Scope):
         rows.collect()
         backed: dict[tuple[str, ...], NDArray[np.bool_]] = {}
         if report.backed is not None:
-            for sheds in {one.sheds for one in self.operators} | {()}:
+            for sheds in dict.fromkeys([*(one.sheds for one in self.operators), ()]):
                 backed[sheds] = rows.legal & backed_rows(rows.plan, self.job, self.runtime, sheds)
             own = replace(rows, legal=backed[()], report=report.backed)
             if own.legal.any():

@@ -109,8 +109,8 @@ def _known(value: float) -> float | None:
 
 def _plan(best: Mapping[str, Any]) -> Plan:
     """Return the plan of a row, but for the split of its layers."""
-    names = {field.name for field in fields(Plan)} - {"stage_layers", "prediction_apart", "num_microbatches"}
-    return Plan(**{name: best[name] for name in names})
+    apart = {"stage_layers", "prediction_apart", "num_microbatches"}
+    return Plan(**{field.name: best[field.name] for field in fields(Plan) if field.name not in apart})
 
 
 def _answers(replies: Sequence[Reply]) -> tuple[dict[str, str], ...]:

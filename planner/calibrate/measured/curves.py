@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -238,9 +239,7 @@ def collectives_entries(rows: Sequence[Raw], backend: str) -> dict[str, dict[str
     entries: dict[str, Entry] = {}
     for operation in BUS_FACTOR:
         table = as_table(of_bench(rows, "collectives", variant=operation), source=backend)
-        sizes = {
-            ranks: sum(row["ranks"] == ranks for row in table) for ranks in {row["ranks"] for row in table}
-        }
+        sizes = Counter(row["ranks"] for row in table)
         enough = [row for row in table if sizes[row["ranks"]] >= FEWEST]
         if enough:
             entries[operation] = operation_entry(enough, operation) | {"standing": "measured"}

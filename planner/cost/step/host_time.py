@@ -69,7 +69,7 @@ def host_step_seconds(case: Case, plan: Plan) -> Num:
         return 0.0
     pricer = Pricer(case, plan)
     layers: Num = 0.0
-    for name in set(case.model.layers):
+    for name in dict.fromkeys(case.model.layers):
         layers = layers + case.model.layers.count(name) * host_layer_seconds(pricer, case.model.blocks[name])
     passes = plan.num_microbatches + (plan.pp - 1.0) / plan.vpp
     again = 1.0 + FORWARD_SHARE * case.recompute.whole_layer

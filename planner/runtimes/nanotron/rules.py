@@ -146,8 +146,7 @@ def own_split(model: ModelSpec, stages: int, at_share: bool = False) -> tuple[in
 
 def _split_holds(plan: Plan, model: ModelSpec) -> Mask:
     degrees = np.asarray(plan.pp, dtype=float)
-    stages = {int(pp) for pp in np.unique(degrees) if pp <= model.num_layers}
-    cuts = {pp: own_split(model, pp) for pp in stages}
+    cuts = {int(pp): own_split(model, int(pp)) for pp in np.unique(degrees) if pp <= model.num_layers}
     kept = [pp for pp, own in cuts.items() if min(own) > 0 and plan.stage_layers in (None, own)]
     return np.isin(degrees, kept)
 

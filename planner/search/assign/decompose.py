@@ -243,7 +243,7 @@ def _placed(stage: Stage, kinds: list[int]) -> Stage:
         return stage
     pools = {
         kind: [segment.strategy for segment in stage if segment.kind == kind for _ in range(segment.count)]
-        for kind in set(kinds)
+        for kind in dict.fromkeys(kinds)
     }
     parts: list[Segment] = []
     for kind in kinds:

@@ -77,8 +77,9 @@ def _pool(jobs: int) -> Iterator[ProcessPoolExecutor]:
     try:
         yield pool
     except BaseException:
-        for child in set(multiprocessing.active_children()) - others:
-            child.terminate()
+        for child in multiprocessing.active_children():
+            if child not in others:
+                child.terminate()
         raise
     finally:
         pool.shutdown(cancel_futures=True)

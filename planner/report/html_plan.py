@@ -15,12 +15,9 @@ from planner.report.explain import (
     arithmetic,
     as_defaults,
     binding,
-    facts,
-    groups,
-    neighbour_row,
-    operator_rows,
 )
-from planner.report.html import Cell, HtmlBlock, HtmlPage, footer, number, plot, table
+from planner.report.explain_columns import changes_view, facts_view, groups_view, operators_view
+from planner.report.html import HtmlBlock, HtmlPage, footer, plot
 from planner.report.html_figures import (
     Bar,
     Point,
@@ -32,10 +29,11 @@ from planner.report.html_figures import (
 )
 from planner.report.layout import layout
 from planner.report.page import listed, significant
-from planner.report.plan_columns import money
+from planner.report.plan_columns import LAYOUT, PEAK, STEP, money, ranked
 from planner.report.settings_line import settings_line
+from planner.report.view import View
 from planner.techniques.schedules.engine import play
-from planner.units import GIB, MIB, MICROSECOND, TFLOP, percent, show
+from planner.units import GIB, TFLOP, percent
 
 MOST_BARS: Final = 1200
 """Passes of a timeline that are drawn; of a longer step the first micro-batches are."""
@@ -70,6 +68,8 @@ def plan_report(told: Explanation, around: Around, version: str, notes: Sequence
     said = (f"Plan: {layout(answer.plan)}", *settings_line(answer))
     head = (job_line(answer.job, answer.runtime), *said, *marked, *verdict(answer))
     parts = [(part.meaning, part.seconds) for part in told.parts]
+    layer, operators, stars = operators_view(told)
+    peak = f"Dense peak {answer.peak_rate / TFLOP:,.0f} TFLOP/s."
     blocks = [
         HtmlBlock("text", lines=head),
         HtmlBlock("tiles", rows=tuple(tiles(answer))),
@@ -81,10 +81,10 @@ def plan_report(told: Explanation, around: Around, version: str, notes: Sequence
         *_front(answer, around.front),
         *_left_out(around.left_out),
         *_neighbours(told),
-        _operators(told),
-        _groups(answer),
+        operators.block(f"One layer ({layer}), one micro-batch, one rank", stars),
+        groups_view(answer).block("Communication groups"),
         HtmlBlock("list", "How the numbers follow", lines=arithmetic(answer)),
-        _facts(answer),
+        facts_view(answer, whole=True).block("Inputs and their sources", peak),
         _trust(answer),
     ]
     title = f"{answer.job.model.name} on {answer.job.gpus:,} accelerators of {answer.job.hardware.name}"
@@ -208,89 +208,28 @@ def _front(answer: Estimate, front: Sequence[Estimate]) -> list[HtmlBlock]:
     here = (f"this plan: {layout(answer.plan)}", answer.step, answer.peak / GIB)
     shown = pareto_figure({"this plan": [here], "fastest at a limit": points}, answer.capacity / GIB)
     note = "The fastest plan of the same job at each of several limits of memory, whatever its axes."
-    heads = ("layout", "s/step", "GiB")
-    rows = [
-        (Cell(layout(plan.plan)), number(plan.step, significant(plan.step)),
-         number(plan.peak / GIB, f"{plan.peak / GIB:.1f}"))
-        for plan in front
-    ]  # fmt: skip
+    shown_plans = View((LAYOUT, STEP, PEAK), ranked(front))
     return [
         plot("front", "Time and memory", shown, note),
-        table("The fastest plan at each limit of memory", heads, rows),
+        shown_plans.block("The fastest plan at each limit of memory"),
     ]
 
 
 def _neighbours(told: Explanation) -> list[HtmlBlock]:
-    answer = told.answer
-    rows, points = [], {"fits": list[Point](), "does not fit": list[Point]()}
-    for neighbour in told.neighbours:
-        row = neighbour_row(neighbour, answer)
-        change = f"{row['from']} to {row['to']}"
-        verdict = "fits" if row["feasible"] else row["refused"] or "does not fit"
-        seconds, gib, share = row["step_time_s"], row["peak_gib"], row["change"]
-        rows.append(
-            (
-                Cell(row["axis"]), Cell(change), number(seconds, significant(seconds)),
-                number(share, "" if share is None else f"{share:+.1%}"),
-                number(gib, "" if gib is None else f"{gib:.1f}"),
-                Cell(verdict),
-            )
-        )  # fmt: skip
-        if seconds is not None and not row["refused"]:
+    answer, changes = told.answer, changes_view(told)
+    points = {"fits": list[Point](), "does not fit": list[Point]()}
+    for row in changes.records:
+        if row["step_time_s"] is not None and not row["refused"]:
+            change = f"{row['axis']} {row['from']} to {row['to']}"
             points["fits" if row["feasible"] else "does not fit"].append(
-                (f"{row['axis']} {change}", seconds, gib)
+                (change, row["step_time_s"], row["peak_gib"])
             )
     here = {"this plan": [("this plan", answer.step, answer.peak / GIB)]}
     shown = pareto_figure(
         here | {name: found for name, found in points.items() if found}, answer.capacity / GIB
     )
     note = "Each point changes one axis; dp and the number of micro-batches follow."
-    heads = ("axis", "change", "s/step", "time", "GiB", "verdict")
     return [
         plot("neighbours", "One change at a time", shown, note),
-        table("The changes in numbers", heads, rows),
+        changes.block("The changes in numbers"),
     ]
-
-
-def _operators(told: Explanation) -> HtmlBlock:
-    layer, rows = operator_rows(told)
-    heads = (
-        "operator",
-        "rows × inputs × outputs",
-        "forward µs",
-        "backward µs",
-        "share",
-        "of peak",
-        "kept MiB",
-    )
-    cells = []
-    for row in rows:
-        sizes = [row[key] for key in ("rows", "inputs", "outputs")]
-        shape = " × ".join(f"{size:,.0f}" for size in sizes) if row["rows"] else ""
-        times = [row["forward_s"] / MICROSECOND, row["backward_s"] / MICROSECOND]
-        peak, kept = row["forward_peak_share"], row["saved_bytes"] / MIB
-        cells.append(
-            (
-                Cell(row["operator"]), Cell(shape), *(number(time, f"{time:,.0f}") for time in times),
-                number(row["share"], percent(row["share"])), number(peak, percent(peak, 0)),
-                number(kept, f"{kept:,.0f}"),
-            )
-        )  # fmt: skip
-    return table(f"One layer ({layer}), one micro-batch, one rank", heads, cells)
-
-
-def _groups(answer: Estimate) -> HtmlBlock:
-    rows = [
-        (Cell(group.axis), number(group.ranks, str(group.ranks)), number(group.stride, str(group.stride)),
-         Cell(group.tier), number(group.bandwidth, show(group.bandwidth, "byte/s")))
-        for group in groups(answer)
-    ]  # fmt: skip
-    return table("Communication groups", ("axis", "ranks", "stride", "slowest link", "bandwidth"), rows)
-
-
-def _facts(answer: Estimate) -> HtmlBlock:
-    rows = [
-        (Cell(fact.name), Cell(fact.value), Cell(fact.standing), Cell(fact.source)) for fact in facts(answer)
-    ]
-    peak = f"Dense peak {answer.peak_rate / TFLOP:,.0f} TFLOP/s."
-    return table("Inputs and their sources", ("number", "value", "standing", "source"), rows, peak)

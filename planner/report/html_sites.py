@@ -8,20 +8,13 @@ from typing import Any
 import numpy as np
 
 from planner.errors import InputError, Problem
-from planner.report.html import Cell, Figure, HtmlBlock, HtmlPage, footer, number, plot, table
+from planner.report.html import Figure, HtmlBlock, HtmlPage, footer, plot
 from planner.report.html_figures import figure
 from planner.report.page import significant
-from planner.units import percent
+from planner.report.sites_columns import LEARNING, LINKS, UNRANKED, ways_view
+from planner.report.view import View
 
 LINK = "Gb/s of the narrowest link"
-
-HEADINGS = (
-    "method", "inner steps", "s/step", "trains", "Gb/s mean", "peak", "compute", "days", "USD",
-    "cost in learning", "source",
-)  # fmt: skip
-
-
-LINKS = ("link", "Gb/s mean", "peak while it sends")
 
 
 def sites_report(document: Mapping[str, Any], source: str, version: str) -> HtmlPage:
@@ -37,10 +30,8 @@ def sites_report(document: Mapping[str, Any], source: str, version: str) -> Html
         model = document["model"]["name"]
         blocks = [
             HtmlBlock("tiles", rows=tuple(_tiles(document))),
-            table(
+            ways_view(ways, more=LEARNING).block(
                 "Ways, best first",
-                HEADINGS,
-                [_row(one) for one in ways],
                 "Compute, days and money are to the loss of exact training after the same tokens.",
             ),
             plot(
@@ -56,9 +47,9 @@ def sites_report(document: Mapping[str, Any], source: str, version: str) -> Html
                 utilisation_figure(document),
                 "Share of the time in which accelerators train.",
             ),
-            table("By inner steps", HEADINGS[:-2], [_row(one)[:-2] for one in document["by_inner_steps"]]),
-            table("Links of the best way", LINKS, [_link(one) for one in _best(document)["links"]]),
-            table("Not ranked", HEADINGS, [_row(one) for one in others]),
+            ways_view(document["by_inner_steps"]).block("By inner steps"),
+            View(LINKS, _best(document)["links"]).block("Links of the best way"),
+            ways_view(others, UNRANKED, LEARNING).block("Not ranked"),
         ]
     except (KeyError, TypeError, AttributeError) as error:
         raise InputError(Problem(source, f"no {error}", "the JSON that `planner search` printed")) from None
@@ -70,12 +61,6 @@ def _best(document: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the first way, of those that are not ranked where none is."""
     found: Mapping[str, Any] = (*document["ways"], *document["not_ranked"])[0]
     return found
-
-
-def _link(one: Mapping[str, Any]) -> list[Cell]:
-    mean, peak = one["mean_gbit_per_s"], one["peak_gbit_per_s"]
-    rates = (number(rate, significant(rate, 3)) for rate in (mean, peak))
-    return [Cell(" to ".join(one["between"])), *rates]
 
 
 def _tiles(document: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -97,28 +82,6 @@ def _tiles(document: Mapping[str, Any]) -> list[tuple[str, str]]:
 def _twice(share: float | None) -> list[tuple[str, str]]:
     """Return what as many replicas again would save; near 1 they stop paying."""
     return [("time with twice the replicas", f"{significant(share, 2)}x")] if share is not None else []
-
-
-def _row(one: Mapping[str, Any]) -> list[Cell]:
-    mean = max(link["mean_gbit_per_s"] for link in one["links"])
-    peak = max(link["peak_gbit_per_s"] for link in one["links"])
-    factor, days, usd = (
-        one[name] for name in ("compute_to_same_loss", "days_to_same_loss", "cost_usd_to_same_loss")
-    )
-    packed = f", {one['compress']}" if one["compress"] != "none" else ""
-    return [
-        Cell(f"{one['sync']}{packed}"),
-        number(one["inner_steps"], str(one["inner_steps"])),
-        number(one["step_time_s"], significant(one["step_time_s"], 3)),
-        number(one["utilisation"], percent(one["utilisation"])),
-        number(mean, significant(mean, 3)),
-        number(peak, significant(peak, 3)),
-        number(factor, significant(factor, 3)) if factor is not None else Cell("unknown"),
-        number(days, significant(days, 3)),
-        number(usd, significant(usd, 3)),
-        Cell(one["penalty"]["text"]),
-        Cell(one["penalty"]["source"]),
-    ]
 
 
 def curves_figure(document: Mapping[str, Any]) -> Figure:

@@ -13,16 +13,17 @@ from planner.formulas.learning_laws import inner_steps_perplexity
 from planner.inputs.sites import Site
 from planner.report.as_json import Document, estimate_document, plain
 from planner.report.layout import layout
-from planner.report.page import Page, Table, counted, short_defaults, significant
-from planner.report.plan_columns import money
+from planner.report.page import Page, counted, short_defaults, significant
 from planner.report.search_page import nothing_fits
+from planner.report.sites_columns import REFUSED, UNRANKED, ways_view
 from planner.report.sites_learning import batch_lines, best_batch, costs, twice
+from planner.report.view import Column, View
 from planner.search.sites.rank import twice_the_replicas
 from planner.search.sites.request import SitesRequest
 from planner.search.sites.ways import Ranked, SitesResult
 from planner.techniques.sync import AXES
 from planner.techniques.sync.family import best_batch_tokens
-from planner.units import DAY, percent
+from planner.units import DAY
 
 SITES: Final = "planner/sites/1"
 BITS: Final = 8.0
@@ -51,9 +52,9 @@ def sites_page(
     """Return a search over sites for people."""
     if not result.ranked:
         return [_head(request), *_nothing(result), *_others(result, verbose), *short_defaults(defaults)]
-    page: Page = [_head(request), ways_table(result.ranked, request)]
+    page: Page = [_head(request), _ways(result.ranked).table()]
     if len({one.price.way.sync.name for one in result.ranked}) == 1 and len(result.by_steps) > 1:
-        page.append(ways_table(_some(result.by_steps, verbose), request, "by inner steps"))
+        page.append(_ways(_some(result.by_steps, verbose), "by inner steps").table())
     lead = result.ranked[0]
     lines = [
         _inside(lead, request),
@@ -72,48 +73,8 @@ def sites_page(
     return [*page, *(one for one in others if not isinstance(one, str)), *short_defaults(defaults)]
 
 
-def ways_table(ways: tuple[Ranked, ...], request: SitesRequest, title: str = "layout") -> Table:
-    """Return ways as rows."""
-    return Table(tuple(_row(str(rank), one, title) for rank, one in enumerate(ways, 1)))
-
-
-def way_name(one: Ranked) -> str:
-    """Return a way in words: method, inner steps, fragments with their delay, compression."""
-    way, timing = one.price.way, one.price.timing
-    words = [way.sync.name]
-    if way.sync.inner:
-        words.append(f"H{way.steps}")
-    if timing.fragments > 1:
-        words.append(f"x{timing.fragments}+{timing.delay}")
-    if way.packed.how.name != "none":
-        words.append(way.packed.text)
-    return " ".join(words)
-
-
-def _row(rank: str, one: Ranked, title: str) -> dict[str, str]:
-    price = one.price
-    row = {
-        "#": rank,
-        title: way_name(one),
-        "s/step": significant(price.step, 3),
-        "trains": percent(price.utilisation),
-        "Gb/s": significant(gbits(max(price.mean.values())), 3),
-        "peak": significant(gbits(max(price.peak.values())), 3),
-        "compute": _times(one),
-    }
-    if one.tokens:
-        row |= {
-            "days": significant(one.to_loss(one.days), 3),
-            "cost": money(cost) if (cost := one.to_loss(one.usd)) is not None else "-",
-        }
-    return row
-
-
-def _times(one: Ranked) -> str:
-    """Return what a way costs in compute to the same loss."""
-    if one.exact:
-        return "exact"
-    return "unknown" if one.compute is None else f"{one.compute:.2f}x"
+def _ways(ways: tuple[Ranked, ...], head: str = "method", more: tuple[Column, ...] = ()) -> View:
+    return ways_view(map(way_document, ways), head, more)
 
 
 def _some(ways: tuple[Ranked, ...], verbose: bool) -> tuple[Ranked, ...]:
@@ -230,8 +191,7 @@ def _others(result: SitesResult, verbose: bool = False) -> Page:
     if not result.others:
         return []
     if verbose:
-        rows = tuple(_row("-", one, "not ranked") | {"why": "; ".join(one.refused)} for one in result.others)
-        return [Table(rows)]
+        return [_ways(result.others, UNRANKED, (REFUSED,)).table()]
     reasons: dict[str, list[str]] = {}
     for one in result.others:
         reasons.setdefault("; ".join(one.refused), []).append(one.sync.name)

@@ -53,9 +53,7 @@ class Column:
 
     def cell(self, record: Any) -> Cell:
         """Return a cell of HTML."""
-        return (
-            html.number(self.number(record), self.text(record)) if self.unit else html.Cell(self.text(record))
-        )
+        return html.Cell(self.text(record), self.number(record))
 
     def item(self, record: Any) -> tuple[str, str]:
         """Return title and text of one figure in a list."""

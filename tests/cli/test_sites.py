@@ -100,7 +100,7 @@ def test_the_fewest_inner_steps_that_are_about_as_fast_are_taken(two: str) -> No
 def test_a_page_fits_the_screen(two: str) -> None:
     lines = ask(two, "--tokens", "100B").out.splitlines()
     assert max(map(len, lines)) <= 80
-    assert {"#", "layout", "s/step"} <= set(lines[3].split())
+    assert {"#", "method", "s/step"} <= set(lines[3].split())
     assert len(lines) <= 24
     assert "no runner known" in " ".join(lines)
 

@@ -115,6 +115,11 @@ class MeasuredBand:
     calibrated_band: float | None = None
     era: str = ""
 
+    @property
+    def key(self) -> Key:
+        """Whose band it is, of whatever era."""
+        return self.runtime, self.accelerator, self.regime
+
 
 @cache
 def measured_bands() -> dict[Key, MeasuredBand]:
@@ -122,8 +127,8 @@ def measured_bands() -> dict[Key, MeasuredBand]:
     path = fitted_file("bands")
     if not path.is_file():
         return {}
-    bands = [_at_new_site(MeasuredBand(**entry)) for entry in read_fitted(path)["bands"]]
-    return {(band.runtime, band.accelerator, band.regime): band for band in bands}
+    bands = [at_new_site(MeasuredBand(**entry)) for entry in read_fitted(path)["bands"]]
+    return {band.key: band for band in bands}
 
 
 @cache
@@ -131,8 +136,8 @@ def release_bands() -> dict[tuple[Key, str], MeasuredBand]:
     """Return what is known of errors at one more site by `Key` and era, of however few runs."""
     path = fitted_file("release_bands")
     entries = read_fitted(path)["bands"] if path.is_file() else ()
-    bands = [_at_new_site(MeasuredBand(**entry)) for entry in entries]
-    return {((band.runtime, band.accelerator, band.regime), band.era): band for band in bands}
+    bands = [at_new_site(MeasuredBand(**entry)) for entry in entries]
+    return {(band.key, band.era): band for band in bands}
 
 
 @cache
@@ -172,7 +177,8 @@ def for_new_site(share: float, sites: int) -> float:
     return max(share, min(1.0, share * math.sqrt(1 + 1 / sites)))
 
 
-def _at_new_site(band: MeasuredBand) -> MeasuredBand:
+def at_new_site(band: MeasuredBand) -> MeasuredBand:
+    """Return the band of one more site than those of the runs."""
     calibrated = band.calibrated_band
     return replace(
         band,

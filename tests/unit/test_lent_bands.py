@@ -6,7 +6,15 @@ import numpy as np
 import pytest
 
 from planner.cost.estimate import estimate
-from planner.inputs.bands import ELSEWHERE_WIDER, error_band
+from planner.inputs.bands import (
+    ELSEWHERE_WIDER,
+    SHARDED_ALIKE,
+    UNKNOWN_HOST,
+    UNSEEN_WIDER,
+    Asked,
+    error_band,
+    step_range,
+)
 from planner.inputs.fitted import fitted_file
 from planner.inputs.load_hardware import load_hardware
 from planner.inputs.measured_bands import CROWDED, EXPERTS, HOST, for_new_site, measured_bands, regime_of
@@ -39,13 +47,39 @@ def test_a_band_is_lent_by_another_card_of_the_same_chip_and_by_nothing_else() -
 
 
 def test_a_band_is_lent_by_another_accelerator_with_the_same_die() -> None:
-    """H100 and H200 differ in memory alone; of FSDP on H100 there are two runs."""
-    known = measured_bands()["fsdp", "h200-141gb", ""]
+    """H100 and H200 differ in memory alone."""
+    known = measured_bands()["torchtitan", "h100-96gb-hbm2e-500w", ""]
+    lent = error_band("torchtitan", load_hardware("dgx-h200").pool, known.extrapolated)
+    assert lent is not None
+    assert lent.share == pytest.approx(ELSEWHERE_WIDER * known.band)
+    assert lent.lender == "torchtitan on h100-96gb-hbm2e-500w"
+
+
+def test_a_band_is_lent_by_the_same_engine_where_more_sites_ran_it() -> None:
+    """FSDP2 under torchtitan ran on H100 at three sites, under PyTorch alone on H200 at one."""
+    known, other = (
+        measured_bands()[key]
+        for key in (("torchtitan", "h100-96gb-hbm2e-500w", ""), ("fsdp", "h200-141gb", ""))
+    )
+    assert known.sites > other.sites
     lent = error_band("fsdp", load_hardware("dgx-h100").pool, known.extrapolated)
     assert lent is not None
     assert lent.share == pytest.approx(ELSEWHERE_WIDER * known.band)
-    assert lent.lender == "fsdp on h200-141gb"
+    assert lent.lender == "torchtitan on h100-96gb-hbm2e-500w"
     assert error_band("fsdp", load_hardware("dgx-b200").pool, 0.0) is None
+
+
+def test_runtimes_are_sharded_alike_by_one_engine() -> None:
+    engines = {name: runtime.traits.engine.name for name, runtime in runtimes().items()}
+    assert {name for name, engine in engines.items() if engine.endswith("fsdp2")} == SHARDED_ALIKE
+
+
+def test_a_lent_band_is_wider_for_a_release_that_did_not_run_there_either() -> None:
+    pool = load_hardware("dgx-a100-40gb").pool
+    lent = [error_band("torchtitan", pool, 0.0, asked=Asked(era)) for era in ("torchtitan-2024", "no such")]
+    assert [one and one.lender for one in lent] == ["torchtitan on a100-80gb-sxm"] * 2
+    known, unknown = (one.share for one in lent if one is not None)
+    assert unknown == pytest.approx(UNSEEN_WIDER * known)
 
 
 def test_models_with_experts_have_bands_of_their_own() -> None:
@@ -91,6 +125,16 @@ def test_six_waiting_runs_of_one_model_make_no_band_narrower_than_their_core_has
     assert few.runs < ENOUGH_RUNS <= many.runs
     assert few.mean_error < 0.2
     assert few.band > 0.8 * many.band
+
+
+def test_a_lent_band_of_a_waiting_step_has_no_upper_end() -> None:
+    """Tests of Megatron-LM on A100 that wait are 11% off, which tells nothing of another driver's host."""
+    known = measured_bands()["megatron-lm", "a100-80gb-sxm", HOST]
+    assert ELSEWHERE_WIDER * known.band < UNKNOWN_HOST
+    lent = error_band("megatron-bridge", load_hardware("dgx-a100-80gb").pool, known.extrapolated, regime=HOST)
+    assert lent is not None
+    assert step_range(1.0, lent.share)[1] == float("inf")
+    assert "without an upper end" in lent.basis
 
 
 def test_a_step_that_waits_for_its_host_is_no_better_known_by_steps_that_do_not() -> None:

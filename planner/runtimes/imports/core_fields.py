@@ -245,7 +245,7 @@ SETTING_FIELDS: Final = (
     "use_transformer_engine_op_fuser", "tp_comm_overlap", "activation_func_fp8_input_store",
     "disable_parameter_transpose_cache", "delay_wgrad_compute",
 )  # fmt: skip
-"""Fields that are read as settings; gradients of weights are delayed where messages of experts are overlapped."""
+"""Fields that are read as settings; delayed gradients of weights are a part of overlapped experts."""
 
 
 def _settings(fields: Mapping[str, Any]) -> list[str]:

@@ -7,13 +7,14 @@ from functools import cached_property
 
 import numpy as np
 
+from planner.cost.job_tiers import job_tiers
 from planner.dataclasses import dataclass, replace
 from planner.formulas.collectives import Tier
 from planner.formulas.kernels import Kernels
 from planner.inputs.hardware import Pool
-from planner.inputs.model import Attention, LatentAttention, ModelSpec
+from planner.inputs.model import ModelSpec
 from planner.inputs.workload import DTYPE_BYTES, Workload
-from planner.numeric import Num, maximum, where
+from planner.numeric import Num
 from planner.plan import Plan
 from planner.registry import find
 from planner.remembered import remembered
@@ -348,41 +349,6 @@ class Case:
         return self.optimizer.kept_bytes(
             DTYPE_BYTES[state] if state else None, 0.0 if self.own_master else master_bytes
         )
-
-
-@remembered(most=1024)
-def job_tiers(pool: Pool, gpus: int, share: float = 1.0) -> tuple[Tier, ...]:
-    """Return the interconnect of a pool at a share of its rates, as a job of so many ranks lies in it.
-
-    Of a domain that joins several nodes a job may take a part (`Pool.segment`): then that is what it joins.
-    """
-    tiers = [replace(tier.scaled(share), gpus=float(gpus)) for tier in pool.tiers]
-    whole, part = pool.scaleup_domain, float(pool.fast_ranks(gpus))
-    return tuple(replace(tier, domain=part) if tier.domain == whole else tier for tier in tiers)
-
-
-def head_ranks(case: Case, plan: Plan, mixer: Attention | LatentAttention) -> Num:
-    """Ranks that share the heads of one part of the sequence, over context parallelism. [-]"""
-    heads, kv_heads = mixer.heads / plan.tp, maximum(mixer.kv_heads / plan.tp, 1.0)
-    return case.context.head_ranks(plan.cp, heads, kv_heads, case.pool.fast_ranks(case.job.gpus) / plan.tp)
-
-
-def filled_expert_shards(case: Case, plan: Plan) -> Num:
-    """Shards of the experts' states that are not padding alone: experts on a rank over those of its shard.
-
-    Accelerate cuts a layer's experts, one parameter in transformers 5, by whole experts (PyTorch FSDP2 chunks
-    dimension 0 and pads the last shards).
-    """
-    if not case.traits.experts.stacked or not case.has_experts:
-        return plan.expert_shards
-    experts = case.experts / plan.ep
-    return experts / np.ceil(experts / plan.expert_shards)
-
-
-def kept_attention(case: Case, plan: Plan) -> Num:
-    """One where checkpoints of the context method keep attention's output from recompute, else zero. [-]"""
-    own = case.context.keeps_attention and not case.traits.recompute.plain_checkpoints
-    return where(plan.cp > 1, 1.0, 0.0) if own and case.recompute.whole_layer else 0.0
 
 
 def piped(case: Case, plan: Plan) -> Mask:

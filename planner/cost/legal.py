@@ -10,8 +10,9 @@ import math
 
 import numpy as np
 
-from planner.cost.case import Case, head_ranks
+from planner.cost.case import Case
 from planner.cost.layer.diffusion_rules import diffusion_rules, shared_cores
+from planner.cost.layer.heads import head_ranks
 from planner.cost.layer.sequence_parts import parts_rules
 from planner.cost.memory.host_rules import host_activation_rules, host_checkpoint_rules, offload_rules
 from planner.cost.memory.resting import level_rules

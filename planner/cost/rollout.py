@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Final
 
-from planner.cost.case import job_tiers
+from planner.cost.job_tiers import job_tiers
 from planner.dataclasses import dataclass
 from planner.formulas.collectives import Tier
 from planner.formulas.post_training import decode_seconds, expected_touched, generation_seconds

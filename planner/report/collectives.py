@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
-from planner.cost.case import job_tiers
+from planner.cost.job_tiers import job_tiers
 from planner.dataclasses import dataclass
 from planner.formulas.collectives import Tier, all_to_all_seconds
 from planner.formulas.messages import point_to_point_seconds

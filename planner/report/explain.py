@@ -8,8 +8,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from planner.cost.case import case_of, job_tiers
+from planner.cost.case import case_of
 from planner.cost.estimate import Estimate, StageBytes
+from planner.cost.job_tiers import job_tiers
 from planner.cost.layer.operators import Operator
 from planner.cost.traffic.rank_order import data_stride, stage_order
 from planner.dataclasses import dataclass

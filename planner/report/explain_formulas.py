@@ -7,12 +7,12 @@ from typing import Any, Final
 
 import numpy as np
 
-from planner.cost.case import head_ranks
 from planner.cost.estimate import Estimate
 from planner.cost.flops import product_weights
 from planner.cost.layer.attention_core import mean_keys
 from planner.cost.layer.communication import message_bytes
 from planner.cost.layer.exchange import ACTIVATION_BYTES
+from planner.cost.layer.heads import head_ranks
 from planner.cost.memory.fit import oom_probability
 from planner.cost.traffic.data_parallel import exchanged_bytes, shard_bytes
 from planner.cost.traffic.shard_groups import groups

@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterator
 from typing import Final
 
-from planner.cost.case import job_tiers
 from planner.cost.estimate import Estimate
+from planner.cost.job_tiers import job_tiers
 from planner.report.as_json import Document
 from planner.report.explain import groups
 from planner.report.page import Page, Table

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from planner.cost.case import head_ranks
 from planner.cost.layer.attention_core import attention_outside, attention_seconds
 from planner.cost.layer.context_exchange import leg_exchange
 from planner.cost.layer.context_parallel import gathered_bytes, legs
 from planner.cost.layer.exchange import ACTIVATION_BYTES, Exchange
+from planner.cost.layer.heads import head_ranks
 from planner.cost.layer.operators import Operator, Pricer, stitched_time
 from planner.formulas import elementwise as traffic
 from planner.formulas.attention import attention_flops

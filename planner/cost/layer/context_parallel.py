@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from planner.cost.case import Case, head_ranks
+from planner.cost.case import Case
 from planner.cost.layer.exchange import ACTIVATION_BYTES
+from planner.cost.layer.heads import head_ranks
 from planner.dataclasses import dataclass
 from planner.inputs.model import Attention, LatentAttention
 from planner.numeric import Num, ceil, maximum, where
@@ -67,3 +68,9 @@ def gathered_bytes(case: Case, plan: Plan, tokens: Num, mixer: Attention | Laten
     for leg in legs(case, plan, tokens, mixer):
         held = held + leg.gathered_bytes()
     return where(plan.cp > 1, held, 0.0)
+
+
+def kept_attention(case: Case, plan: Plan) -> Num:
+    """One where checkpoints of the context method keep attention's output from recompute, else zero. [-]"""
+    own = case.context.keeps_attention and not case.traits.recompute.plain_checkpoints
+    return where(plan.cp > 1, 1.0, 0.0) if own and case.recompute.whole_layer else 0.0

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from planner.cost.case import Case, head_ranks, kept_attention
+from planner.cost.case import Case
 from planner.cost.layer.adapters import adapter_params, adapter_seconds, bottleneck_bytes, copy_bytes, learns
 from planner.cost.layer.attention_core import (
     SCORES_KEPT,
@@ -17,7 +17,8 @@ from planner.cost.layer.attention_core import (
     split_softmax,
 )
 from planner.cost.layer.casts import gradient_cast_seconds, input_cast_seconds
-from planner.cost.layer.context_parallel import gathered_bytes
+from planner.cost.layer.context_parallel import gathered_bytes, kept_attention
+from planner.cost.layer.heads import head_ranks
 from planner.dataclasses import dataclass, replace
 from planner.formulas.attention import attention_flops
 from planner.formulas.elementwise import Traffic, strided_seconds

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from planner.cost.case import Case, filled_expert_shards
+from planner.cost.case import Case
+from planner.cost.expert_shards import filled_expert_shards
 from planner.cost.memory.weights import StageWeights
 from planner.cost.stages import Piece
 from planner.dataclasses import dataclass, replace

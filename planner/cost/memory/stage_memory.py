@@ -7,7 +7,8 @@ from typing import Final
 
 import numpy as np
 
-from planner.cost.case import Case, filled_expert_shards, piped
+from planner.cost.case import Case, piped
+from planner.cost.expert_shards import filled_expert_shards
 from planner.cost.layer.attention_core import SCORES_KEPT
 from planner.cost.layer.graphs import GRAPHED
 from planner.cost.layer.layer_costs import LayerCost, stage_sum

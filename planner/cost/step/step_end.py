@@ -7,7 +7,8 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from planner.cost.case import Case, filled_expert_shards
+from planner.cost.case import Case
+from planner.cost.expert_shards import filled_expert_shards
 from planner.cost.memory.matrices import padded_weights
 from planner.cost.memory.weights import StageWeights
 from planner.cost.traffic.data_parallel import DataTraffic, exposed_traffic_seconds, traffic_of

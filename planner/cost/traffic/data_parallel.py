@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from planner.cost.case import Case, kept_attention, piped
+from planner.cost.case import Case, piped
+from planner.cost.layer.context_parallel import kept_attention
 from planner.cost.memory.resting import has_levels
 from planner.cost.memory.weights import StageWeights
 from planner.cost.traffic import shard_levels, zeropp

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from planner.cost.case import Case, filled_expert_shards
+from planner.cost.case import Case
+from planner.cost.expert_shards import filled_expert_shards
 from planner.cost.memory.padding import expert_padding, head_elements, pads_rows, stage_padding
 from planner.cost.memory.peaks import gathered_bytes
 from planner.cost.memory.weights import StageWeights

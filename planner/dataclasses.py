@@ -61,6 +61,9 @@ def _frozen(cls: type, kw_only: bool, shown: bool) -> type:
     cls.__dataclass_params__.frozen = True  # type: ignore[attr-defined]
     if not hasattr(cls, "__post_init__") and all(each.init for each in fields(cls)):
         _PLAIN[cls] = frozenset(each.name for each in fields(cls))
+    for name, found in own.items():
+        if type(found) is cached_property and found.attrname == name:
+            setattr(cls, name, _unlocked(found))
     methods = {
         "__init__": _initialiser(cls, fields(cls)),
         **({"__repr__": _text} if shown else {}),
@@ -72,6 +75,25 @@ def _frozen(cls: type, kw_only: bool, shown: bool) -> type:
         if own.get(name) is None:  # as a hash is where a class compares in its own way
             setattr(cls, name, method)
     return cls
+
+
+class _Once(cached_property[Any]):
+    """A property that an object works out once, without the lock that Python 3.11 takes for it.
+
+    Two threads may both work it out, to the same value, as they may from Python 3.12 on.
+    """
+
+    def __get__(self, instance: object, owner: type | None = None) -> Any:
+        if instance is None:
+            return self
+        value = instance.__dict__[self.attrname or ""] = self.func(instance)
+        return value
+
+
+def _unlocked(found: cached_property[Any]) -> _Once:
+    once = _Once(found.func)
+    once.__set_name__(object, found.attrname or "")
+    return once
 
 
 def _initialiser(cls: type, found: tuple[Field[Any], ...]) -> Any:

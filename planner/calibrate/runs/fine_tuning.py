@@ -24,7 +24,7 @@ def said_in_notes(run: Run) -> dict[str, object]:
     notes = run.notes.lower()
     said: dict[str, object] = {}
     for name in NAMED:
-        found = re.search(rf"\b{name}=([\w+.-]+)", notes)
+        found = re.search(rf"\b{name}=([\w+.-]+)", notes) if name in notes else None
         if found is None or getattr(run, name):
             continue
         try:

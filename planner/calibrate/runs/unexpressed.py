@@ -56,6 +56,10 @@ _KEYS: Final = tuple(
         "rl_[a-z-]+": "generation of text between its steps",
     }.items()
 )
+_ANY_NAME, _ANY_KEY = (
+    re.compile("|".join(f"(?:{pattern.pattern})" for pattern, _ in table)) for table in (NAMES, _KEYS)
+)
+"""One expression for each table, since most runs are none of it."""
 _MODULES: Final = re.compile(r"modules?=\[[^]]*\bmamba\b")
 """Modules of a CUDA graph or of recompute, which tell what blocks there are."""
 
@@ -78,7 +82,10 @@ def unexpressed(model: str, notes: str, known: bool) -> str:
     if known:
         return ""
     name, said = model.lower().replace("_", "-"), notes.lower()
-    found = next((meaning for pattern, meaning in NAMES if pattern.search(name)), "")
-    if not found and _MODULES.search(said):
-        found = _RECURRENT
-    return found or next((meaning for pattern, meaning in _KEYS if pattern.search(said)), "")
+    if _ANY_NAME.search(name):
+        return next(meaning for pattern, meaning in NAMES if pattern.search(name))
+    if _MODULES.search(said):
+        return _RECURRENT
+    return (
+        next(meaning for pattern, meaning in _KEYS if pattern.search(said)) if _ANY_KEY.search(said) else ""
+    )

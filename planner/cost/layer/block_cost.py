@@ -98,7 +98,10 @@ def _left(layer: PricedLayer, choice: RecomputeChoice, pricer: Pricer) -> Num:
     """Bytes that a layer keeps which runs again: its input, and attention's result if that does not."""
     kept: Num = 2.0 * pricer.local_tokens * pricer.case.model.hidden
     for operator in layer.operators:
-        if not np.all(share := again_share(operator, choice, pricer)):
+        share = again_share(operator, choice, pricer)
+        if isinstance(share, float):
+            kept = kept if share else kept + (operator.kept + operator.saved)
+        elif not np.all(share):
             kept = kept + np.equal(share, 0.0) * (operator.kept + operator.saved)
     return kept
 

@@ -133,7 +133,7 @@ _KNOWN: dict[tuple[object, ...], KnownShape] = {}
 def _known_shape(case: Case, plan: Plan) -> KnownShape:
     """Return what is priced already for these degrees; nothing for columns of plans."""
     degrees = [getattr(plan, axis) for axis in LAYER_AXES]
-    if any(isinstance(degree, np.ndarray) for degree in degrees):
+    if np.ndarray in map(type, degrees):
         return KnownShape(case)
     names = (case.sequence_parallel, case.context.name, case.offload.modules)
     key = (id(case.job), id(case.runtime), *names, *degrees)

@@ -129,20 +129,19 @@ def test_transformers_builds_the_model(kind: str, answers: dict[str, Any]) -> No
         assert any(own.endswith(name) for own in found["linear"]), name
 
 
-SPARSE = ("olmoe", "dbrx", "minimax_m2", "qwen2_moe", "glm4_moe")
-"""Types with experts, whose code on a processor is not that on a GPU."""
-
-NARROW = {"gptj": 0.98}
-"""GPT-J keeps sines that are repeated for each layer: 2% of a layer so narrow."""
+APART = {"gptj": (1.04, 1.06), "glm4_moe": (0.975, 0.985), "dbrx": (0.94, 0.96)}
+"""Bounds of what is priced over what is kept: GLM-4.5 keeps its router's weights in fp32, DBRX more of each
+expert, which runs by itself; why GPT-J keeps less is not known."""
 
 
-@pytest.mark.parametrize("kind", [kind for kind in ZOO if kind not in SPARSE])
+@pytest.mark.parametrize("kind", ZOO)
 def test_a_layer_keeps_what_is_priced(kind: str, answers: dict[str, Any]) -> None:
     """Heads are not repeated where no mask is given, on a processor as on a GPU; their parts are joined."""
     small = smaller(hub_config(trained(kind), TOKENS))
     model = model_from_config(small, "config.json", kind).model
     priced = kept_of(model, ENTRY.for_model(model))
-    assert NARROW.get(kind, 0.99) < priced / answers[kind]["kept"] < 1.1
+    least, most = APART.get(kind, (0.99, 1.01))
+    assert least < priced / answers[kind]["kept"] < most
 
 
 def kept_of(model: ModelSpec, runtime: Runtime) -> float:

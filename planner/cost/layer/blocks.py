@@ -248,6 +248,7 @@ def expert_operators(pricer: Pricer, ffn: Experts, odd: bool) -> list[Operator]:
 
     Grouped products are none of the products of which every second one is kept: all of them run again, but
     for the last where compiled code needs only what a message brought back of it; so does the router's.
+    What is multiplied by a score or a gate is kept for the gradient of these.
 
     References
     ----------
@@ -266,11 +267,13 @@ def expert_operators(pricer: Pricer, ffn: Experts, odd: bool) -> list[Operator]:
     kept = input_bytes(case, ("experts_in",)) * rows * sent * (2.0 if every else 1.0)
     moved = traffic.EVERY_EXPERT if every else traffic.Traffic(8.0, 8.0)
     before = activation_input_bytes(case, ffn.gated) * rows * wide
-    router = pricer.linear(
-        "router", "router", local, hidden, float(ffn.choices), saved=8 * local * ffn.choices
-    )
+    scores = 8 * local * ffn.choices + 4 * local * hidden * case.traits.experts.router_reads_fp32
+    router = pricer.linear("router", "router", local, hidden, float(ffn.choices), saved=scores)
+    weighed = case.traits.experts.result_bytes * rows * sent * (not every)
     into = grouped_operator(pricer, "experts_in", rows, experts, (sent, wide), saved=before)
-    out = grouped_operator(pricer, "experts_out", rows, experts, (width, sent), saved=0.0)
+    out = grouped_operator(
+        pricer, "experts_out", rows, experts, (width, sent), saved=where(plan.ep > 1, 0.0, weighed)
+    )
     operators = [
         router.with_values(second=1.0),
         pricer.elementwise("permute", "moe", rows * sent, moved, saved=kept),
@@ -285,7 +288,9 @@ def expert_operators(pricer: Pricer, ffn: Experts, odd: bool) -> list[Operator]:
     if ffn.zero_experts:
         operators.append(pricer.elementwise("zero_experts", "moe", idle, traffic.ZERO_EXPERTS))
     if ffn.shared_inner:
-        operators += _feed_forward(pricer, "shared_experts", (ffn.shared_inner, ffn.gated, ffn.bias), odd)
+        shared = _feed_forward(pricer, "shared_experts", (ffn.shared_inner, ffn.gated, ffn.bias), odd)
+        gated = 2.0 * local * hidden * ffn.shared_gate
+        operators += [*shared[:-1], shared[-1].with_values(saved=shared[-1].saved + gated)]
     return operators
 
 

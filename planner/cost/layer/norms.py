@@ -27,8 +27,14 @@ def norm_copy_bytes(case: Case) -> float:
     return 0.0 if norm_is_fused(case) else case.traits.kernels.unfused_norm_bytes
 
 
-def norm_operator(pricer: Pricer, name: str, module: str = "norm", readers: tuple[str, ...] = ()) -> Operator:
-    """Price a norm of the residual stream; its result is the input of the products called ``readers``."""
+def norm_operator(
+    pricer: Pricer, name: str, module: str = "norm", readers: tuple[str, ...] = (), handed: bool = True
+) -> Operator:
+    """Price a norm of the residual stream; its result is the input of the products called ``readers``.
+
+    One that is not ``handed`` to products is added to the stream, which needs no result of it. A norm that
+    reads a copy of its input in fp32 keeps that alone.
+    """
     case, model, traits = pricer.case, pricer.case.model, pricer.case.traits
     elements = pricer.local_tokens * model.hidden
     moved = traffic.NORM[norm_is_fused(case)]
@@ -42,8 +48,8 @@ def norm_operator(pricer: Pricer, name: str, module: str = "norm", readers: tupl
         module,
         elements,
         moved,
-        kept=2 * elements + 4 * pricer.local_tokens,
-        saved=input_bytes(case, readers, module == IN_PRODUCT) * result_tokens * model.hidden
+        kept=2 * elements * (not traits.kernels.norm_reads_fp32) + 4 * pricer.local_tokens,
+        saved=handed * input_bytes(case, readers, module == IN_PRODUCT) * result_tokens * model.hidden
         + (copy + 4.0 * traits.kernels.norm_reads_fp32) * elements,
         params=float(model.norm_params),
     )
@@ -100,7 +106,7 @@ def block_norms(pricer: Pricer, block: Block, odd: bool) -> list[Operator]:
     """
     read = zip(norm_modules(pricer, block), norm_readers(block), strict=True)
     norms = [
-        norm_operator(pricer, f"norm_{place}", module, readers)
+        norm_operator(pricer, f"norm_{place}", module, readers, handed=block.norms != 4 or not place % 2)
         for place, (module, readers) in enumerate(read)
     ]
     if "parallel-blocks" in pricer.case.model.variants:

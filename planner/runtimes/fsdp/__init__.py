@@ -38,6 +38,7 @@ ENTRY = Runtime(
         dp_window=1.0,
         hidden_collective_traffic=3.0,
         stacked_experts=True,
+        expert_result_bytes=2.0,
         **HOST,
     ),
     default_zero=3,

@@ -85,10 +85,19 @@ def traits_of_type(model: ModelSpec) -> Mapping[str, Any]:
     .. [1] flash-attention 2.8, ``csrc/flash_attn/flash_api.cpp``: heads are 256 wide at most.
     """
     own = type_of(architecture(model))
-    traits = dict(own.traits) if own else {}
+    traits = dict(own.traits) if own else dict(FP32_ROUTER) if _is_deepseek(model) else {}
     if any(mixer.qk_head_dim > 256 for mixer in model.attentions) or "alibi" in model.variants:
         return traits | {"attention": "unfused"}
     return traits | ({"attention_copies": False} if _packaged(model, own) else {})
+
+
+FP32_ROUTER: Final[Mapping[str, Any]] = {"router_reads_fp32": True}
+"""DeepSeek-V3: ``hidden_states.type(torch.float32)`` before the router's product (transformers 5.23,
+``DeepseekV3TopkRouter``)."""
+
+
+def _is_deepseek(model: ModelSpec) -> bool:
+    return bool(model.expert_kinds) and architecture(model) == "deepseek_v3"
 
 
 def _packaged(model: ModelSpec, own: HubType | None) -> bool:

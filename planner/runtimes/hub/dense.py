@@ -108,7 +108,7 @@ DENSE: Final = {
         "Olmo2ForCausalLM", "Olmo2DecoderLayer", like(variants=("norms-after",)), gated_fields, REGULAR,
         FP32_NORM,
     ),
-    "olmoe": HubType("OlmoeForCausalLM", "OlmoeDecoderLayer", like(experts=True), _olmoe, {}, FP32_NORM),
+    "olmoe": HubType("OlmoeForCausalLM", "OlmoeDecoderLayer", like(experts=True), _olmoe),
     "opt": HubType(
         "OPTForCausalLM", "OPTDecoderLayer",
         like(norm="layernorm", bias=True, gated=False, learned=True), _opt,

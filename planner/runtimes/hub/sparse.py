@@ -120,6 +120,7 @@ SPARSE: Final = {
         "DbrxForCausalLM", "DbrxBlock", like(norm="layernorm", experts=True), _dbrx,
         names={"hidden_size": "d_model", "num_hidden_layers": "n_layers", "num_attention_heads": "n_heads",
                "max_position_embeddings": "max_seq_len", "num_key_value_heads": ""},
+        traits={"expert_result_bytes": 4.0},
         notes=(
             "transformers runs DBRX's experts one after the other: the price has one product for all, and is "
             "too low.",
@@ -129,7 +130,8 @@ SPARSE: Final = {
         names=without("attention_bias", "norm_topk_prob"),
     ),
     "glm4_moe": HubType(
-        "Glm4MoeForCausalLM", "Glm4MoeDecoderLayer", like(experts=True, mixed=True), _glm4_moe
+        "Glm4MoeForCausalLM", "Glm4MoeDecoderLayer", like(experts=True, mixed=True), _glm4_moe,
+        traits={"router_reads_fp32": True},
     ),
     "llama4_text": HubType(
         "Llama4ForCausalLM", "Llama4TextDecoderLayer", _is_llama4, _llama4, traits={"every_expert": True},

@@ -72,6 +72,17 @@ class ExpertTraits:
         "Whether each expert runs on all tokens, times zero where it was not chosen.",
         name="every_expert",
     )
+    result_bytes: float = trait(
+        0.0,
+        "Bytes kept of an element of what experts make, without expert parallelism: 2 where it is multiplied "
+        "by a score after the products, 4 where the result is kept too.",
+        unit="byte",
+        name="expert_result_bytes",
+    )
+    router_reads_fp32: bool = trait(
+        False,
+        "Whether a router reads a copy of its tokens that was cast to fp32, and keeps it for backward.",
+    )
     fused_router: bool = trait(
         True,
         "Whether scores, choices and balancing loss of a router are kernels of Transformer Engine, and no "

@@ -59,6 +59,8 @@ class _Empty(types.ModuleType):
         found: Any
         if name == "Format":
             found = enum.Enum("Format", ("E4M3", "E5M2", "HYBRID"))
+        elif name == "FusedAdam":
+            found = _fused_adam
         elif name[0].isupper():
             module = importlib.import_module("torch").nn.Module
             found = type(name, (module,), {"__init__": lambda self, *_a, **_k: module.__init__(self)})
@@ -72,6 +74,18 @@ class _Empty(types.ModuleType):
             return args[0]
         decorate: Callable[[Any], Any] = lambda function=None, *_a, **_k: function  # noqa: E731
         return None if args and not isinstance(args[0], dict | list) else decorate
+
+
+def _fused_adam(
+    params: Any,
+    *,
+    master_weight_dtype: Any = None,
+    exp_avg_dtype: Any = None,
+    exp_avg_sq_dtype: Any = None,
+    use_decoupled_grad: bool = False,
+    store_param_remainders: bool = False,
+) -> None:
+    """Stand in for Transformer Engine's optimizer, whose arguments are looked at."""
 
 
 class _Absent(importlib.abc.MetaPathFinder, importlib.abc.Loader):
@@ -294,6 +308,7 @@ class Bridge:
             loss_kernel=model.cross_entropy_fusion_impl if model.cross_entropy_loss_fusion else "",
             low_bit_head="mxfp8" if model.fp8_output_proj else "",
             operator_fuser=model.use_transformer_engine_op_fuser,
+            precision_aware=config.optimizer.use_precision_aware_optimizer,
             stages_inside=config.dist.use_tp_pp_dp_mapping,
             overlaps_experts=model.overlap_moe_expert_parallel_comm,
             static_experts=model.moe_pad_expert_input_to_capacity,

@@ -128,6 +128,7 @@ class Megatron:
             loss_kernel=args.cross_entropy_fusion_impl if args.cross_entropy_loss_fusion else "",
             low_bit_head="mxfp8" if config.fp8_output_proj else "",
             operator_fuser=config.use_transformer_engine_op_fuser,
+            precision_aware=args.use_precision_aware_optimizer,
             stages_inside=args.use_tp_pp_dp_mapping,
             overlaps_experts=config.overlap_moe_expert_parallel_comm,
             static_experts=config.moe_pad_expert_input_to_capacity,

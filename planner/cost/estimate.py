@@ -13,7 +13,7 @@ from planner.cost.layer.communication import message_bytes
 from planner.cost.legal import all_rules
 from planner.cost.memory.fit import memory_band, oom_probability
 from planner.cost.memory.host_rules import hosted_rules
-from planner.cost.memory.matrices import padded_weights
+from planner.cost.memory.matrices import padded_weights, shared_matrices
 from planner.cost.money import Bill, Phases, bill_of
 from planner.cost.settings import settings_left_out
 from planner.cost.step.layout import with_split
@@ -343,14 +343,15 @@ def sent_bytes(parts: PlanParts) -> SentBytes:
     rows = plan.micro_batch * case.workload.seq_len / plan.cp
     message = message_bytes(case, plan, rows)
     held = parts.passes.weights.on(stage)
+    matrices = shared_matrices(case, plan, held)
     hops = case.schedule.rank_sends(int(plan.pp), int(plan.vpp))[stage]
     return SentBytes(
-        tp=count * parts.on_stage("tp_sent") + float(tensor_sent(case, plan, held)),
+        tp=count * parts.on_stage("tp_sent") + float(tensor_sent(case, matrices)),
         cp=count * parts.on_stage("cp_sent"),
         ep=count * parts.on_stage("ep_sent"),
         pp=float(count * message * hops) if plan.pp > 1 else 0.0,
         dp=float(
-            data_parallel_sent(case, plan, padded_weights(case, plan, held)) + data_sent(case, plan, held)
+            data_parallel_sent(case, plan, padded_weights(case, held, matrices)) + data_sent(case, matrices)
         ),
     )
 

@@ -270,7 +270,7 @@ def _copies(anatomy: Anatomy) -> Iterator[Use]:
     group = groups(case, plan, anatomy.parts.passes.weights.on(anatomy.parts.slowest))[0]
     inputs = {
         "nbytes": float(exchanged_bytes(case, group)), "ranks": copies,
-        "stride": plan.pp * plan.tp * plan.cp * plan.dp / copies, "tiers": case.tiers,
+        "stride": float(group.apart), "tiers": case.tiers,
         "messages": float(group.messages),
     }  # fmt: skip
     what = "one of two passes over the gradients that ranks with copies of the same stages reduce"

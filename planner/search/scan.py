@@ -16,6 +16,7 @@ from planner.cost.memory.host_rules import host_activation_rules
 from planner.cost.memory.weights import stage_weights
 from planner.cost.step.step import PassPrice, StepPrice, mean_weights, price_passes, whole_step
 from planner.cost.step.step_end import StepEnd, step_end
+from planner.cost.traffic.sharing import sharing
 from planner.dataclasses import dataclass, field, replace
 from planner.numeric import Column
 from planner.plan import Plan
@@ -121,7 +122,10 @@ class Scan(Scope):
         for one, mask in zip(self.choices.states(), legal.masks, strict=True):
             plan = named(rows, legal.names, one, self.shards)
             whole = case_of(plan, self.job, self.runtime)
-            ends.append(step_end(whole, plan, held, mean) if mask.any() and not one.domain else None)
+            if not mask.any() or one.domain:
+                ends.append(None)
+                continue
+            ends.append(step_end(whole, sharing(whole, plan, held), sharing(whole, plan, mean)))
         report.seconds += time.perf_counter() - started
         return Ends(tuple(ends), which, (held, mean))
 

@@ -14,6 +14,7 @@ from planner.cost.case import case_of
 from planner.cost.estimate import Estimate, estimate
 from planner.cost.step.parts import PlanParts
 from planner.cost.traffic.host_copies import exposed_copies_seconds, link_bytes, linked_bytes
+from planner.cost.traffic.shard_groups import groups
 from planner.errors import InputError
 from planner.formulas.activation_offload import (
     copied_bytes,
@@ -156,7 +157,8 @@ def test_copies_wait_for_messages_to_other_nodes_on_their_link(zero: int, ep: in
     parts = PlanParts(plan, case_of(plan, work, runtime()))
     case, passes = parts.case, parts.passes
     forward, backward = (
-        float(np.max(one)) for one in linked_bytes(case, plan, link_bytes(case, plan, passes.weights))
+        float(np.max(one))
+        for one in linked_bytes(case, plan, link_bytes(case, groups(case, plan, passes.weights)))
     )
     dense_bytes = 2.0 * float(np.max(passes.weights.trained)) * 15 / 16 / 8
     gathered = dense_bytes if zero == 3 else dense_bytes / plan.num_microbatches

@@ -12,14 +12,14 @@ from planner.cost.estimate import estimate
 from planner.cost.memory.weights import StageWeights
 from planner.cost.step.step_end import optimizer_seconds
 from planner.cost.traffic.data_parallel import (
+    DataTraffic,
     ShardGroup,
     data_parallel_seconds,
     data_parallel_sent,
-    gathers,
-    gradient_calls,
     groups,
     traffic_of,
 )
+from planner.cost.traffic.sharing import stepped_elements
 from planner.plan import Plan
 from tests.unit.cost_jobs import MODELS, job, plan_of, runtime
 
@@ -29,6 +29,10 @@ ENDLESS = 1e9
 
 def weights(experts: float = 0.0, stored: float = 2 * PARAMS) -> StageWeights:
     return StageWeights(stored, 2 * experts, PARAMS, experts)
+
+
+def traffic(case: Case, plan: Plan) -> DataTraffic:
+    return traffic_of(case, groups(case, plan, weights()))
 
 
 def setting(
@@ -101,10 +105,10 @@ def test_a_pipeline_of_fsdp_stages_pays_seconds_once() -> None:
     seconds = []
     for micro_batch in (1, 2, 4):
         case, plan = setting(traits, zero=2, pp=2, micro_batch=micro_batch)
-        traffic = traffic_of(case, plan, weights())
-        assert traffic.gather > 0
-        seconds.append(float(data_parallel_seconds(case, plan, traffic, 0.0, 0.0)))
-        assert seconds[-1] == pytest.approx(float(traffic.gather + traffic.reduce))
+        sent = traffic(case, plan)
+        assert sent.gather > 0
+        seconds.append(float(data_parallel_seconds(case, plan, sent, 0.0, 0.0)))
+        assert seconds[-1] == pytest.approx(float(sent.gather + sent.reduce))
     assert seconds == [seconds[0]] * 3
 
 
@@ -116,8 +120,8 @@ def test_fsdp_s_seconds_by_hand(zero: int, pp: int, gathers: int, reductions: in
     traits = AT_REST | {"dp_exposed": 1.0, "sharded_exposed": 1.0, "hidden_collective_traffic": 0.0}
     case, plan = setting(traits, {"global_batch": 64 // pp}, zero=zero, pp=pp)
     assert plan.num_microbatches == 4
-    traffic = replace(traffic_of(case, plan, weights()), gather=3.0, reduce=5.0)
-    seconds = float(data_parallel_seconds(case, plan, traffic, 0.0, 0.0))
+    sent = replace(traffic(case, plan), gather=3.0, reduce=5.0)
+    seconds = float(data_parallel_seconds(case, plan, sent, 0.0, 0.0))
     assert seconds == gathers * 3.0 + reductions * 5.0
 
 
@@ -148,7 +152,7 @@ def test_experts_are_shared_by_fewer_ranks() -> None:
 def test_one_rank_sends_nothing() -> None:
     case, plan = setting(zero=0, tp=8, pp=2)
     assert data_parallel_sent(case, plan, weights()) == 0
-    assert data_parallel_seconds(case, plan, traffic_of(case, plan, weights()), 1.0, 1.0) == 0
+    assert data_parallel_seconds(case, plan, traffic(case, plan), 1.0, 1.0) == 0
 
 
 @pytest.mark.parametrize("zero", [0, 1, 2, 3])
@@ -156,7 +160,7 @@ def test_a_long_window_leaves_the_share_that_nothing_hides(zero: int) -> None:
     def exposed(window: float, share: float) -> float:
         traits = {"dp_exposed": share, "sharded_exposed": 0.0, "hidden_collective_traffic": 0.0}
         case, plan = setting(traits, zero=zero, micro_batch=2)
-        return float(data_parallel_seconds(case, plan, traffic_of(case, plan, weights()), window, window))
+        return float(data_parallel_seconds(case, plan, traffic(case, plan), window, window))
 
     alone = exposed(0.0, 1.0)
     assert alone > 0
@@ -170,7 +174,7 @@ def test_gradients_hide_behind_backward_and_stepped_weights_behind_forward(recom
     """With windows of half of either traffic, half of it shows; backward is twice forward."""
     for field, part in (("reduce", 2 / 3), ("gather", 1 / 3)):
         case, plan = setting({"dp_exposed": 0.0}, zero=1, micro_batch=2, recompute=recompute)
-        sent = replace(traffic_of(case, plan, weights()), reduce=0.0, gather=0.0)
+        sent = replace(traffic(case, plan), reduce=0.0, gather=0.0)
         micro = 0.5 / part
         shown = data_parallel_seconds(case, plan, replace(sent, **{field: 1.0}), micro, micro)
         assert float(shown) == pytest.approx(0.5)
@@ -182,7 +186,7 @@ def test_sharded_parameters_are_exposed_at_least_so_much() -> None:
         for share in (0.0, 0.3):
             case, plan = setting({"dp_exposed": 0.1, "sharded_exposed": share}, zero=zero, micro_batch=2)
             seconds[zero, share] = float(
-                data_parallel_seconds(case, plan, traffic_of(case, plan, weights()), ENDLESS, ENDLESS)
+                data_parallel_seconds(case, plan, traffic(case, plan), ENDLESS, ENDLESS)
             )
     assert seconds[2, 0.3] == seconds[2, 0.0]
     assert seconds[3, 0.3] == pytest.approx(3 * seconds[3, 0.0])
@@ -192,8 +196,8 @@ def test_weights_sent_round_before_the_next_pass_hide_behind_nothing() -> None:
     def exposed(zero: int, waits: bool) -> tuple[float, float]:
         traits = {"dp_exposed": 0.25, "step_gathers_wait": waits}
         case, plan = setting(traits, zero=zero, micro_batch=2)
-        traffic = traffic_of(case, plan, weights())
-        return float(data_parallel_seconds(case, plan, traffic, ENDLESS, ENDLESS)), float(traffic.gather)
+        sent = traffic(case, plan)
+        return float(data_parallel_seconds(case, plan, sent, ENDLESS, ENDLESS)), float(sent.gather)
 
     (hidden, gather), (waited, _) = exposed(1, False), exposed(1, True)
     assert gather > 0
@@ -222,9 +226,9 @@ def test_recompute_gathers_again_what_it_could_not_keep(
     layer: float, recompute: str, expected: float
 ) -> None:
     """DeepSpeed keeps what comes back within 1e9 weights: of a layer of 1e9, the half nearer its end."""
-    case, plan, group = dense_group(BILLION, 12 * layer, recompute)
-    assert gathers(case, plan, group) == pytest.approx(expected)
-    assert float(gathers(*dense_group({"reuse_elements": 0.0}, 12 * layer)[:2], group)) == 2.0
+    group = dense_group(BILLION, 12 * layer, recompute)[2]
+    assert group.gathers == pytest.approx(expected)
+    assert dense_group({"reuse_elements": 0.0}, 12 * layer)[2].gathers == 2.0
 
 
 @pytest.mark.parametrize(
@@ -248,8 +252,7 @@ def test_recompute_around_a_sharded_unit_gathers_it_again(
     """
     traits = {"recompute_gathers": around}
     case, plan, group = dense_group(traits, PARAMS, recompute, micro_batch=4, cp=2, cp_method=method)
-    assert gathers(case, plan, group) == gathered
-    assert gradient_calls(case, plan) == reduced
+    assert (group.gathers, group.calls) == (gathered, reduced)
     expected = 15 / 16 * (gathered * 2 + reduced * case.reduce_bytes) * PARAMS
     assert float(data_parallel_sent(case, plan, weights())) == pytest.approx(expected)
 
@@ -266,7 +269,7 @@ def test_collectives_at_two_fifths_of_their_rate_take_five_halves_of_their_time(
     seconds = []
     for share in (1.0, 0.4):
         case, plan = setting({"dp_exposed": 1.0, "dp_rate_share": share}, zero=zero, micro_batch=2)
-        seconds.append(float(data_parallel_seconds(case, plan, traffic_of(case, plan, weights()), 0.0, 0.0)))
+        seconds.append(float(data_parallel_seconds(case, plan, traffic(case, plan), 0.0, 0.0)))
     assert seconds[1] == pytest.approx(2.5 * seconds[0])
 
 
@@ -279,7 +282,7 @@ def test_owners_of_whole_parameters_send_a_message_each() -> None:
     seconds = []
     for engine in ("distributed-optimizer", "internevo-zero"):
         case, plan = setting({"dp_exposed": 1.0, "engine": engine}, zero=1, micro_batch=2)
-        seconds.append(float(data_parallel_seconds(case, plan, traffic_of(case, plan, weights()), 0.0, 0.0)))
+        seconds.append(float(data_parallel_seconds(case, plan, traffic(case, plan), 0.0, 0.0)))
     nvlink, network = case.tiers
     ring = 14 * nvlink.latency + network.latency
     assert seconds[1] - seconds[0] == pytest.approx(2 * (16 * 1.9 / 3.4 - 1) * ring)
@@ -291,9 +294,9 @@ def test_an_all_reduce_over_two_nodes_by_hand() -> None:
     nvlink, network = case.tiers
     slowest = max(1 / nvlink.bandwidth, 1 / (8 * network.bandwidth))
     expected = 2 * 15 / 16 * 4 * PARAMS * slowest
-    assert float(
-        data_parallel_seconds(case, plan, traffic_of(case, plan, weights()), 0.0, 0.0)
-    ) == pytest.approx(expected, rel=0.02)
+    assert float(data_parallel_seconds(case, plan, traffic(case, plan), 0.0, 0.0)) == pytest.approx(
+        expected, rel=0.02
+    )
 
 
 def test_an_all_reduce_before_a_sharded_step_sends_gradients_twice() -> None:
@@ -302,7 +305,7 @@ def test_an_all_reduce_before_a_sharded_step_sends_gradients_twice() -> None:
 
     def ring(zero: int) -> tuple[float, float]:
         case, plan = setting(traits, zero=zero)
-        seconds = float(data_parallel_seconds(case, plan, traffic_of(case, plan, weights()), 0.0, 0.0))
+        seconds = float(data_parallel_seconds(case, plan, traffic(case, plan), 0.0, 0.0))
         return float(data_parallel_sent(case, plan, weights())), seconds * case.tiers[-1].bandwidth
 
     sent_bytes, _ = ring(1)
@@ -313,15 +316,15 @@ def test_an_all_reduce_before_a_sharded_step_sends_gradients_twice() -> None:
 
 def test_the_optimizer_moves_its_states_through_memory() -> None:
     # 12 bytes of states both ways, 4 of gradient in, 2 of weight out: 30 bytes for each of a sixteenth.
-    case, plan = setting(zero=1)
-    seconds, offloaded = optimizer_seconds(case, plan, PARAMS, 0.0)
+    case, _ = setting(zero=1)
+    seconds, offloaded = optimizer_seconds(case, PARAMS / 16, 8.0)
     assert seconds == pytest.approx(30 * PARAMS / 16 / case.kernels.memory_bandwidth)
     assert offloaded == 0
 
 
 def test_an_offloaded_optimizer_runs_on_the_host() -> None:
-    case, plan = setting(zero=1, offload="optimizer")
-    seconds, offloaded = optimizer_seconds(case, plan, PARAMS, 0.0)
+    case, _ = setting(zero=1, offload="optimizer")
+    seconds, offloaded = optimizer_seconds(case, PARAMS / 16, 8.0)
     shard = PARAMS / 16
     assert seconds == 0
     assert offloaded == pytest.approx(4 * shard / case.host_link + 8 * shard * 0.25e-9, rel=0.01)
@@ -329,8 +332,8 @@ def test_an_offloaded_optimizer_runs_on_the_host() -> None:
 
 def test_experts_have_their_own_share_of_the_optimizer() -> None:
     case, plan = setting(zero=1, model="experts", ep=8)
-    both, dense = (optimizer_seconds(case, plan, PARAMS, experts)[0] for experts in (2e9, 0.0))
-    assert both - dense == pytest.approx(30 * 2e9 / 2 / case.kernels.memory_bandwidth)
+    both, dense = (stepped_elements(case, plan, weights(experts)) for experts in (2e9, 0.0))
+    assert both - dense == 2e9 / 2
 
 
 def test_replicas_of_hybrid_shards_are_on_other_nodes() -> None:
@@ -340,7 +343,7 @@ def test_replicas_of_hybrid_shards_are_on_other_nodes() -> None:
     nvlink, network = case.tiers
     inside = 7 / 8 * (4 + 2) * PARAMS / nvlink.bandwidth
     across = 2 * 1 / 2 * 4 * PARAMS / 8 / network.bandwidth
-    exposed = float(data_parallel_seconds(case, plan, traffic_of(case, plan, weights()), 0.0, 0.0))
+    exposed = float(data_parallel_seconds(case, plan, traffic(case, plan), 0.0, 0.0))
     assert exposed == pytest.approx(inside + across, rel=0.02)
 
 

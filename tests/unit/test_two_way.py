@@ -13,6 +13,7 @@ from planner.cost.estimate import Estimate, all_rules, estimate
 from planner.cost.memory.weights import StageWeights
 from planner.cost.step.parts import PlanParts
 from planner.cost.traffic.data_parallel import data_parallel_seconds, data_parallel_sent, traffic_of
+from planner.cost.traffic.shard_groups import groups
 from planner.formulas.collectives import group_bandwidth
 from planner.inputs.load import load_model
 from planner.inputs.workload import Workload
@@ -132,7 +133,7 @@ def test_experts_are_exchanged_too() -> None:
 
 def exchange(gpus: int, **fields: Any) -> tuple[Case, float]:
     case, plan = setting("dualpipe", gpus, **fields)
-    return case, float(traffic_of(case, plan, HELD).exchange)
+    return case, float(traffic_of(case, groups(case, plan, HELD)).exchange)
 
 
 def test_the_farthest_pair_decides_over_which_links() -> None:
@@ -144,7 +145,7 @@ def test_the_farthest_pair_decides_over_which_links() -> None:
 
 def test_the_exchange_hides_behind_the_last_backward_as_far_as_it_goes() -> None:
     case, plan = setting("dualpipe", 16, tp=4, traits={"dp_exposed": 0.0, "hidden_collective_traffic": 0.0})
-    traffic = replace(traffic_of(case, plan, HELD), reduce=0.0, gather=0.0, exchange=1.0)
+    traffic = replace(traffic_of(case, groups(case, plan, HELD)), reduce=0.0, gather=0.0, exchange=1.0)
     # Two thirds of a micro-batch of 0.75 s are backward.
     assert float(data_parallel_seconds(case, plan, traffic, 0.75, 0.75)) == pytest.approx(0.5)
     assert float(data_parallel_seconds(case, plan, traffic, 3.0, 3.0)) == 0.0
@@ -184,10 +185,11 @@ def test_a_column_of_plans_has_the_bits_of_one() -> None:
     alone = []
     for plan in plans:
         parts = PlanParts(plan, case_of(plan, work, runner))
-        alone.append(traffic_of(parts.case, plan, HELD))
+        alone.append(traffic_of(parts.case, groups(parts.case, plan, HELD)))
     table = {name: np.array([getattr(plan, name) for plan in plans]) for name in ("tp", "dp", "zero_shards")}
     columns = replace(plans[0], **table)  # type: ignore[arg-type]
-    whole = traffic_of(case_of(columns, work, runner), columns, HELD)
+    whole_case = case_of(columns, work, runner)
+    whole = traffic_of(whole_case, groups(whole_case, columns, HELD))
     for field in ("reduce", "gather", "exchange", "exchanged"):
         column = np.broadcast_to(np.asarray(getattr(whole, field)), (3,))
         assert column.tolist() == [float(getattr(one, field)) for one in alone], field

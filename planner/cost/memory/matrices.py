@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from planner.cost.case import Case
 from planner.cost.expert_shards import filled_expert_shards
@@ -61,6 +61,8 @@ class SharedMatrices:
         Tensor-parallel ranks that hold a part of each, and the distance of those that share states. [-]
     shards : Num
         Ranks that share optimizer states. [-]
+    copies : Num
+        Ranks that hold the same share of the states. [-]
     kind : Matrices
         What they are.
     """
@@ -69,6 +71,7 @@ class SharedMatrices:
     width: Num
     stride: Num
     shards: Num
+    copies: Num
     kind: Matrices
 
     @property
@@ -180,11 +183,13 @@ def shared_matrices(case: Case, plan: Plan, held: StageWeights) -> list[SharedMa
         dense = Matrices(4.0 * STEPS * case.workload.lora_rank, 0.0, 0.0)
     local = maximum(held.trained - end_elements(case, plan, held.counts), 0.0 * held.trained)
     shards = sharding.optimizer_shards(plan.zero_shards)
-    found = [SharedMatrices(local, plan.tp, plan.tp, shards, dense)]
+    ranks = plan.dp * plan.cp
+    found = [SharedMatrices(local, plan.tp, plan.tp, shards, ranks / shards, dense)]
     if case.has_experts:
         shards = sharding.optimizer_shards(filled_expert_shards(case, plan))
         kind = model_matrices(case.model, step, True) if case.method.trains_base else dense
-        found.append(SharedMatrices(held.expert_trained, plan.etp, plan.ep * plan.etp, shards, kind))
+        stride, copies = plan.ep * plan.etp, ranks / shards
+        found.append(SharedMatrices(held.expert_trained, plan.etp, stride, shards, copies, kind))
     return found
 
 
@@ -194,7 +199,7 @@ def is_owned(case: Case) -> bool:
     return whole and case.sharding.shards_optimizer and case.traits.optimizer.whole_matrices != "gathered"
 
 
-def padded_weights(case: Case, plan: Plan, held: StageWeights) -> StageWeights:
+def padded_weights(case: Case, held: StageWeights, matrices: Sequence[SharedMatrices]) -> StageWeights:
     """Return the weights of a stage with what fills buffers of as many parts as ranks, each as the fullest.
 
     References
@@ -205,8 +210,7 @@ def padded_weights(case: Case, plan: Plan, held: StageWeights) -> StageWeights:
     if not is_owned(case) or case.traits.optimizer.whole_matrices == "dealt":
         return held
     dense, *experts = (
-        maximum(one.shards * one.owned / one.width - one.local, 0.0 * one.local)
-        for one in shared_matrices(case, plan, held)
+        maximum(one.shards * one.owned / one.width - one.local, 0.0 * one.local) for one in matrices
     )
     inside = experts[0] if experts else 0.0
     return replace(
@@ -218,9 +222,9 @@ def padded_weights(case: Case, plan: Plan, held: StageWeights) -> StageWeights:
     )
 
 
-def matrix_bytes(case: Case, plan: Plan, held: StageWeights) -> Num:
+def matrix_bytes(matrices: Iterable[SharedMatrices]) -> Num:
     """Bytes kept beside moments for the matrices of a stage, in fp32, all shards together. [byte]"""
     kept: Num = 0.0
-    for one in shared_matrices(case, plan, held):
+    for one in matrices:
         kept = kept + TENSOR_BYTES * one.kind.kept * one.local
     return kept

@@ -15,7 +15,7 @@ from planner.cost.layer.layer_costs import LayerCost, stage_sum
 from planner.cost.memory.activation_offload import chunks_on_device, layer_passes
 from planner.cost.memory.graphs import graph_bytes
 from planner.cost.memory.host_rules import spilled_bytes
-from planner.cost.memory.matrices import first_moments, matrix_bytes, padded_weights
+from planner.cost.memory.matrices import first_moments, matrix_bytes, padded_weights, shared_matrices
 from planner.cost.memory.padding import kept_padding
 from planner.cost.memory.peaks import (
     gathered_bytes,
@@ -145,10 +145,10 @@ def stage_memory(
     if schedule.weight_copies != 1.0:
         held = held.mapped(lambda column: column * schedule.weight_copies)
     dense, experts = plan.zero_shards, filled_expert_shards(case, plan)
-    padding = kept_padding(case, plan, held.counts)
-    moments = first_moments(case, plan, held.counts) + matrix_bytes(case, plan, held)
+    padding, matrices = kept_padding(case, plan, held.counts), shared_matrices(case, plan, held)
+    moments = first_moments(case, plan, held.counts) + matrix_bytes(matrices)
     moments = moments / sharding.optimizer_shards(dense)
-    held = padded_weights(case, plan, held)
+    held = padded_weights(case, held, matrices)
     trained = held.trained + padding * case.method.trains_base
     whole = cached_copies(case, held.stored, held.trained)
     scales = whole_scales(case, plan, held)

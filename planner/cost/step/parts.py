@@ -23,6 +23,7 @@ from planner.cost.step.step import (
     price_step,
 )
 from planner.cost.step.step_end import StepEnd, step_end
+from planner.cost.traffic.sharing import sharing
 from planner.dataclasses import dataclass
 from planner.numeric import Num
 from planner.plan import Plan
@@ -99,7 +100,10 @@ class PlanParts:
     @cached_property
     def end(self) -> StepEnd:
         """What the end of the step takes."""
-        return step_end(self.case, self.plan, self.passes.weights, self.passes.mean)
+        held, mean = (
+            sharing(self.case, self.plan, weights) for weights in (self.passes.weights, self.passes.mean)
+        )
+        return step_end(self.case, held, mean)
 
     @cached_property
     def held(self) -> StepBytes:

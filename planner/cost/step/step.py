@@ -25,6 +25,7 @@ from planner.cost.step.unequal import waiting_seconds
 from planner.cost.traffic.data_parallel import data_parallel_seconds
 from planner.cost.traffic.host_copies import copies_beside_seconds
 from planner.cost.traffic.messages import are_unlike, hop_seconds
+from planner.cost.traffic.sharing import sharing
 from planner.dataclasses import dataclass
 from planner.formulas.pipeline import Pipe
 from planner.numeric import Num, Truth, highest, maximum, some, where
@@ -299,7 +300,7 @@ def whole_step(
     case: Case, plan: Plan, passes: PassPrice, stages: Stages, end: StepEnd | None = None
 ) -> StepPrice:
     """Return the price of a step; ``end`` where what its end takes is known already."""
-    end = end or step_end(case, plan, passes.weights, passes.mean)
+    end = end or step_end(case, sharing(case, plan, passes.weights), sharing(case, plan, passes.mean))
     return price_step(case, plan, passes, end, price_bytes(case, plan, passes, stages))
 
 

@@ -8,14 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from planner.cost.case import Case
-from planner.cost.expert_shards import filled_expert_shards
-from planner.cost.memory.matrices import padded_weights
 from planner.cost.memory.weights import StageWeights
 from planner.cost.traffic.data_parallel import DataTraffic, exposed_traffic_seconds, traffic_of
 from planner.cost.traffic.host_copies import LinkBytes, link_bytes
+from planner.cost.traffic.sharing import Sharing
 from planner.cost.traffic.whole_matrices import whole_matrix_seconds
 from planner.dataclasses import dataclass, fields
-from planner.numeric import Num, maximum, minimum
+from planner.numeric import Num, maximum
 from planner.plan import Plan
 from planner.techniques.offload.family import (
     disk_step_seconds,
@@ -80,24 +79,25 @@ def taken_weights(weights: StageWeights, index: NDArray[np.intp]) -> StageWeight
     return weights.mapped(lambda values: _column(values, index))
 
 
-def step_end(case: Case, plan: Plan, held: StageWeights, mean: StageWeights) -> StepEnd:
+def step_end(case: Case, held: Sharing, mean: Sharing) -> StepEnd:
     """Return what the end of a step takes.
 
     Parameters
     ----------
-    case, plan : Case, Plan
-        The techniques and degrees; those of a micro-batch do not matter.
-    held, mean : StageWeights
-        Weights of each stage, and of the mean one.
+    case : Case
+        The techniques; those of a micro-batch do not matter.
+    held, mean : Sharing
+        Who shares the weights of each stage, and of the mean one.
     """
-    optimizer, offload = optimizer_seconds(case, plan, held.trained, held.expert_trained)
-    least = sum(optimizer_seconds(case, plan, mean.trained, mean.expert_trained))
-    if case.optimizer.matrix is not None:
-        optimizer = optimizer + whole_matrix_seconds(case, plan, held)
-        least = least + whole_matrix_seconds(case, plan, mean, divisible=True)
-    traffic = traffic_of(case, plan, padded_weights(case, plan, held))
-    links = link_bytes(case, plan, held) if case.offload.layers else ()
-    return StepEnd(traffic, traffic_of(case, plan, mean), optimizer, offload, least, links)
+    optimizer, offload = optimizer_seconds(case, held.stepped, held.node_ranks)
+    least = sum(optimizer_seconds(case, mean.stepped, mean.node_ranks))
+    if held.matrices:
+        optimizer = optimizer + whole_matrix_seconds(case, held.matrices)
+        least = least + whole_matrix_seconds(case, mean.matrices, divisible=True)
+    links = link_bytes(case, held.groups) if case.offload.layers else ()
+    return StepEnd(
+        traffic_of(case, held.padded), traffic_of(case, mean.groups), optimizer, offload, least, links
+    )
 
 
 def least_seconds(case: Case, plan: Plan, end: StepEnd) -> Num:
@@ -124,8 +124,8 @@ def disk_seconds(case: Case, shard: Num, ranks: Num) -> Num:
     return seconds
 
 
-def optimizer_seconds(case: Case, plan: Plan, trained: Num, expert_trained: Num) -> tuple[Num, Num]:
-    """Seconds of the optimizer step on the device, and those of what is offloaded. [s]
+def optimizer_seconds(case: Case, shard: Num, ranks: Num) -> tuple[Num, Num]:
+    """Seconds in which each of a node's ranks steps its shard on the device, and those of offloading. [s]
 
     Where the host steps a share, both step at once, and the device's counts as what it takes longer. Where
     gradients wait on the host all of them go there.
@@ -136,10 +136,6 @@ def optimizer_seconds(case: Case, plan: Plan, trained: Num, expert_trained: Num)
        ``grad_partitions_flat_buffer``; Megatron-LM d98e8a64,
        ``megatron/core/optimizer/cpu_offloading/hybrid_optimizer.py``, ``step``.
     """
-    shard = trained / case.sharding.optimizer_shards(plan.zero_shards)
-    if case.has_experts:
-        shard = shard + expert_trained / case.sharding.optimizer_shards(filled_expert_shards(case, plan))
-    shard = shard * case.schedule.weight_copies
     traffic = step_traffic(case.optimizer_bytes, case.gradient_bytes, case.weight_bytes, case.reads_weight)
     traffic = traffic * case.traits.optimizer.traffic
     seconds = shard * traffic / case.kernels.stream_for("optimizer").bandwidth
@@ -148,7 +144,6 @@ def optimizer_seconds(case: Case, plan: Plan, trained: Num, expert_trained: Num)
     hosted = case.offload.hosted
     down = case.host_gradient_bytes * (1.0 if case.hosts_gradients else hosted)
     link = offload_seconds(shard, down, case.offload.up_bytes * hosted, case.host_copy)
-    ranks = minimum(float(case.pool.gpus_per_node), plan.tp * plan.pp * plan.cp * plan.dp)
     stepped = host_optimizer_seconds(shard * hosted, ranks, case.engine.host_adam_seconds)
     away = link + maximum(stepped, disk_seconds(case, shard, ranks))
     return maximum((1.0 - hosted) * seconds - away, 0.0), away

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from planner.cost.case import Case, piped
-from planner.cost.layer.context_parallel import kept_attention
 from planner.cost.memory.resting import has_levels
 from planner.cost.memory.weights import StageWeights
 from planner.cost.traffic import shard_levels, zeropp
@@ -22,9 +21,8 @@ from planner.cost.traffic.whole_matrices import exchanged_share
 from planner.dataclasses import dataclass, replace
 from planner.formulas.collectives import ring_sent_bytes
 from planner.formulas.overlap import exposed_seconds, wait_seconds
-from planner.numeric import Num, maximum, minimum, where
+from planner.numeric import Num, maximum, where
 from planner.plan import Plan
-from planner.techniques.engines.family import GATHERED_BYTES
 from planner.techniques.offload.family import fetch_seconds
 
 
@@ -56,29 +54,13 @@ def replica_bytes(case: Case, group: ShardGroup) -> Num:
     return group.params * case.reduce_bytes * exchanged_share(case) / group.shards
 
 
-def gradient_calls(case: Case, plan: Plan) -> Num:
-    """How often a pass reduces each gradient, or a part of it: once for each call of its sharded unit. [-]"""
-    return sharded_calls(case, plan) if case.sharding.shards_parameters else 1.0
-
-
-def sharded_calls(case: Case, plan: Plan) -> Num:
-    """Calls of a layer's sharded unit in a pass: more where the context method's checkpoints cut it. [-]"""
-    return 1.0 + kept_attention(case, plan) * (case.context.sharded_calls - 1.0)
-
-
-def gathered_seconds(case: Case, plan: Plan, group: ShardGroup) -> Num:
-    """Seconds to gather the weights of a group as often as `gathers` says. [s]"""
-    times = gathers(case, plan, group)
+def gathered_seconds(case: Case, group: ShardGroup) -> Num:
+    """Seconds to gather the weights of a group as often as it does. [s]"""
     if has_levels(case):
-        return shard_levels.gather_seconds(case, group, times)
+        return shard_levels.gather_seconds(case, group, group.gathers)
     if zeropp.changes_gathers(case):
-        return zeropp.gather_seconds(case, group, times)
-    return times * weight_seconds(case, group)
-
-
-def weight_seconds(case: Case, group: ShardGroup) -> Num:
-    """Seconds to gather the weights of a group once. [s]"""
-    return pass_seconds(case, group, group.gathered, group.shards, group.stride)
+        return zeropp.gather_seconds(case, group, group.gathers)
+    return group.gathers * pass_seconds(case, group, group.gathered, group.shards, group.stride)
 
 
 def fetched_seconds(case: Case, group: ShardGroup) -> Num:
@@ -89,56 +71,19 @@ def fetched_seconds(case: Case, group: ShardGroup) -> Num:
     return fetch_seconds(part, case.host_copy, case.node_ranks, read)
 
 
-def exchange_seconds(case: Case, plan: Plan, group: ShardGroup) -> Num:
+def exchange_seconds(case: Case, group: ShardGroup) -> Num:
     """Seconds to reduce the gradients of a group among the copies that a schedule holds of every stage. [s]
 
-    Ranks i and pp - 1 - i hold the same two stages. They reduce what their own groups have left of them, as
-    one ring over all holders of a stage would; the pair that is farthest apart decides, and half the job's
-    length between two ranks spans a tier exactly where some pair does.
+    They reduce what their own groups have left of them, as one ring over all holders of a stage would.
     """
-    apart = plan.pp * plan.tp * plan.cp * plan.dp / case.schedule.weight_copies
     nbytes = exchanged_bytes(case, group)
-    return 2 * pass_seconds(case, group, nbytes, case.schedule.weight_copies, apart)
+    return 2 * pass_seconds(case, group, nbytes, case.schedule.weight_copies, group.apart)
 
 
 def exchanged_bytes(case: Case, group: ShardGroup) -> Num:
     """Bytes of gradients that a rank reduces with its mirror image: its part of all it holds. [byte]"""
     held = case.schedule.weight_copies * group.params * case.reduce_bytes
     return held / (group.shards * group.replicas)
-
-
-def gathers(case: Case, plan: Plan, group: ShardGroup) -> Num:
-    """How often weights are gathered: in a round where they are sharded, else in a step. [-]
-
-    A round is a pass, or all passes for which a schedule keeps a chunk gathered: once forward and once
-    backward, whatever is recomputed. A weight is let go after it was used again, unless it comes back within
-    ``reuse_elements`` weights; one that has x of its layer's elements behind it comes back after 2 x. Where
-    recompute calls a layer's unit from outside, forward, recompute and backward each gather it. What stays
-    gathered from forward to backward is gathered once, in a pipeline of FSDP's stages once in a step; what
-    does not is kept there from one micro-batch's backward to the next one's forward.
-
-    References
-    ----------
-    .. [1] DeepSpeed, ``deepspeed/runtime/zero/partitioned_param_coordinator.py``, ``release_sub_module``:
-       ``stage3_max_reuse_distance``.
-    .. [2] PyTorch, ``torch/distributed/pipelining/stage.py``, ``backward_maybe_with_nosync``:
-       ``set_reshard_after_backward(False)`` and ``set_requires_gradient_sync(False)`` until the step's end.
-    .. [3] PyTorch, ``torch/distributed/fsdp/_runtime_utils.py``, ``_pre_forward_unshard`` and
-       ``_pre_backward_hook``: every call of a unit gathers its weights, and so does the backward of each.
-    """
-    kept = case.traits.engine.reuse_elements
-    if not case.sharding.shards_parameters:
-        return float(case.sharding.shards_optimizer)
-    traits, whole, keeps = case.traits, case.recompute.whole_layer, case.sharding.keeps_gathered
-    calls, cut = sharded_calls(case, plan), kept_attention(case, plan)
-    again = maximum(float(traits.engine.recompute_gathers and whole), cut) * (not case.keeps_chunks)
-    times = 1.0 if keeps else 2.0 + again
-    if case.engine.at_rest:
-        return where(piped(case, plan), 1.0, times - group.kept) * calls
-    if not kept or not whole:
-        return times * calls
-    layer = group.gathered / GATHERED_BYTES * plan.pp / case.model.num_layers
-    return 3.0 - minimum(1.0, kept / maximum(2.0 * layer, 1.0))
 
 
 @dataclass(frozen=True)
@@ -173,21 +118,20 @@ class DataTraffic:
         return replace(self, gather=self.gather - self.fetch, fetch=0.0 * self.fetch)
 
 
-def traffic_of(case: Case, plan: Plan, held: StageWeights) -> DataTraffic:
-    """Return what reducing and gathering the weights of a stage cost; micro-batches do not matter."""
+def traffic_of(case: Case, parts: Sequence[ShardGroup]) -> DataTraffic:
+    """Return what reducing and gathering the weights of groups cost; micro-batches do not matter."""
     reduce: Num = 0.0
     gather: Num = 0.0
-    parts = groups(case, plan, held)
     for group in parts:
-        reduce = reduce + gradient_calls(case, plan) * gradient_seconds(case, group)
+        reduce = reduce + group.calls * gradient_seconds(case, group)
         if case.sharding.shards_optimizer:
-            gather = gather + gathered_seconds(case, plan, group)
+            gather = gather + gathered_seconds(case, group)
     fetch: Num = 0.0
     if case.offload.fetches:
         for group in parts:
-            fetch = fetch + gathers(case, plan, group) * fetched_seconds(case, group)
+            fetch = fetch + group.gathers * fetched_seconds(case, group)
         gather = gather + fetch
-    sent = _sent_once(case, plan, parts) if case.traits.data.hidden_traffic else (0.0, 0.0)
+    sent = _sent_once(case, parts) if case.traits.data.hidden_traffic else (0.0, 0.0)
     if has_levels(case):
         once: Num = sum(shard_levels.step_seconds(case, part) for part in parts)
         return DataTraffic(reduce, gather, *sent, once, _crossing(case, parts), fetch)
@@ -196,7 +140,7 @@ def traffic_of(case: Case, plan: Plan, held: StageWeights) -> DataTraffic:
     for_reduce, for_gather = copies_at_once(case)
     exchange: Num = 0.0
     for group in parts:
-        exchange = exchange + exchange_seconds(case, plan, group)
+        exchange = exchange + exchange_seconds(case, group)
     return DataTraffic(for_reduce * reduce, for_gather * gather, *sent, exchange, _exchanged(case, parts))
 
 
@@ -295,7 +239,7 @@ def passing_seconds(case: Case, plan: Plan, traffic: DataTraffic) -> tuple[Num, 
 def data_parallel_sent(case: Case, plan: Plan, held: StageWeights) -> Num:
     """Bytes one rank sends in a step for data parallelism, as a ring. [byte]"""
     parts = groups(case, plan, held)
-    sent = _sent(case, plan, *_sent_once(case, plan, parts))
+    sent = _sent(case, plan, *_sent_once(case, parts))
     if has_levels(case):
         return sent + _crossing(case, parts)
     return sent if case.schedule.weight_copies == 1.0 else sent + _exchanged(case, parts)
@@ -320,12 +264,12 @@ def _sent(case: Case, plan: Plan, reduced: Num, gathered: Num) -> Num:
     return reduced * reductions(case, plan) + gathered * gatherings(case, plan)
 
 
-def _sent_once(case: Case, plan: Plan, parts: Sequence[ShardGroup]) -> tuple[Num, Num]:
-    """Bytes one rank sends to reduce all gradients once, and to gather weights as `gathers` says. [byte]"""
+def _sent_once(case: Case, parts: Sequence[ShardGroup]) -> tuple[Num, Num]:
+    """Bytes one rank sends to reduce all gradients once, and to gather weights as often as it does. [byte]"""
     reduced: Num = 0.0
     gathered: Num = 0.0
     for group in parts:
-        times = gathers(case, plan, group)
+        times = group.gathers
         if has_levels(case):
             near, whole = shard_levels.passing_sent(case, group, times)
             reduced, gathered = reduced + near, gathered + whole
@@ -334,7 +278,7 @@ def _sent_once(case: Case, plan: Plan, parts: Sequence[ShardGroup]) -> tuple[Num
         once = ring_sent_bytes(group.params * shard_bytes(case), group.shards)
         if zeropp.reduces_in_few_bits(case):
             once = zeropp.two_hop_sent(case, group)
-        reduced = reduced + gradient_calls(case, plan) * (once + 2 * ring_sent_bytes(part, group.replicas))
+        reduced = reduced + group.calls * (once + 2 * ring_sent_bytes(part, group.replicas))
         if zeropp.changes_gathers(case):
             gathered = gathered + zeropp.gathered_sent(case, group, times)
         else:

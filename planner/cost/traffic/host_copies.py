@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from planner.cost.case import Case
 from planner.cost.memory.activation_offload import LayerPasses
 from planner.cost.memory.weights import StageWeights
-from planner.cost.traffic.data_parallel import gathers, replica_bytes, shard_bytes
+from planner.cost.traffic.data_parallel import replica_bytes, shard_bytes
 from planner.cost.traffic.rounds import gatherings, reductions
 from planner.cost.traffic.shard_groups import ShardGroup, groups
 from planner.dataclasses import dataclass
@@ -38,11 +38,11 @@ class LinkBytes:
     reduced: Num
 
 
-def link_bytes(case: Case, plan: Plan, held: StageWeights) -> tuple[LinkBytes, ...]:
+def link_bytes(case: Case, parts: Sequence[ShardGroup]) -> tuple[LinkBytes, ...]:
     """Return what each group of a stage's weights sends beside copies to the host."""
     found = []
-    for group in groups(case, plan, held):
-        times, gathered = gathers(case, plan, group), _crossing(case, group, group.gathered)
+    for group in parts:
+        times, gathered = group.gathers, _crossing(case, group, group.gathered)
         reduced = _crossing(case, group, group.params * shard_bytes(case))
         if group.replicated:
             reduced = reduced + 2 * ring_sent_bytes(replica_bytes(case, group), group.replicas)
@@ -53,7 +53,7 @@ def link_bytes(case: Case, plan: Plan, held: StageWeights) -> tuple[LinkBytes, .
 
 def exposed_copies_seconds(case: Case, plan: Plan, layers: LayerPasses, held: StageWeights) -> Num:
     """Seconds of a step that the copies of each stage are not hidden, of weights by themselves. [s]"""
-    return copies_beside_seconds(case, plan, layers, link_bytes(case, plan, held))
+    return copies_beside_seconds(case, plan, layers, link_bytes(case, groups(case, plan, held)))
 
 
 def copies_beside_seconds(case: Case, plan: Plan, layers: LayerPasses, links: Sequence[LinkBytes]) -> Num:

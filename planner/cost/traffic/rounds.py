@@ -29,7 +29,7 @@ def rounds(case: Case, plan: Plan) -> Num:
 
 
 def gatherings(case: Case, plan: Plan) -> Num:
-    """How often a step gathers weights as often as `gathers` says: in every round or once. [-]"""
+    """How often a step gathers weights as often as a group does: in every round or once. [-]"""
     if not case.sharding.shards_parameters:
         return 1.0
     if not (case.engine.at_rest and case.sharding.keeps_gathered):

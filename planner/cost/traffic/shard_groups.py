@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from planner.cost.case import Case
+from planner.cost.case import Case, piped
 from planner.cost.expert_shards import filled_expert_shards
+from planner.cost.layer.context_parallel import kept_attention
 from planner.cost.memory.padding import expert_padding, head_elements, pads_rows, stage_padding
 from planner.cost.memory.peaks import gathered_bytes
 from planner.cost.memory.weights import StageWeights
@@ -33,8 +34,14 @@ class ShardGroup:
         Distance between neighbours of a shard group. [-]
     messages : Num
         Pieces in which they travel. [-]
-    kept : Num
-        Share of the weights that stays gathered from forward to backward. [-]
+    gathers : Num
+        How often the weights are gathered: in a round where they are sharded, else in a step. [-]
+    calls : Num
+        How often a pass reduces each gradient, or a part of it: once for each call of its sharded unit. [-]
+    apart : Num
+        Distance between the copies of a stage that a schedule holds: ranks i and pp - 1 - i hold the same
+        two stages; the pair that is farthest apart decides, and half the job's length between two ranks spans
+        a tier exactly where some pair does. [-]
     """
 
     params: Num
@@ -43,7 +50,9 @@ class ShardGroup:
     replicas: Num
     stride: Num
     messages: Num
-    kept: Num = 0.0
+    gathers: Num
+    calls: Num
+    apart: Num
 
     @property
     def replicated(self) -> bool:
@@ -60,7 +69,12 @@ def groups(case: Case, plan: Plan, held: StageWeights) -> list[ShardGroup]:
     whole = whole_bytes + GATHERED_BYTES * padding
     share = GATHERED_BYTES * kept / maximum(whole, 1.0)
     stride = data_stride(plan, case.traits)
-    dense = ShardGroup(held.trained + padding, whole, plan.zero_shards, replicas, stride, units, share)
+    calls = sharded_calls(case, plan) if case.sharding.shards_parameters else 1.0
+    apart = plan.pp * plan.tp * plan.cp * plan.dp / case.schedule.weight_copies
+    dense = ShardGroup(
+        held.trained + padding, whole, plan.zero_shards, replicas, stride, units,
+        gathers(case, plan, whole, share), calls, apart,
+    )  # fmt: skip
     if not case.has_experts:
         return [dense]
     sharded = case.sharding.stage > 0
@@ -70,7 +84,57 @@ def groups(case: Case, plan: Plan, held: StageWeights) -> list[ShardGroup]:
         filled = expert_padding(case, plan)
     trained = held.expert_trained * filled
     whole_bytes = filled * _gathered(case, held.expert_trained, held.expert_stored)
-    return [dense, ShardGroup(trained, whole_bytes, shards, replicas, plan.ep * plan.etp, units)]
+    again = gathers(case, plan, whole_bytes, 0.0)
+    stride = plan.ep * plan.etp
+    return [dense, ShardGroup(trained, whole_bytes, shards, replicas, stride, units, again, calls, apart)]
+
+
+def gathers(case: Case, plan: Plan, gathered: Num, kept: Num) -> Num:
+    """How often weights are gathered: in a round where they are sharded, else in a step. [-]
+
+    A round is a pass, or all passes for which a schedule keeps a chunk gathered: once forward and once
+    backward, whatever is recomputed. A weight is let go after it was used again, unless it comes back within
+    ``reuse_elements`` weights; one that has x of its layer's elements behind it comes back after 2 x. Where
+    recompute calls a layer's unit from outside, forward, recompute and backward each gather it. What stays
+    gathered from forward to backward is gathered once, in a pipeline of FSDP's stages once in a step; what
+    does not is kept there from one micro-batch's backward to the next one's forward.
+
+    Parameters
+    ----------
+    case, plan : Case, Plan
+        The techniques and degrees.
+    gathered : Num
+        Bytes of the group's weights. [byte]
+    kept : Num
+        Share of them that stays gathered from forward to backward, whatever the sharding keeps. [-]
+
+    References
+    ----------
+    .. [1] DeepSpeed, ``deepspeed/runtime/zero/partitioned_param_coordinator.py``, ``release_sub_module``:
+       ``stage3_max_reuse_distance``.
+    .. [2] PyTorch, ``torch/distributed/pipelining/stage.py``, ``backward_maybe_with_nosync``:
+       ``set_reshard_after_backward(False)`` and ``set_requires_gradient_sync(False)`` until the step's end.
+    .. [3] PyTorch, ``torch/distributed/fsdp/_runtime_utils.py``, ``_pre_forward_unshard`` and
+       ``_pre_backward_hook``: every call of a unit gathers its weights, and so does the backward of each.
+    """
+    if not case.sharding.shards_parameters:
+        return float(case.sharding.shards_optimizer)
+    traits, whole, keeps = case.traits, case.recompute.whole_layer, case.sharding.keeps_gathered
+    calls, cut = sharded_calls(case, plan), kept_attention(case, plan)
+    again = maximum(float(traits.engine.recompute_gathers and whole), cut) * (not case.keeps_chunks)
+    times = 1.0 if keeps else 2.0 + again
+    if case.engine.at_rest:
+        return where(piped(case, plan), 1.0, times - kept) * calls
+    reused = traits.engine.reuse_elements
+    if not reused or not whole:
+        return times * calls
+    layer = gathered / GATHERED_BYTES * plan.pp / case.model.num_layers
+    return 3.0 - minimum(1.0, reused / maximum(2.0 * layer, 1.0))
+
+
+def sharded_calls(case: Case, plan: Plan) -> Num:
+    """Calls of a layer's sharded unit in a pass: more where the context method's checkpoints cut it. [-]"""
+    return 1.0 + kept_attention(case, plan) * (case.context.sharded_calls - 1.0)
 
 
 def _padding(case: Case, plan: Plan, held: StageWeights) -> tuple[Num, Num]:

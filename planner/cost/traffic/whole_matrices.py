@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from planner.cost.case import Case
 from planner.cost.memory.matrices import (
     TENSOR_BYTES,
@@ -9,32 +11,29 @@ from planner.cost.memory.matrices import (
     SharedMatrices,
     is_owned,
     model_matrices,
-    shared_matrices,
 )
-from planner.cost.memory.weights import StageWeights
 from planner.dataclasses import replace
 from planner.formulas.collectives import ring_seconds, ring_sent_bytes
 from planner.numeric import Num
-from planner.plan import Plan
 
 GATHERED_BYTES = 2.0
 """Momentum that data-parallel ranks gather, in bf16 (arXiv:2502.16982, section 2.3). [byte]"""
 
 
-def tensor_sent(case: Case, plan: Plan, held: StageWeights) -> Num:
+def tensor_sent(case: Case, matrices: Iterable[SharedMatrices]) -> Num:
     """Bytes that one rank sends so that tensor-parallel ranks see whole matrices. [byte]"""
     sent: Num = 0.0
     if case.optimizer.whole_matrices:
-        for one in shared_matrices(case, plan, held):
+        for one in matrices:
             sent = sent + ring_sent_bytes(TENSOR_BYTES * one.owned, one.width)
     return sent
 
 
-def data_sent(case: Case, plan: Plan, held: StageWeights) -> Num:
+def data_sent(case: Case, matrices: Iterable[SharedMatrices]) -> Num:
     """Bytes that one rank sends so that ranks which share states see whole matrices. [byte]"""
     sent: Num = 0.0
     if _gathers(case):
-        for one in shared_matrices(case, plan, held):
+        for one in matrices:
             sent = sent + ring_sent_bytes(GATHERED_BYTES * one.local, one.shards)
     return sent
 
@@ -44,7 +43,7 @@ def _gathers(case: Case) -> bool:
     return case.optimizer.whole_matrices and case.sharding.shards_optimizer and not is_owned(case)
 
 
-def step_seconds(case: Case, plan: Plan, one: SharedMatrices) -> Num:
+def step_seconds(case: Case, one: SharedMatrices) -> Num:
     """Seconds of the arithmetic, with the gather of its results where replicas deal it out. [s]
 
     What needs no whole matrices is shared by ranks that share states, and by tensor-parallel ones.
@@ -62,9 +61,9 @@ def step_seconds(case: Case, plan: Plan, one: SharedMatrices) -> Num:
     work = one.local * one.kind.rate / one.shards
     if not step.dealt:
         return work / rate
-    copies = plan.dp * plan.cp / one.shards
-    results = ring_seconds(TENSOR_BYTES * one.local / one.shards, copies, one.stride * one.shards, case.tiers)
-    return work / copies / rate + results
+    nbytes = TENSOR_BYTES * one.local / one.shards
+    results = ring_seconds(nbytes, one.copies, one.stride * one.shards, case.tiers)
+    return work / one.copies / rate + results
 
 
 def exchanged_share(case: Case) -> float:
@@ -75,20 +74,22 @@ def exchanged_share(case: Case) -> float:
     return model_matrices(case.model, step, False).exchanged
 
 
-def whole_matrix_seconds(case: Case, plan: Plan, held: StageWeights, divisible: bool = False) -> Num:
+def whole_matrix_seconds(case: Case, matrices: Iterable[SharedMatrices], divisible: bool = False) -> Num:
     """Seconds to gather momentum and orthogonalise it, which nothing hides. [s]
 
     Parameters
     ----------
-    case, plan, held : Case, Plan, StageWeights
-        The optimizer, the degrees, and the weights of a stage.
+    case : Case
+        The optimizer.
+    matrices : iterable of SharedMatrices
+        Those of a stage.
     divisible : bool
         Whether ranks are taken to share matrices evenly, as a bound must where only the mean stage is known.
     """
     seconds: Num = 0.0
-    for one in shared_matrices(case, plan, held):
+    for one in matrices:
         one = replace(one, kind=Matrices(one.kind.rate, 0.0, 0.0)) if divisible else one
-        seconds = seconds + step_seconds(case, plan, one)
+        seconds = seconds + step_seconds(case, one)
         if case.optimizer.whole_matrices:
             nbytes = TENSOR_BYTES * one.owned
             seconds = seconds + ring_seconds(nbytes, one.width, 1.0, case.tensor_tiers)

@@ -86,6 +86,17 @@ def test_slower_networks_gain_more() -> None:
     assert gains[0] > 31 / 14 > gains[1]
 
 
+def test_weights_in_eight_bits_are_half_of_what_is_gathered() -> None:
+    """arXiv:2302.02390: FSDP's weights in 8 bit on the wire, with scales of their blocks; twice a pass."""
+    what = gpt(40, 6144)
+    plain, low = (
+        float(priced(what, 12.5e9, 1024, **one).sent.dp) for one in ({}, {"quantised_gathers": "true"})
+    )
+    saved = 2 * (2.0 - QUANTISED_WEIGHT) * what.params * 383 / 384
+    assert plain - low == pytest.approx(saved, rel=1e-3)
+    assert pytest.approx(1.0, rel=0.01) == QUANTISED_WEIGHT
+
+
 def test_each_part_is_worth_something_and_the_second_copy_takes_memory() -> None:
     what = gpt(40, 6144)
     plain = priced(what, 12.5e9, 1024)

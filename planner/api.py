@@ -151,7 +151,7 @@ def search_plans(  # noqa: PLR0913 (by name alone)
     allow: Iterable[str] = (),
     **axes: Any,
 ) -> SearchResult:
-    """Rank the plans of a job; axes that are given are kept, the others are searched.
+    """Rank the plans of a job; what you set stays fixed, the rest is searched.
 
     Parameters
     ----------
@@ -199,7 +199,7 @@ def search_plans(  # noqa: PLR0913 (by name alone)
 def estimate_plan(
     job: Job, runtime: str | Runtime = DEFAULT_RUNTIME, *, memory_limit: float | None = None, **axes: Any
 ) -> Estimate:
-    """Price one plan in full; degrees that are not given are 1, dp follows from the accelerators.
+    """Price one plan in full; degrees you leave out are 1, dp follows from the accelerators.
 
     Parameters
     ----------

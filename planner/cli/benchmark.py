@@ -38,7 +38,7 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,
-    help="Measure any predictor of training runs by one rule: blinded rows, predictions, scores.",
+    help="Score any predictor of training runs by the same rules: blinded rows, predictions, scores.",
 )
 
 RunsArgument = Annotated[
@@ -60,7 +60,7 @@ class By(StrEnum):
 
 @app.command("rows")
 def rows_command(runs: RunsArgument, out: OutOption = None, force: ForceOption = False) -> None:
-    """Write the rows of a run table without their results, in an order that says nothing about them."""
+    """Write the rows of a run table without their results, in a random-looking order."""
     check_place(out, force, "--out")
     table = [row for row in _read(runs) if isinstance(row, runs_table.Run)]
     _write((blind.cells(run) for run in blind.blinded(table)), tuple(runs_table.COLUMNS), out, force)
@@ -73,7 +73,7 @@ def predict_command(
     out: OutOption = None,
     force: ForceOption = False,
 ) -> None:
-    """Predict rows without results, as any predictor may: id, step_time_s, memory_gib, fits."""
+    """Predict such rows with the planner itself: id, step_time_s, memory_gib, fits."""
     check_place(out, force, "--out")
     skipped: list[Skip] = []
     price = overlay.predictions_of(constants.shipped_values(), None)
@@ -95,7 +95,7 @@ def score_command(
     ],
     output: FormatOption = Format.table,
 ) -> None:
-    """Score predictions of a run table: time, rank, regret of the pick, memory, fit or not.
+    """Score predictions of a run table: time, rank, regret of the choice, memory, fits or not.
 
     Several files are also compared on the rows that all of them time.
     """

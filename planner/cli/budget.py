@@ -71,7 +71,7 @@ def budget(
     law: Annotated[
         str,
         typer.Option(
-            metavar="NAME", help="Scaling law: besiroglu, hoffmann, or chinchilla (20 tokens each)."
+            metavar="NAME", help="Scaling law: besiroglu, hoffmann, or chinchilla (20 tokens per parameter)."
         ),
     ] = "besiroglu",
 ) -> None:

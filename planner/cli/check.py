@@ -53,7 +53,7 @@ def check(
     quiet: QuietOption = False,
     verbose: VerboseOption = False,
 ) -> None:
-    """Run one rank's share of a plan's layers here, and tell how far off its estimate is."""
+    """Run one rank's share of a plan's layers on this device and report how far off its estimate is."""
     from planner.launchers.emit import refusal
 
     if not (math.isfinite(tolerance) and tolerance > 0):

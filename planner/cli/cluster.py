@@ -65,7 +65,7 @@ def cluster(
     ] = None,
     nodes_return: Annotated[
         str | None,
-        typer.Option(metavar="NODES", help="Nodes that come: new shares of all jobs.", show_default=False),
+        typer.Option(metavar="NODES", help="Nodes that join: new shares of all jobs.", show_default=False),
     ] = None,
     failures: Annotated[
         str | None,

@@ -178,7 +178,7 @@ def unknown_variables() -> list[str]:
 
 
 def show(
-    origin: Annotated[bool, typer.Option("--origin", help="Tell where each value is from.")] = False,
+    origin: Annotated[bool, typer.Option("--origin", help="Show where each value comes from.")] = False,
     output: FormatOption = Format.table,
 ) -> None:
     """Show every setting as the next command would take it.

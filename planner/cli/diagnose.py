@@ -53,7 +53,7 @@ def diagnose(
         ),
     ] = None,
 ) -> None:
-    """Name the likeliest causes of a slow run, or of one that ran out of memory, and what else is faster.
+    """Name the likeliest causes of a slow or out-of-memory run, and plans that would be faster.
 
     MODEL may also be a plan file, or a launch file as for --from. The measurement is compared with the
     estimate; each possible cause is priced, and the closest is named first.

@@ -44,12 +44,12 @@ def estimate(
 ) -> None:
     """Price one plan in full: time, memory by stage, traffic, cost, and what was assumed.
 
-    Nothing is searched: degrees that are not given are 1, dp follows from the accelerators, zero is the
-    runtime's default, and the answer lists every value taken so. Exit code 1 means that the plan breaks a
-    rule or does not fit; the answer is still written in full.
+    Nothing is searched: degrees you leave out are 1, dp follows from the number of accelerators, zero is the
+    runtime's default, and the answer lists every default used. Exit code 1 means that the plan breaks a rule
+    or does not fit; the answer is still written in full.
 
-    With --from, options are read from a runner's own file; those given here override it, and keys that were
-    not understood are listed on standard error.
+    With --from, options are read from a runner's own file. Options given here override it; keys that were not
+    understood are listed on standard error.
     """
     request = asked_of(source, job, plan, context)
     whole, chosen, runtime, defaults, names = request.read(read)

@@ -56,7 +56,7 @@ class AnyJobOptions(JobOptions):
         typer.Argument(
             metavar="[MODEL]",
             help="A name from `planner models list`, a config.json or its folder, or a model YAML; "
-            "may be left out with --from where the file describes it.",
+            "optional with --from, if that file describes the model.",
             show_default=False,
             autocompletion=complete.model,
         ),

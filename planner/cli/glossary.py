@@ -58,7 +58,7 @@ def glossary(
         hits = looked_up(word)
         if not hits:
             near = nearest(plain(word), {name: name for name in known})
-            reading.fault("WORD", repr(word), "a word of the glossary; planner glossary lists them", near)
+            reading.fault("WORD", repr(word), "a word of the glossary (`planner glossary` lists them)", near)
         hits += [whole for one in hits if one.stands_for for whole in meaning(one.stands_for)]
         found += [one for one in dict.fromkeys(hits) if one not in found]
     reading.finish()

@@ -39,14 +39,14 @@ def goodput(
     restart_time: Annotated[
         str | None,
         typer.Option(
-            metavar="TIME", help="From a failure until training resumes: 15min.", show_default=False
+            metavar="TIME", help="Time from a failure until training resumes: 15min.", show_default=False
         ),
     ] = None,
     device_mtbf: Annotated[
         str | None,
         typer.Option(
             metavar="TIME",
-            help="Mean time between failures of one accelerator. [default: that of Llama 3's, 2112d]",
+            help="Mean time between failures of one accelerator. [default: Llama 3's, 2112d]",
             show_default=False,
         ),
     ] = None,
@@ -92,7 +92,7 @@ def goodput(
         str | None,
         typer.Option(
             metavar="RATE",
-            help="At which checkpoints are read and written, with --failures or --lose: 40GB/s.",
+            help="Rate at which checkpoints are read and written, with --failures or --lose: 40GB/s.",
             show_default=False,
         ),
     ] = None,
@@ -107,11 +107,12 @@ def goodput(
     fully_reshardable: Annotated[
         bool,
         typer.Option(
-            "--fully-reshardable", help="Saved with Megatron's --dist-ckpt-optim-fully-reshardable."
+            "--fully-reshardable",
+            help="The checkpoint was saved with Megatron's --dist-ckpt-optim-fully-reshardable.",
         ),
     ] = False,
 ) -> None:
-    """Tell how often a plan should save checkpoints, and its days and cost with failures.
+    """Find how often a plan should save checkpoints, and its days and cost with failures.
 
     Failures are random; any failed accelerator stops the job, which resumes from its last checkpoint. With
     --failures: recoveries ranked by expected step time. With --lose or --nodes-return: the best plan on the

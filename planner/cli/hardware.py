@@ -90,7 +90,7 @@ def list_command(
     ] = None,
     output: FormatOption = Format.table,
 ) -> None:
-    """List the clusters that ship, one line for each pool of accelerators; filters narrow it.
+    """List the clusters that ship, one line per pool of accelerators; options filter it.
 
     Exit code 1 means that none is left.
     """
@@ -144,7 +144,7 @@ def _marked(row: Row, key: str) -> Any:
 
 @app.command()
 def show(name: NameArgument, output: FormatOption = Format.table) -> None:
-    """Show every number of a cluster or accelerator with its unit, its source and where it stands."""
+    """Show every number of a cluster or accelerator with its unit, source and standing."""
     rows = number_rows(load_either(name))
     if output is not Format.table:
         return emit_rows(rows, output)

@@ -13,7 +13,7 @@ GROUPS: Final[Mapping[str, str]] = {
     "max_tokens_per_rank images freeze_encoder imbalance",
     "Training": "method lora_rank lora_targets optimizer state_dtype master_dtype gradient_dtype",
     "Runtime": "runtime target_version changes",
-    "Layout (what is given is kept)": " ".join(axis.name for axis in ASKED_AXES),
+    "Layout (what you set stays fixed)": " ".join(axis.name for axis in ASKED_AXES),
     "Search": "near objective top oom_risk uniform allow slowdown synthesize front",
     "Failures": "failures recovery storage",
     "Several sites": "sync across inner_steps compress batch_shares",

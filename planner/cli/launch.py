@@ -64,7 +64,7 @@ SmokeOption = Annotated[
     bool,
     typer.Option(
         "--smoke",
-        help="Files that start twenty steps on made-up data where SMOKE is not set otherwise.",
+        help="Make the files run twenty steps on synthetic data, unless SMOKE=0 is set.",
     ),
 ]
 
@@ -83,15 +83,15 @@ def emit(
     smoke: SmokeOption = False,
     force: ForceOption = False,
     unfit: Annotated[
-        bool, typer.Option("--unfit", help="Write the files of a plan that does not fit, too.")
+        bool, typer.Option("--unfit", help="Write the files even if the plan does not fit.")
     ] = False,
     quiet: QuietOption = False,
     verbose: VerboseOption = False,
 ) -> None:
     """Write the files that start a saved plan, all of them or none.
 
-    What only you know is in the variables DATA_PATH, TOKENIZER_PATH, OUTPUT_DIR, ACCOUNT, PARTITION and
-    IMAGE, read from the environment when the files are started. With SMOKE=1 they only try the plan.
+    The files read what only you know from the environment when they start: DATA_PATH, TOKENIZER_PATH,
+    OUTPUT_DIR, ACCOUNT, PARTITION and IMAGE. SMOKE=1 makes a short trial run of them.
     """
     saved = plans.read_plan(plan)
     reading = Reading()

@@ -51,7 +51,7 @@ def mfu(
         typer.Option(metavar="X", help="Measured tokens/s of one accelerator.", show_default=False),
     ] = None,
 ) -> None:
-    """Turn a measured speed into MFU and HFU, conventions stated, and split its gap to the estimate.
+    """Convert a measured speed to MFU and HFU, and explain its gap to the estimate.
 
     MODEL may also be a plan file; then everything but the measurement comes from it.
     """

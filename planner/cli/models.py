@@ -47,7 +47,7 @@ def list_command(
     ] = None,
     output: FormatOption = Format.table,
 ) -> None:
-    """List the models that ship with the planner; words narrow the list.
+    """List the models that ship with the planner; words filter the list.
 
     Exit code 1 means that none is left.
     """
@@ -78,7 +78,7 @@ def show_command(
     ] = 8,
     output: FormatOption = Format.table,
 ) -> None:
-    """Show one model: its layers, and where its parameters are, or how its layers can be split."""
+    """Show one model: its layers and where its parameters are, or how its layers can be split."""
     if shardings:
         legal, derived = _shardings(model, ranks)
         if output is Format.json:
@@ -140,7 +140,7 @@ def import_command(
     ] = False,
     force: Annotated[bool, typer.Option("--force", help="Overwrite a file that exists.")] = False,
 ) -> None:
-    """Write a model YAML from a config.json, exactly or not at all; what was assumed is told.
+    """Write a model YAML from a config.json, exactly or not at all, and list what was assumed.
 
     Of a Python file the model is built without memory, its layers are folded into known ones, and what is
     left is priced by what it moves and computes.

@@ -49,7 +49,7 @@ class NearJobOptions(JobOptions):
         typer.Argument(
             metavar="[MODEL]",
             help="A name from `planner models list`, a config.json or its folder, or a model YAML; "
-            "may be left out with --near where the file describes it.",
+            "optional with --near, if that file describes the model.",
             show_default=False,
             autocompletion=complete.model,
         ),

@@ -49,7 +49,7 @@ def phases(
     storage: Annotated[
         str | None,
         typer.Option(
-            metavar="RATE", help="At which checkpoints are written and read: 40GB/s.", show_default=False
+            metavar="RATE", help="Rate at which checkpoints are written and read: 40GB/s.", show_default=False
         ),
     ] = None,
 ) -> None:

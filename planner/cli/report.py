@@ -45,13 +45,16 @@ def report(
     ],
     out: Annotated[Path, typer.Option(metavar="FILE.html", help="The page to write.")],
     search: Annotated[
-        bool, typer.Option("--search", help="Of a plan: search its job at other counts and limits too.")
+        bool,
+        typer.Option(
+            "--search", help="For a plan: also search its job at other GPU counts and memory limits."
+        ),
     ] = False,
     sliders: Annotated[
         bool,
         typer.Option(
             "--sliders",
-            help="Of a plan: sliders of accelerators, batch and sequence over plans searched now.",
+            help="For a plan: sliders for accelerators, batch and sequence length, over plans searched now.",
         ),
     ] = False,
     time_limit: Annotated[
@@ -62,7 +65,7 @@ def report(
     quiet: QuietOption = False,
     verbose: VerboseOption = False,
 ) -> None:
-    """Write one HTML page that needs nothing beside itself: no network, no other file.
+    """Write one self-contained HTML page: it needs no network and no other file.
 
     It needs plotly, from the extra: pip install 'parallelism-planner[report]'.
     """

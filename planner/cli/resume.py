@@ -26,7 +26,7 @@ def resume(
     shown: OutputOptions,
     storage: Annotated[
         str | None,
-        typer.Option(metavar="RATE", help="At which checkpoints are read: 40GB/s.", show_default=False),
+        typer.Option(metavar="RATE", help="Rate at which checkpoints are read: 40GB/s.", show_default=False),
     ] = None,
     fully_reshardable: Annotated[
         bool,
@@ -35,7 +35,7 @@ def resume(
         ),
     ] = False,
 ) -> None:
-    """Tell whether a plan can resume from another plan's checkpoint, with which tool, and what moves.
+    """Say whether a plan can resume from another plan's checkpoint, with which tool, and what moves.
 
     Exit code 1 means that it cannot.
     """

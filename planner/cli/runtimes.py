@@ -35,7 +35,7 @@ ReleaseArgument = Annotated[
 
 @app.command("list")
 def list_command(output: FormatOption = Format.table) -> None:
-    """List the runtimes: newest release, how many are known, files that can be written."""
+    """List the runtimes: newest release, number of known releases, files that can be written."""
     emit_rows(releases.runtime_rows(), output)
 
 
@@ -62,7 +62,7 @@ def diff_command(
     plan: Annotated[Path, typer.Option(metavar="PLAN", help="A plan file to price on both.")],
     output: FormatOption = Format.table,
 ) -> None:
-    """Price a plan on two releases: what the second changes, in seconds and GiB, term by term.
+    """Price a plan on two releases and show what the second changes, term by term, in seconds and GiB.
 
     Traits that the plan file sets hold on both. Exit code 1 means that the plan breaks a rule or does not
     fit on one of them.

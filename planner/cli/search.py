@@ -104,7 +104,7 @@ def search(
     smoke: SmokeOption = False,
     force: ForceOption = False,
 ) -> None:
-    """Rank plans for a model on a cluster; axes that are given are kept, the others are searched.
+    """Rank plans for a model on a cluster; what you set stays fixed, the rest is searched.
 
     Exit code 1 means that nothing fits; the answer then says what would.
     """

@@ -67,20 +67,21 @@ def simulate(
         str | None,
         typer.Option(
             metavar="UNITS",
-            help="Activations of chunks that a rank of a synthesized schedule may hold. [default: all]",
+            help="Chunks whose activations a rank of a synthesized schedule may hold. [default: all]",
         ),
     ] = None,
     kept_share: Annotated[
         str | None,
         typer.Option(
-            metavar="X", help="Share of them that stays between input and weight gradient. [default: 1]"
+            metavar="X",
+            help="Share of a chunk's activations kept from input to weight gradient. [default: 1]",
         ),
     ] = None,
     objective: Annotated[
         str | None,
         typer.Option(
             metavar="makespan|span",
-            help="What a synthesized schedule makes small: the step, or the longest time from first start "
+            help="What a synthesized schedule minimises: the step, or the longest time from first start "
             "to last end on one rank. [default: makespan]",
         ),
     ] = None,
@@ -90,7 +91,8 @@ def simulate(
     copy_time: Annotated[
         str | None,
         typer.Option(
-            metavar="T", help="Time to copy what one chunk saves to the host, or back, where a schedule does."
+            metavar="T",
+            help="Time to copy a chunk's saved activations to the host, or back, if the schedule does.",
         ),
     ] = None,
     fill: Annotated[
@@ -124,8 +126,8 @@ def simulate(
 ) -> None:
     """Simulate one step pass by pass: makespan, bubble, and what each rank does and holds.
 
-    Either of a saved PLAN, with the cost model's times in seconds, or of a bare pipeline that --schedule,
-    --pp, --microbatches and --pass-times describe.
+    Takes a saved PLAN, with the cost model's times in seconds, or a bare pipeline described by --schedule,
+    --pp, --microbatches and --pass-times.
     """
     reading = Reading()
     spread = reading.number("--jitter", jitter, 0.0) or 0.0

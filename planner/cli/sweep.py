@@ -57,7 +57,9 @@ def sweep(
     ] = None,
     jobs: Annotated[
         str | None,
-        typer.Option(metavar="N", help="Searches at once. [default: the cores]", show_default=False),
+        typer.Option(
+            metavar="N", help="Searches to run at once. [default: one per core]", show_default=False
+        ),
     ] = None,
     resume: Annotated[
         bool, typer.Option("--resume/--no-resume", help="Skip cases whose results are there.")
@@ -77,14 +79,14 @@ def sweep(
     finish_in: Annotated[
         str | None,
         typer.Option(
-            metavar="TIME", help="Tell the fewest GPUs that train in time: 30d.", show_default=False
+            metavar="TIME", help="Report the fewest GPUs that finish in this time: 30d.", show_default=False
         ),
     ] = None,
     longest_sequence: Annotated[
-        bool, typer.Option("--longest-sequence", help="Tell the longest sequence that fits.")
+        bool, typer.Option("--longest-sequence", help="Report the longest sequence that fits.")
     ] = False,
     smallest_cluster: Annotated[
-        bool, typer.Option("--smallest-cluster", help="Tell the fewest GPUs that fit.")
+        bool, typer.Option("--smallest-cluster", help="Report the fewest GPUs that fit.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
     force: ForceOption = False,

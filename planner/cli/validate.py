@@ -65,7 +65,7 @@ def validate(
     quiet: QuietOption = False,
     verbose: VerboseOption = False,
 ) -> None:
-    """Predict every run of a table, and tell how far off the predictions are."""
+    """Predict every run of a table and report how far off the predictions are."""
     name = "standard input" if str(runs) == "-" else str(runs)
     on_top = calibrate_overlay.read_overlay(overlay) if overlay is not None else None
     with Progress(quiet, verbose) as progress, table_lines(runs) as lines:

@@ -148,7 +148,7 @@ def _misfit(answer: Estimate) -> str:
     record, over = plan_record(answer), (answer.peak - answer.capacity) / GIB
     return (
         f"Does not fit: it needs {PEAK.item(record)[1]}, {over:.1f} too much. "
-        f"If it fitted, a step would take {banded(record, ' s')} at {percent(record['mfu'])} MFU."
+        f"If it did fit, a step would take {banded(record, ' s')} at {percent(record['mfu'])} MFU."
     )
 
 

@@ -213,7 +213,7 @@ def remedy_page(answer: Estimate) -> Page:
 def remedy_table(found: Remedies) -> Page:
     """Return what each change does alone."""
     rows = tuple(_row(one) for one in found.single)
-    return ["What would make it fit, each change alone:", Table(rows)] if rows else []
+    return ["Any one of these changes makes it fit:", Table(rows)] if rows else []
 
 
 def _row(one: Remedy) -> dict[str, str]:

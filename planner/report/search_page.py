@@ -200,7 +200,7 @@ def remedy_table(remedies: Any, want: str = "fit") -> Page:
         }
         for one in remedies or ()
     )
-    return [f"What would make it {want}, each change alone:", Table(rows)] if rows else []
+    return [f"Any one of these changes makes it {want}:", Table(rows)] if rows else []
 
 
 def untrainable(breaks: Any) -> list[str]:

@@ -99,6 +99,12 @@ Forward token and sum are read and the sum is written; backward token and gradie
 gradient, and the token's is read and written (arXiv:2509.01322, eq. 1: an expert that gives the token back).
 """
 
+SINKS: Final = Traffic(4.0, 6.0)
+"""Attention's result times a factor of its head, which has a sink; backward reads both and a gradient. [byte]
+
+One compiled kernel (torchtitan, ``models/gpt_oss/model.py``, ``apply_attention_sink_rescale``).
+"""
+
 EVERY_EXPERT: Final = Traffic(8.0, 16.0)
 """A token for each expert there is, times its score, and the sum of what they make of it. [byte]
 

@@ -137,6 +137,9 @@ def attention_operators(pricer: Pricer, mixer: Attention) -> list[Operator]:
         copied = traffic.HEAD_COPIES[repeated and mixer.kv_heads < mixer.heads]
         operators.append(pricer.elementwise("head_copies", "qkv", rows * queries, copied))
     operators.append(pricer.attention(mixer, local_heads, local_heads / heads))
+    if mixer.sinks and pricer.case.traits.attention.rescaled_sinks:
+        kept = 2 * rows * outputs
+        operators.append(pricer.elementwise("sinks", "attn_out", rows * outputs, traffic.SINKS, saved=kept))
     if mixer.output_gate or mixer.head_gate:
         kernels = pricer.case.traits.kernels
         moved = traffic.GATED[kernels.fused_activation or kernels.compiled]

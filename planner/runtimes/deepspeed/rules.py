@@ -9,11 +9,11 @@ from planner.inputs.workload import Workload
 from planner.plan import Plan
 from planner.rules import Rule, divides, nearest_divisors
 from planner.runtimes.family import Job, Runtime
+from planner.runtimes.hub.chunks import chunk_rules
 from planner.runtimes.hub.config import (
     adapted_rule,
     architecture,
     balancing_loss,
-    chunk_rules,
     unwritten_rules,
     whole_layer_rules,
 )

@@ -8,10 +8,10 @@ from planner.inputs.model import Experts, LatentAttention, ModelSpec
 from planner.plan import Plan
 from planner.rules import Rule, divides
 from planner.runtimes.family import Job, Runtime
+from planner.runtimes.hub.chunks import chunk_rules
 from planner.runtimes.hub.config import (
     adapted_rule,
     architecture,
-    chunk_rules,
     unwritten_rules,
     whole_layer_rules,
 )

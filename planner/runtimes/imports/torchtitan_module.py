@@ -19,6 +19,8 @@ def module_record(data: Any) -> dict[str, Any] | None:
     for number, (count, block) in enumerate(data["runs"]):
         name = f"block{number + 1}"
         blocks[name] = {"mixer": _mixer(block), "ffn": _ffn(block)}
+        if "window" in block:
+            blocks[name]["ffn"] |= {"bias": True, "router_bias": True}
         layers += [name] * count
     return {
         "hidden": data.get("dim"),
@@ -34,7 +36,9 @@ def _mixer(block: Mapping[str, Any]) -> dict[str, Any]:
     if "kv_lora_rank" in block:
         names = ("q_lora_rank", "kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim")
         return {"kind": "latent", "heads": block.get("n_heads")} | {name: block.get(name) for name in names}
+    biased = {"sinks": True, "qkv_bias": True, "output_bias": True, "window": block.get("window")}
     return {
+        **(biased if "window" in block else {}),
         "kind": "attention",
         "heads": block.get("n_heads"),
         "kv_heads": block.get("n_kv_heads"),

@@ -27,6 +27,7 @@ ENTRY = Runtime(
         fused_activation=True,
         fused_rope=True,
         chained_rope="complex",
+        rescaled_sinks=True,
         compiled=True,
         loss_chunks=DEFAULT_CHUNKS,
         vocab_parallel_loss=True,

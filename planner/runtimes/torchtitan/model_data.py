@@ -8,6 +8,7 @@ from planner.inputs.model import Attention, DenseFfn, Experts, LatentAttention, 
 from planner.plan import Plan
 from planner.runtimes.offered import attention_of, ffn_of, stage_layers
 from planner.runtimes.torchtitan.numerics import numeric_data
+from planner.runtimes.torchtitan.sinking import FAMILY, is_sinking
 
 
 def family(model: ModelSpec) -> str:
@@ -15,6 +16,8 @@ def family(model: ModelSpec) -> str:
     blocks = [model.blocks[name] for name in dict.fromkeys(model.layers)]
     if isinstance(blocks[0].mixer, LatentAttention):
         return "deepseek_v3"
+    if is_sinking(model):
+        return FAMILY
     plain = all(isinstance(block.ffn, DenseFfn) and isinstance(block.mixer, Attention) for block in blocks)
     normed = any(getattr(block.mixer, "qk_norm", "none") != "none" for block in blocks)
     return "llama3" if plain and not normed else "qwen3"
@@ -38,7 +41,7 @@ def _block_data(model: ModelSpec, name: str) -> dict[str, object]:
         attention = {"n_heads": mixer.heads} | {field: getattr(mixer, field) for field in names}
     else:
         attention = {"n_heads": mixer.heads, "n_kv_heads": mixer.kv_heads, "head_dim": mixer.head_dim}
-        attention |= {"qk_norm": mixer.qk_norm == "head"}
+        attention |= {"window": mixer.window} if mixer.sinks else {"qk_norm": mixer.qk_norm == "head"}
     return attention | _ffn_data(ffn)
 
 

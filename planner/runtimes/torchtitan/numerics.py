@@ -11,6 +11,7 @@ import math
 
 from planner.inputs.model import LatentAttention, ModelSpec
 from planner.inputs.numerics import RopeScaling, Router, without_place
+from planner.runtimes.torchtitan.sinking import FAMILY, stretches
 
 INIT_STD = 0.02
 EPSILON = 1e-5
@@ -90,7 +91,7 @@ def unsaid(model: ModelSpec, kind: str) -> tuple[str, ...]:
     """Return the fields of the model's numerics that the emitted module of a family cannot say."""
     own = model.numerics
     found = without_place(own, CANNOT)
-    if own.activation not in (None, "silu"):
+    if own.activation not in (("swiglu_oai",) if kind == FAMILY else (None, "silu")):
         found.append(f"numerics.activation {own.activation}")
     scaling = own.rope_scaling
     if scaling is not None and not _has_scaling(scaling, kind):
@@ -100,6 +101,8 @@ def unsaid(model: ModelSpec, kind: str) -> tuple[str, ...]:
 
 def _has_scaling(scaling: RopeScaling, kind: str) -> bool:
     """Whether a family's rotary positions stretch so; cosines and sines of their own, as Qwen3's, do not."""
+    if kind == FAMILY:
+        return stretches(scaling)
     if scaling.kind == "llama3":
         return kind != "qwen3"
     if scaling.kind != "yarn" or kind != "deepseek_v3":

@@ -9,6 +9,7 @@ from planner.inputs.model import DenseFfn, ModelSpec
 from planner.plan import Plan
 from planner.rules import Rule, divides
 from planner.runtimes.family import Job
+from planner.runtimes.torchtitan.sinking import is_sinking
 from planner.units import is_whole
 
 
@@ -21,6 +22,11 @@ def release_rules(plan: Plan, job: Job, version: str) -> list[Rule]:
     """Return the rules on what only some releases have."""
     return [
         *_low_bit_rules(plan, job, version),
+        Rule(
+            "release-has-sinks",
+            not is_sinking(job.model) or not is_old(version),
+            lambda: (f"attention sinks with release {version}", "the newest release", "the newest"),
+        ),
         Rule(
             "release-has-every-nth-layer",
             layers_again(plan.recompute) is None or is_old(version),

@@ -21,6 +21,7 @@ from planner.runtimes.offered import (
     whole_offload_rules,
     width_rules,
 )
+from planner.runtimes.torchtitan import sinking
 from planner.runtimes.torchtitan.choice import TitanChoice
 from planner.runtimes.torchtitan.model_data import family
 from planner.runtimes.torchtitan.numerics import unsaid
@@ -78,6 +79,7 @@ def torchtitan_rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
         sequence_rule(tokens, shared, "tp under sequence parallelism · 2 · cp"),
         *_pipeline_rules(plan, model),
         *_expert_rules(plan, model),
+        *sinking.sinking_rules(plan, job),
     ]
 
 
@@ -150,6 +152,7 @@ def missing_parts(model: ModelSpec) -> tuple[str, ...]:
     """Return the parts of a model that torchtitan's models do not have."""
     blocks = [model.blocks[name] for name in dict.fromkeys(model.layers)]
     needs = set().union(*(uses(model, block) for block in blocks)) - BUILDABLE
+    needs -= sinking.BUILDABLE if sinking.is_sinking(model) else set()
     if len({type(mixer) for mixer in model.attentions}) > 1:
         needs.add("latent attention beside other attention")
     if isinstance(blocks[0].mixer, LatentAttention) and len(set(model.attentions)) != 1:

@@ -45,3 +45,7 @@ class AttentionTraits:
         "kept.",
         name="attention_copies",
     )
+    rescaled_sinks: bool = trait(
+        False,
+        "Whether attention sinks scale the kernel's result, which is kept before and after it.",
+    )

@@ -53,7 +53,8 @@ def test_files_are_read_back_as_priced(tmp_path: Path, name: str) -> None:
     plan = replace(PLAN, tp=1.0, dp=16.0, zero_shards=16.0, num_microbatches=4.0, sequence_parallel=False)
     for number, one in enumerate((PLAN, replace(plan, ep=16.0 if name.startswith("mimo") else 1.0))):
         asked = job(load_model(name))
-        files = launch_files(one, asked, Target(BRIDGE, launchers()["torchrun"], BRIDGE.versions[0]), Card())
+        own = BRIDGE.for_model(asked.model)
+        files = launch_files(one, asked, Target(own, launchers()["torchrun"], own.versions[0]), Card())
         folder = tmp_path / str(number)
         folder.mkdir()
         for file, text in files.items():
@@ -61,7 +62,6 @@ def test_files_are_read_back_as_priced(tmp_path: Path, name: str) -> None:
         said = ("--from", str(folder / "train.sh"), "--hardware", "dgx-h100", "--format", "json")
         told = planner("estimate", *said)
         assert told.code in (0, 1), told.err  # 1 where the largest do not fit
-        own = BRIDGE.for_model(asked.model)
         assert told.json["step_time_s"] == pytest.approx(float(estimate(one, asked, own).step), rel=1e-6)
         assert told.json["model"]["name"] == name, json.dumps(told.json["model"])
 
@@ -147,3 +147,12 @@ def test_a_bound_on_logits_costs_its_kernels_and_its_result() -> None:
     rate = float(loss.forward) / (float(whole.traits.loss.traffic) / 3)
     assert float(bound.forward - loss.forward) / rate == pytest.approx(12, rel=1e-2)
     assert float(bound.backward - loss.backward) / rate == pytest.approx(14, rel=1e-2)
+
+
+@pytest.mark.parametrize("changes", [{"fp8_attention": True}, {"attention": "unfused"}])
+def test_flex_attention_knows_no_other_kernel(changes: dict[str, Any]) -> None:
+    for name, there in (("gemma2-9b", True), ("gemma3-4b", False)):
+        asked = job(load_model(name), precision="fp8")
+        own = BRIDGE.for_model(asked.model).with_traits(**changes)
+        found = {one.rule for one in violations(all_rules(PLAN, case_of(PLAN, asked, own)))}
+        assert ("flex-attention-alone" in found) == there

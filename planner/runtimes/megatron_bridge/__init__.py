@@ -20,7 +20,12 @@ from planner.runtimes.megatron_bridge.adapters import (
     without_fsdp_rule,
 )
 from planner.runtimes.megatron_bridge.hybrid import hybrid_rules
-from planner.runtimes.megatron_bridge.own_layers import core_job, own_layer_rules, own_traits
+from planner.runtimes.megatron_bridge.own_layers import (
+    core_job,
+    own_layer_rules,
+    own_setting_rules,
+    own_traits,
+)
 from planner.runtimes.megatron_bridge.saving import saves
 from planner.runtimes.megatron_bridge.script import Say, needs, real_needs, script_text
 from planner.runtimes.megatron_bridge.settings import loss_rules
@@ -82,6 +87,7 @@ def setting_rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
         *choice_rules(plan, job, runtime),
         *loss_rules(runtime),
         *indexer_setting_rules(job, runtime),
+        *own_setting_rules(job, runtime),
     ]
 
 

@@ -17,7 +17,7 @@ from planner.inputs.numerics import Router
 from planner.plan import Plan
 from planner.remembered import remembered
 from planner.rules import Rule
-from planner.runtimes.family import Job
+from planner.runtimes.family import Job, Runtime
 from planner.runtimes.megatron_bridge.code import Code, Section
 from planner.runtimes.offered import exactly, offered
 
@@ -264,3 +264,22 @@ def own_layer_rules(plan: Plan, job: Job) -> list[Rule]:
             )
         )
     return found
+
+
+def own_setting_rules(job: Job, runtime: Runtime) -> list[Rule]:
+    """Return the rule that FlexAttention runs in 16 bit, whatever kernel and precision are asked for."""
+    own = own_layers(job.model)
+    if own is None or own.traits is not FLEX:
+        return []
+    attention = runtime.traits.attention
+    return [
+        Rule(
+            "flex-attention-alone",
+            attention.kernel == FLEX["attention"] and not attention.fp8,
+            lambda: (
+                f"attention {attention.kernel}{' in fp8' * attention.fp8}",
+                f"FlexAttention in 16 bit: {own.provider} has no other",
+                "no --set of attention",
+            ),
+        )
+    ]

@@ -61,7 +61,7 @@ def test_the_stages_of_own_layers_hold_the_model(bridge: Any, tmp_path: Path, na
     model = load_model(name)
     for plan in (WHOLE, SPLIT, PIPED, *([replace(WHOLE, ep=8.0)] if model.expert_kinds else [])):
         job = Job(model, load_hardware("dgx-h100"), 16, Workload(seq_len=4096, global_batch=64))
-        assert not violations(all_rules(plan, case_of(plan, job, ENTRY)))
+        assert not violations(all_rules(plan, case_of(plan, job, ENTRY.for_model(model))))
         verdict = judged(bridge, tmp_path, plan, job)
         assert verdict.error == ""
         found = verdict.derived

@@ -10,7 +10,6 @@ from typing import Any, Final
 
 import pytest
 
-from planner.calibrate.eras.files import by_name, shipped
 from planner.cost.case import Case, case_of
 from planner.cost.estimate import Estimate, all_rules, estimate
 from planner.cost.memory.peaks import Peak, largest, step_of
@@ -25,6 +24,7 @@ from planner.simulate.plan import play_plan
 from planner.techniques.engines.family import PassBytes
 from planner.techniques.engines.rounds import round_moments
 from tests.unit.cost_jobs import any_runtime, job, model, plan_of, runtime
+from tests.unit.shipped_eras import eras_by_name
 
 PARAMS = 1e9
 HELD = StageWeights(2 * PARAMS, 0.0, PARAMS, 0.0)
@@ -194,7 +194,7 @@ def gain_over_megatron(batch: int) -> tuple[float, float]:
     A 52B GPT on 64 V100: Megatron-LM hides neither gradients nor messages; breadth-first, whose library
     does, shards over all ranks as it likes.
     """
-    era = by_name(shipped())["megatron-2020-22"]
+    era = eras_by_name()["megatron-2020-22"]
     old = any_runtime(**{**era.traits, **era.half_traits})
     own = old.with_traits(dp_exposed=runtime().traits.data.exposed, p2p_occupies=False, pp_exposed=0.0)
     asked = {"seq_len": 1024, "global_batch": batch, "precision": "fp16", "tp": (1, 2, 4, 8)}

@@ -58,6 +58,13 @@ def test_megatron_has_the_base_of_llama_2_and_of_llama_3() -> None:
     assert found["--init-method-std"] == "0.02"
 
 
+def test_a_base_that_is_no_whole_number_has_no_flag_and_has_a_field() -> None:
+    """StarCoder 2: ``--rotary-base`` is read by ``int``, Megatron-Bridge's provider is a dataclass."""
+    made = job("starcoder2-3b")
+    assert "rope_theta 999999, not a whole number" in faults("megatron-lm", made)
+    assert "rope_theta" not in faults("megatron-bridge", made)
+
+
 def test_megatron_has_router_and_yarn_of_deepseek_v3() -> None:
     found = flags(job("deepseek-v3"))
     wanted = {

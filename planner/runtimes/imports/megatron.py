@@ -122,7 +122,7 @@ def from_script(
     adapted = tuned(sheet)
     replaced = list(overridden(training.words))
     overridden_values(sheet, replaced)
-    number_kinds(sheet, [*sheet.values.items(), *replaced])
+    number_kinds(sheet, [*sheet.values.items(), *replaced], parsed=bool(training.words))
     other_words(sheet)
     if training.words:
         connection_sums(sheet, training.connections)

@@ -45,13 +45,18 @@ def other_words(sheet: Sheet) -> None:
             sheet.notes.append(f"{key} {value[:60]}: the newest release takes {', '.join(known or ())}")
 
 
-def number_kinds(sheet: Sheet, said: Iterable[tuple[str, object]]) -> None:
+BASE: Final = "--rotary-base"
+"""Whole for the parser; a field of a configuration may have any number, such as StarCoder 2's 999999.44."""
+
+
+def number_kinds(sheet: Sheet, said: Iterable[tuple[str, object]], parsed: bool = True) -> None:
     """Note a fault for each argument whose text is no number; a variable is left to the shell.
 
-    Values that a later argument replaces count too, since the parser turns each.
+    Values that a later argument replaces count too, since the parser turns each. Fields of a configuration
+    are not ``parsed``.
     """
     for key, value in dict.fromkeys(said):
-        kind = _kinds().get(key)
+        kind = float if key == BASE and not parsed else _kinds().get(key)
         if kind is None or not isinstance(value, str) or not value or "$" in value:
             continue
         try:

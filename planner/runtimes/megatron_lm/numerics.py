@@ -125,8 +125,6 @@ def unsaid(model: ModelSpec, arch: Architecture) -> tuple[str, ...]:
     """Return the fields of the model's numerics that no file for Megatron-core says."""
     own = model.numerics
     found = without_place(own, ONLY_ELSEWHERE)
-    if own.rope_theta is not None and not own.rope_theta.is_integer():
-        found.append(f"numerics.rope_theta {own.rope_theta:g}, not a whole number")
     if own.activation is not None and own.activation not in (GATED if arch.gated else PLAIN):
         found.append(f"numerics.activation {own.activation}")
     latent = isinstance(arch.mixer, LatentAttention)
@@ -148,6 +146,8 @@ def unflagged(model: ModelSpec, arch: Architecture) -> tuple[str, ...]:
     """Return the fields that Megatron-core has and no argument of ``pretrain_gpt.py`` sets."""
     own, found = model.numerics, []
     latent = isinstance(arch.mixer, LatentAttention)
+    if own.rope_theta is not None and not own.rope_theta.is_integer():
+        found.append(f"numerics.rope_theta {own.rope_theta:g}, not a whole number")
     if own.attention_scale is not None and not latent:
         found.append(f"numerics.attention_scale {own.attention_scale:g}")
     if own.rope_scaling is not None and own.rope_scaling.kind == "yarn":

@@ -361,3 +361,23 @@ def test_torchrun_starts_one_process_a_node_where_it_is_not_told(
     script = tmp_path / "train.sh"
     script.write_text(f"{launcher} pretrain_gpt.py --num-layers 2 --hidden-size 64 --num-attention-heads 2\n")
     assert (ALONE in read_runner_file(script).notes) == alone
+
+
+@pytest.mark.parametrize(
+    ("program", "priced"),
+    [
+        ("open_instruct/dpo_tune_cache.py", False),
+        ("run.py --gpus 8 -- torchrun --nproc_per_node 8 scripts/run_dpo.py", False),
+        ("train_grpo.py", False),
+        ("reward_modeling.py", False),
+        ("train_sft.py", True),
+    ],
+)
+def test_a_program_called_after_preferences_is_not_priced(program: str, priced: bool, tmp_path: Path) -> None:
+    script = tmp_path / "train.sh"
+    script.write_text(
+        f"torchrun --nproc_per_node 8 {program} --model_name_or_path Qwen/Qwen3-0.6B --bf16 "
+        "--per_device_train_batch_size 1 --max_seq_length 1024 --output_dir x\n"
+    )
+    words = [problem.found for _, problem in read_runner_file(script).faults]
+    assert ("a training with rewards or preferences" in words) == (not priced)

@@ -81,9 +81,14 @@ OTHERS: Final = frozenset(
         "prm",
         "nash_md",
         "xpo",
+        "simpo",
+        "rlhf",
     }
 )
-"""Commands of TRL that train with rewards or preferences."""
+"""Commands of TRL, and words in names of programs, that train with rewards or preferences."""
+
+UNPRICED: Final = ("a training with rewards or preferences", "next-token training, which is priced")
+"""What is found, and what is expected instead."""
 
 TRL_KEYS: Final = frozenset(
     {"per_device_train_batch_size", "gradient_accumulation_steps", "max_length", "max_seq_length",
@@ -110,9 +115,7 @@ def from_tree(tree: Mapping[str, Any], path: Path, launch: TrainerLaunch, dialec
     sheet = Sheet(str(path), flat(tree))
     rewarded = [key for key in REWARDED if key in tree and str(tree[key]) not in ("nll", "chunked_nll")]
     if rewarded:
-        sheet.fault(
-            rewarded[0], "a training with rewards or preferences", "next-token training, which is priced"
-        )
+        sheet.fault(rewarded[0], *UNPRICED)
     _with_images(sheet)
     trainer.batch(sheet, "per_device_train_batch_size", 8)
     packed = sheet.has("packing", "group_texts", "packed") or dialect.packed

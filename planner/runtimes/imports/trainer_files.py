@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from planner.dataclasses import replace
 from planner.errors import InputError, Problem
 from planner.inputs.yaml_file import parse_yaml, read_json, read_text
 from planner.runtimes.imports import (
@@ -50,6 +51,22 @@ OWN_RANKS: Final = ("--nproc-per-node", "--nproc_per_node")
 
 
 def read_command(training: Training, path: Path, vocab: int | None) -> Imported:
+    """Return what a command says; a program that is called after rewards or preferences is a fault."""
+    found = _read_command(training, path)
+    programs = [word for word in training.words if word == training.words[0] or word.endswith(".py")]
+    rewarding = next((word for word in programs if _is_rewarding(word)), None)
+    told = any(problem.found == hf_trainer.UNPRICED[0] for _, problem in found.faults)
+    if rewarding is None or told:
+        return found
+    fault = Problem(f"{path}: {rewarding}", *hf_trainer.UNPRICED)
+    return replace(found, faults=(*found.faults, ("", fault)))
+
+
+def _is_rewarding(program: str) -> bool:
+    return not hf_trainer.OTHERS.isdisjoint(re.split("[^a-z]+", Path(program).stem.lower()))
+
+
+def _read_command(training: Training, path: Path) -> Imported:
     """Return what a command says, with the file that it names, its launcher's flags and its variables.
 
     Raises

@@ -566,3 +566,26 @@ def test_a_shape_of_several_vocabularies_is_told(tmp_path: Path) -> None:
 )
 def test_torchrun_starts_one_node_where_nothing_says_another_number(launcher: str, nodes: int | None) -> None:
     assert training_of(f"{launcher} pretrain_gpt.py --num-layers 2\n", "train.sh").nodes == nodes
+
+
+@pytest.mark.parametrize(
+    ("said", "vocab"),
+    [
+        ("--vocab-size 50257 --padded-vocab-size 50304", 50257),
+        ("--vocab-size 50257 --padded-vocab-size 51200 --make-vocab-size-divisible-by 1024", 50257),
+        ("--vocab-size 50257 --padded-vocab-size 129024", 129024),
+        ("--padded-vocab-size 129024", 129024),
+    ],
+)
+def test_a_table_of_more_rows_than_tokens_is_read(said: str, vocab: int, tmp_path: Path) -> None:
+    script = tmp_path / "train.sh"
+    script.write_text(f"torchrun --nproc_per_node 8 pretrain_gpt.py {BARE} {said}\n", encoding="utf-8")
+    found = read_runner_file(script)
+    assert found.model is not None
+    assert found.model.vocab == vocab
+
+
+BARE = (
+    "--num-layers 2 --hidden-size 320 --num-attention-heads 5 --seq-length 128 --max-position-embeddings 128 "
+    "--micro-batch-size 1 --global-batch-size 8 --bf16"
+)

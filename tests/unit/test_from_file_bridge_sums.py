@@ -7,6 +7,7 @@ from typing import Final
 
 import pytest
 
+from planner.inputs.numerics import RopeScaling
 from planner.runtimes.imports.dispatch import read_runner_file
 
 FILE: Final = """from megatron.bridge.training.config import ConfigContainer
@@ -43,6 +44,8 @@ DEFERRED: Final = "defer_embedding_wgrad_compute=True, wgrad_deferral_limit=0"
         ("SCHEDULER", ", lr_decay_iters='all'", "scheduler.lr_decay_iters"),
         ("SCHEDULER", ", lr_decay_iters=int(STEPS)", None),
         ("DATA", f"{DATA}, split=3", "dataset.split"),
+        ("DATA", f"{DATA}, data_path=['x']", "dataset.split"),
+        ("DATA", f"{DATA}, data_path=['x'], split='99,1,0'", None),
         ("DATA", f"{DATA}, data_path=3", "dataset.data_path"),
         ("MODEL", ", activation_func=None", "activation_func"),
         ("SCHEDULER", ", start_weight_decay=-1.0", "scheduler.start_weight_decay"),
@@ -72,6 +75,31 @@ def test_a_section_says_what_has_no_default(tmp_path: Path) -> None:
     assert [where.rpartition(": ")[2] for where in _faults(tmp_path, "OVERLAP", "", without)] == [
         "comm_overlap.tp_comm_overlap"
     ]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "key"),
+    [
+        ('optimizer="adam"', 'optimizer=""', "optimizer.optimizer"),
+        (
+            "mixed_precision=",
+            "peft=LoRA(target_modules=None, dim=8), mixed_precision=",
+            "peft.target_modules",
+        ),
+        ("mixed_precision=", "peft=LoRA(dim=8), mixed_precision=", ""),
+    ],
+)
+def test_what_says_nothing_is_none_of_its_choices(old: str, new: str, key: str, tmp_path: Path) -> None:
+    text = FILE.replace("MIXED", MIXED).replace(old, new)
+    found = [where.rpartition(": ")[2] for where in _faults(tmp_path, "DIST", "", text)]
+    assert found == ([key] if key else [])
+
+
+def test_interpolated_positions_are_read(tmp_path: Path) -> None:
+    text = FILE.replace(" MODEL", ", seq_len_interpolation_factor=4.0, rotary_base=500000")
+    found = read_runner_file(_written(tmp_path, "DIST", "", text))
+    assert found.model is not None
+    assert found.model.numerics.rope_scaling == RopeScaling(kind="linear", factor=4.0)
 
 
 def test_embedding_gradients_are_deferred_in_pipelines(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from accelerate.commands import launch
 from accelerate.commands.config.config_args import load_config_from_file
 from accelerate.parallelism_config import ParallelismConfig
 from accelerate.utils import DistributedType, FullyShardedDataParallelPlugin
+from accelerate.utils import launch as launches
 from accelerate.utils.fsdp_utils import fsdp2_prepare_model
 from accelerate.utils.launch import prepare_multi_gpu_env, prepare_simple_launcher_cmd_env
 from answering import answer_lines
@@ -33,6 +34,7 @@ SHARDED = 128
 """Shards up to which Accelerate shards the model itself: thousands take a minute."""
 
 launch.is_bf16_available = lambda *_: True
+launches.is_port_in_use = lambda *_: False  # nothing is started, whatever runs beside
 
 
 def launched(folder: Path, arguments: list[str]) -> tuple[types.SimpleNamespace, dict[str, str]]:

@@ -122,6 +122,7 @@ def _values(fields: Mapping[str, Any]) -> Iterator[Fault]:
         share = fields.get(f"model.{name}")
         if isinstance(share, int | float) and not 0 <= share <= 1:
             yield name, str(share), "a share from 0 to 1"
+    yield from _empty(fields)
     yield from _precision(fields)
     for name in ("model.make_vocab_size_divisible_by", "scheduler.lr_decay_iters"):
         if type(number := fields.get(name)) is int and number < 1:
@@ -133,6 +134,21 @@ def _values(fields: Mapping[str, Any]) -> Iterator[Fault]:
     fused = fields.get("model.bias_activation_fusion") is True and function is not None
     if fused and str(function).rpartition(".")[2] not in FUSED:
         yield "activation_func", str(function)[:60], f"one of {', '.join(FUSED)} under bias_activation_fusion"
+
+
+TARGETED: Final = "its own"
+"""Stands for the modules that LoRA has where none are said."""
+
+
+def _empty(fields: Mapping[str, Any]) -> Iterator[Fault]:
+    """Yield fields that are said to be nothing where that is none of the choices."""
+    if fields.get("optimizer.optimizer") == "":
+        yield "optimizer.optimizer", "''", "adam or sgd"
+    if fields.get("peft") == "LoRA" and fields.get("peft.target_modules", TARGETED) in (None, []):
+        yield "peft.target_modules", "none, so all linear layers", "a list of modules"
+    blended = any(_said(fields, "dataset", name) for name in ("blend", "data_path"))
+    if fields.get("dataset") == "GPTDatasetConfig" and blended and not _said(fields, "dataset", "split"):
+        yield "dataset.split", "nothing", "the shares of training, validation and test"
 
 
 FUSED: Final = ("gelu", "silu", "quick_gelu")

@@ -152,6 +152,9 @@ def _shape_flags(fields: Mapping[str, Any]) -> dict[str, str]:
     hosted = fields.get("offload_modules")
     if isinstance(hosted, list | tuple) and hosted:
         flags["--offload-modules"] = " ".join(map(str, hosted))
+    stretch = fields.get("seq_len_interpolation_factor")
+    if isinstance(stretch, int | float):
+        flags["--rotary-seq-len-interpolation-factor"] = f"{stretch:g}"
     window = fields.get("window_size")
     if isinstance(window, list | tuple):
         flags["--window-size"] = ",".join(map(str, window))

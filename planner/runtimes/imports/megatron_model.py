@@ -104,16 +104,26 @@ def model_record(sheet: Sheet) -> dict[str, Any] | None:
 
 
 def _vocabulary(sheet: Sheet) -> int | None:
-    """Return the vocabulary that is said, or that of a known tokenizer."""
+    """Return the vocabulary that is said, or that of a known tokenizer; a larger table has so many rows."""
     said = sheet.whole("--vocab-size", "--pad-vocab-size-to")
     kind = sheet.take("--tokenizer-type")
     model = sheet.take("--tokenizer-model", "--tokenizer-name-or-path")
     if said is not None or sheet.faulty("--vocab-size"):
-        return said
+        return _rows(sheet, said)
     known = vocabulary(kind, model)
     if known is not None:
         sheet.notes.append(f"no --vocab-size: {known:,} tokens, those of {model or kind}")
-    return known
+    return _rows(sheet, known)
+
+
+def _rows(sheet: Sheet, tokens: int | None) -> int | None:
+    """Return the rows of the table where more are said than tokens are padded to, else the tokens."""
+    rows, step = sheet.whole("--padded-vocab-size"), sheet.whole("--make-vocab-size-divisible-by") or 128
+    step *= sheet.whole("--tensor-model-parallel-size") or 1
+    if rows is None or step < 1 or (tokens is not None and rows <= -(-tokens // step) * step):
+        return tokens
+    sheet.notes.append(f"--padded-vocab-size {rows}: priced as a vocabulary of so many tokens")
+    return rows
 
 
 def _mixer(sheet: Sheet, hidden: int) -> dict[str, Any]:

@@ -130,8 +130,8 @@ $(READY): pyproject.toml constraints.txt | $(VENV)/bin/python
 	@touch $(READY)
 
 $(VALIDATE_READY): pyproject.toml constraints.txt
-	@echo "$(VALIDATE_VENV): torch, DeepSpeed, Accelerate and transformers will be downloaded once:" >&2
-	@echo "about 0.4 GB, 1.2 GB on disk, from an index with a CPU build of torch; several GB with GPU libraries elsewhere." >&2
+	@echo "$(VALIDATE_VENV): torch, DeepSpeed, Accelerate, transformers, peft and bitsandbytes will be downloaded once:" >&2
+	@echo "about 0.5 GB, 1.3 GB on disk, from an index with a CPU build of torch; several GB with GPU libraries elsewhere." >&2
 	@test -x $(VALIDATE_VENV)/bin/python || $(PYTHON) -m venv $(VALIDATE_VENV)
 	$(call within,900) $(VALIDATE_VENV)/bin/python -m pip install -q -c constraints.txt pip
 	$(call within,900) $(VALIDATE_VENV)/bin/python -m pip install -q -c constraints.txt $(VALIDATE_PACKAGES)

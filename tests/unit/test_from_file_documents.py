@@ -71,7 +71,7 @@ def test_a_written_json_of_transformers_and_a_yaml_of_accelerate(tmp_path: Path)
     assert (found["zero"], found["gpus"]) == ("3", "16")
 
 
-@pytest.mark.parametrize(("stage", "hosted", "zero"), [(1, "none", "1"), (2, "cpu", "2")])
+@pytest.mark.parametrize(("stage", "hosted", "zero"), [(1, "none", "1"), (2, "cpu", "2"), (0, "none", "1")])
 def test_megatron_deepspeed_shards_as_its_json_says(
     stage: int, hosted: str, zero: str, tmp_path: Path
 ) -> None:

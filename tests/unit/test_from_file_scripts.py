@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from planner.errors import InputError
+from planner.runtimes.imports.command_line import training_of
 from planner.runtimes.imports.dispatch import ALONE, read_runner_file
 from planner.runtimes.imports.sheet import Imported
 from planner.runtimes.imports.shell import read_script
@@ -381,3 +382,32 @@ def test_a_program_called_after_preferences_is_not_priced(program: str, priced: 
     )
     words = [problem.found for _, problem in read_runner_file(script).faults]
     assert ("a training with rewards or preferences" in words) == (not priced)
+
+
+def test_a_command_of_another_shell_has_the_script_s_variables(tmp_path: Path) -> None:
+    """Slurm's scripts of BLOOM: one task a node starts a launcher, and the command is printed before."""
+    script = tmp_path / "train.slurm"
+    script.write_text(
+        "#SBATCH --nodes=16\n#SBATCH --ntasks-per-node=1\n#SBATCH --gres=gpu:4\nGPUS=4\n"
+        'export LAUNCHER="python -m torch.distributed.launch --nproc_per_node $GPUS --nnodes 16"\n'
+        'export CMD="pretrain_gpt.py --num-layers 24 --hidden-size 2048 --num-attention-heads 16 --bf16 '
+        '--tensor-model-parallel-size 2"\necho $CMD\n'
+        "srun bash -c '$LAUNCHER --node_rank $SLURM_PROCID $CMD' 2>&1 | tee log\n"
+    )
+    found = training_of(script.read_text(), str(script))
+    assert (found.nodes, found.ranks, found.words[0]) == (16, 4, "pretrain_gpt.py")
+    assert found.flags["--tensor-model-parallel-size"] == "2"
+
+
+@pytest.mark.parametrize(
+    ("directives", "ranks"),
+    [
+        ("--ntasks-per-node=1 --gres=gpu:4", 4),
+        ("--ntasks-per-node=4 --gres=gpu:4", 4),
+        ("--ntasks-per-node=8", 8),
+        ("--gpus-per-node=8", 8),
+    ],
+)
+def test_one_task_of_a_node_with_several_devices_is_a_launcher(directives: str, ranks: int) -> None:
+    lines = "\n".join(f"#SBATCH {word}" for word in ["--nodes=2", *directives.split()])
+    assert training_of(f"{lines}\nsrun python pretrain_gpt.py --num-layers 2\n", "run.sh").ranks == ranks

@@ -26,6 +26,9 @@ _DEEPSPEED: Final = ("--deepspeed_config", "--deepspeed-config", "--deepspeed")
 _MAY_TRAIN: Final = re.compile(
     r"\.py|torchtitan|llamafactory-cli|axolotl|(?:trl|swift|megatron|xtuner) (?:sft|pt|train)"
 )
+_PRINTS: Final = ("echo", "printf")
+"""Commands that start nothing of what stands behind them."""
+
 _LOOSE: Final = re.compile(r"\$\{?[A-Za-z_]\w*(?:\[@\])?\}?")
 _NUMBER: Final = re.compile(r"-(?:\d|\.\d)")
 
@@ -180,11 +183,14 @@ def training_of(text: str, where: str) -> Training:
 def _candidates(script: ShellScript, where: str) -> Iterator[tuple[tuple[str, ...], tuple[str, ...]]]:
     """Yield commands with what is in doubt, the last first; then those in a word, and in a variable."""
     for words, doubts in zip(reversed(script.commands), reversed(script.doubts), strict=True):
+        if words[0] in _PRINTS:
+            continue
         yield words, doubts
         for place, word in enumerate(words):
-            if " " in word.strip() and _MAY_TRAIN.search(word):
-                for inner in read_script(word, where).commands:
-                    yield (*words[:place], *inner), doubts
+            inner = words[place - 1 : place] == ("-c",)
+            if " " in word.strip() and (inner or _MAY_TRAIN.search(word)):
+                for command in read_script(word, where, script if inner else None).commands:
+                    yield (*words[:place], *command), doubts
     for text in script.texts:
         if _MAY_TRAIN.search(text):
             yield from ((words, ()) for words in read_script(text, where).commands)
@@ -218,7 +224,7 @@ def _training(
     before, flags = flag_values(words[:place]), flag_values(words[place + 1 :])
     kind, config = program.kind(words, place, before, flags)
     nodes = _first(NODES, before, directives)
-    ranks = _first(RANKS, before, directives) or _gres(directives)
+    ranks = _first(RANKS, before) or _of_node(directives)
     if (local := _first(("--local_worker_num",), before)) and (total := _first(("--worker_num",), before)):
         nodes, ranks = total // local, local  # MindSpore's msrun
     if kind == "fsdp" and (total := _first(("--num_processes",), before, {})) is not None:
@@ -262,6 +268,12 @@ def _first(names: Iterable[str], *tables: Mapping[str, str]) -> int | None:
             if is_whole(table.get(name, "")):
                 return int(table[name])
     return None
+
+
+def _of_node(directives: Mapping[str, str]) -> int | None:
+    """Return the accelerators of a node; its one task is a launcher where the node has several."""
+    tasks, devices = _first(RANKS, directives), _gres(directives)
+    return devices if devices and tasks in (None, 1) else tasks
 
 
 def _gres(directives: Mapping[str, str]) -> int | None:

@@ -9,6 +9,7 @@ from planner.runtimes.imports.megatron_hybrid import PARTS, hybrid_stages, state
 from planner.runtimes.imports.megatron_mixers import delta_mixer, indexer_record
 from planner.runtimes.imports.megatron_numerics import numerics_record
 from planner.runtimes.imports.sheet import Sheet
+from planner.runtimes.imports.sums import number_of
 from planner.runtimes.imports.tokenizers import vocabulary
 from planner.units import is_whole
 
@@ -118,9 +119,12 @@ def _vocabulary(sheet: Sheet) -> int | None:
 
 def _rows(sheet: Sheet, tokens: int | None) -> int | None:
     """Return the rows of the table where more are said than tokens are padded to, else the tokens."""
-    rows, step = sheet.whole("--padded-vocab-size"), sheet.whole("--make-vocab-size-divisible-by") or 128
-    step *= sheet.whole("--tensor-model-parallel-size") or 1
-    if rows is None or step < 1 or (tokens is not None and rows <= -(-tokens // step) * step):
+    rows, step = (
+        number_of(sheet, "--padded-vocab-size"),
+        number_of(sheet, "--make-vocab-size-divisible-by") or 128,
+    )
+    step *= number_of(sheet, "--tensor-model-parallel-size") or 1
+    if rows is None or rows < 1 or step < 1 or (tokens is not None and rows <= -(-tokens // step) * step):
         return tokens
     sheet.notes.append(f"--padded-vocab-size {rows}: priced as a vocabulary of so many tokens")
     return rows

@@ -18,6 +18,13 @@ LAYER_WISE: Final = "dist_"
 STAGES: Final = {theirs: str(stage) for stage, theirs in SHARDING.items()} | {"no_shard": "0", "optim": "1"}
 
 
+BF16: Final = "zero_optimization.stage 0 with bf16: DeepSpeed's BF16_Optimizer shards the states, as ZeRO-1"
+"""Of pipelines, which Megatron-DeepSpeed's models are unless a flag says otherwise.
+
+Source: DeepSpeed 0.19.8, deepspeed/runtime/engine.py, ``_do_optimizer_sanity_check``, and bf16_optimizer.py.
+"""
+
+
 def say_zero(sheet: Sheet) -> None:
     """Say what is sharded: as DeepSpeed's JSON has it, by one of two FSDPs, or the optimizer."""
     strategy = str(sheet.take("--data-parallel-sharding-strategy") or "no_shard")
@@ -47,7 +54,11 @@ def _by_deepspeed(sheet: Sheet) -> bool:
         sheet.say("zero", stage or "0", "--zero-stage")
         sheet.notes.append("Megatron-DeepSpeed: priced as Megatron-LM, its DeepSpeed file is not read")
         return True
-    sheet.say("zero", zero.get("stage", 0), "--deepspeed_config", "--zero-stage")
+    level = zero.get("stage", 0)
+    if level == 0 and sheet.has("--bf16") and not sheet.has("--no-pipeline-parallel"):
+        level = 1
+        sheet.notes.append(BF16)
+    sheet.say("zero", level, "--deepspeed_config", "--zero-stage")
     hosted = zero.get("offload_optimizer")
     if isinstance(hosted, Mapping) and hosted.get("device") == "cpu":
         sheet.say("offload", "optimizer", "--deepspeed_config")

@@ -74,8 +74,8 @@ class ShellScript:
     written: Mapping[str, str] = field(default_factory=dict)
 
 
-def read_script(text: str, where: str) -> ShellScript:
-    """Return the commands of a shell script.
+def read_script(text: str, where: str, outer: ShellScript | None = None) -> ShellScript:
+    """Return the commands of a shell script, which an ``outer`` one with its variables may start.
 
     Raises
     ------
@@ -84,13 +84,13 @@ def read_script(text: str, where: str) -> ShellScript:
     """
     directives = {match[1]: match[2] or "" for match in _DIRECTIVE.finditer(text)}
     reader = _Reader(shell_known.plain_text(text), where, shell_known.slurm_variables(directives))
+    reader.variables |= {name: list(values) for name, values in outer.variables.items()} if outer else {}
     reader.run()
     doubts = tuple(tuple(sorted(reader.behind(names) & reader.doubtful)) for names in reader.used)
     texts = [value for values in reader.variables.values() for value in values if " " in value.strip()]
     commands = tuple(map(tuple, reader.commands))
-    return ShellScript(
-        commands, directives, doubts, tuple(reversed(texts)), reader.variables, reader.documents.texts
-    )
+    texts.reverse()
+    return ShellScript(commands, directives, doubts, tuple(texts), reader.variables, reader.documents.texts)
 
 
 class _Reader:

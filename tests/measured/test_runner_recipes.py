@@ -1,0 +1,67 @@
+"""Recipes that Megatron-Bridge ships for its benchmarks are read whole, are legal, and fit their cluster.
+
+They are of nobody's run table, so that nothing was fitted to them.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from planner.runtimes.imports.recipe_table import known_recipe, recipe_names
+from tests.cli.command import planner
+
+CLUSTERS = {
+    "h100": ("dgx-h100", 8), "b200": ("dgx-b200", 8), "b300": ("dgx-b300", 8), "gb200": ("gb200-nvl72", 4),
+    "gb300": ("gb300-nvl72", 4), "vr200": ("vera-rubin-nvl72", 4), "r100": ("vera-rubin-nvl72", 4),
+}  # fmt: skip
+"""The accelerator of a recipe's name: a cluster of it, and how many a node has."""
+
+EVERY = 4
+"""One recipe of so many is priced here; `EVERY` 1 prices all 281 in ten seconds."""
+
+SMALLER = re.compile(
+    r"^(deepseek_v3_pretrain_(64gpu_h100|128gpu_vr200)|qwen3_235b_a22b_pretrain_64gpu_(gb300|gb200_[fn]))"
+)
+"""Recipes whose stages times expert ranks are more accelerators than they name: their runner refuses them."""
+
+FULL = re.compile(
+    r"^llama31_405b_pretrain_(128gpu_g?b200_(bf16|fp8)|256gpu_g?b200_bf16)|llama3_70b_pretrain_32gpu_gb200_fp8cs"
+)
+"""Recipes that are called out of memory, nine of 281: tensors alone fill or exceed the device in most."""
+
+
+def benchmarks() -> list[str]:
+    """Names of all recipes of a number of accelerators."""
+    return [name for name in recipe_names() if (known := known_recipe(name)) is not None and known.gpus]
+
+
+@cache
+def priced(name: str, folder: Path) -> dict[str, Any]:
+    """What ``estimate`` answers to a launch of a recipe."""
+    found = re.search(r"(\d+)gpu_([a-z0-9]+)_", name)
+    assert found is not None
+    gpus, (cluster, size) = int(found[1]), CLUSTERS[found[2]]
+    start = folder / f"{name}.sh"
+    size = min(size, gpus)
+    words = f"--recipe {name} --nodes {gpus // size} --gpus-per-node {size}"
+    start.write_text(f"python scripts/performance/run_recipe.py {words}\n")
+    answer = planner(
+        "estimate", "--from", str(start), "--hardware", cluster, "--gpus", str(gpus), "--format", "json"
+    )
+    return dict(answer.json)
+
+
+@pytest.mark.parametrize("name", benchmarks()[::EVERY])
+def test_a_recipe_is_read_whole_is_legal_and_fits(name: str, tmp_path: Path) -> None:
+    answer = priced(name, tmp_path)
+    assert answer["from"]["not_understood"] == []
+    broken = {violation["rule"] for violation in answer["violations"]}
+    assert broken == ({"expert-mesh-divides"} if SMALLER.match(name) else set())
+    if not broken:
+        memory = answer["memory"]
+        assert (memory["peak_gib"] > memory["capacity_gib"]) == bool(FULL.match(name))

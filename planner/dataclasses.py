@@ -43,11 +43,16 @@ else:
         for name in remembered_by(kind):
             own.pop(name, None)
         own.update(values)
+        if kind in _CHECKED:
+            other.__post_init__()
         return other
 
 
 _PLAIN: Final[dict[type, frozenset[str]]] = {}
 """Classes whose objects hold what they are given, with their fields."""
+
+_CHECKED: Final[set[type]] = set()
+"""Classes among them that look at what they are given."""
 
 _MADE: Final = object()
 """The default of a parameter whose value a factory makes."""
@@ -59,8 +64,10 @@ def _frozen(cls: type, kw_only: bool, shown: bool) -> type:
     of_a_base = any(is_dataclass(base) for base in cls.__mro__[1:])  # the library asks both to be alike
     standard_dataclass(init=False, repr=False, eq=False, frozen=of_a_base, kw_only=kw_only)(cls)
     cls.__dataclass_params__.frozen = True  # type: ignore[attr-defined]
-    if not hasattr(cls, "__post_init__") and all(each.init for each in fields(cls)):
+    if all(each.init for each in fields(cls)):
         _PLAIN[cls] = frozenset(each.name for each in fields(cls))
+        if hasattr(cls, "__post_init__"):
+            _CHECKED.add(cls)
     for name, found in own.items():
         if type(found) is cached_property and found.attrname == name:
             setattr(cls, name, _unlocked(found))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -131,7 +131,7 @@ class Plan:
             for column in flat.values()
         ]
         names = {name: value for name, value in vars(self).items() if name not in flat}
-        return [Plan(**dict(zip(flat, row, strict=True)), **names) for row in zip(*degrees, strict=True)]
+        return [_unchecked(dict(zip(flat, row, strict=True)) | names) for row in zip(*degrees, strict=True)]
 
     def as_dict(self) -> dict[str, object]:
         """Return the scalar plan with whole degrees as integers, as the contract's JSON has it.
@@ -165,6 +165,13 @@ class Plan:
         tail = [f"dp{self.dp:.0f}", f"mb{self.micro_batch:.0f}", f"zero{self.zero}"]
         extra = [name for name in (self.recompute, self.offload) if name != "none"]
         return "-".join(wide + tail + extra).replace(":", "").replace("+", "-")
+
+
+def _unchecked(values: dict[str, Any]) -> Plan:
+    """Return the plan of values that a checked batch had."""
+    plan = object.__new__(Plan)
+    plan.__dict__.update(values)
+    return plan
 
 
 def _entry(column: Num, index: tuple[int, ...]) -> float:

@@ -11,7 +11,7 @@ from tests.cli.command import once
 H100 = ("--hardware", "dgx-h100")
 MOE = ("qwen3-30b-a3b", *H100, "--gpus", "16", "--global-batch", "64")
 SEARCHES = {
-    "dense": ("llama3-70b", *H100, "--gpus", "64", "--seq-len", "8192", "--tp", "4"),
+    "dense": ("llama3-70b", *H100, "--gpus", "64", "--seq-len", "8192", "--tp", "4", "--cp", "1"),
     "experts": (*MOE, "--tp", "1", "--zero", "1"),
     "long sequences": ("llama3.1-8b", *H100, "--gpus", "16", "--seq-len", "128K", "--global-batch", "16"),
     "nothing fits": ("llama3-70b", *H100, "--gpus", "4", "--global-batch", "64"),
@@ -22,7 +22,7 @@ SEARCHES = {
     ),
     "runtimes": (
         *("llama3-8b", *H100, "--gpus", "8", "--runtime", "megatron-lm", "--runtime", "fsdp"),
-        *("--runtime", "deepspeed", "--runtime", "torchtitan", "--pp", "1"),
+        *("--runtime", "deepspeed", "--runtime", "torchtitan", "--pp", "1", "--cp", "1"),
     ),
     "clusters and runtimes": (
         *("llama3-8b", "--hardware", "mi300x-8", "--hardware", "a3-megagpu-8g", "--hardware", "p5.48xlarge"),

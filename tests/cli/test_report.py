@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from html.parser import HTMLParser
 from importlib.util import find_spec
 from pathlib import Path
@@ -176,9 +177,12 @@ def test_a_search_in_which_nothing_fits_has_a_page(tmp_path: Path) -> None:
     assert "No plan fits." in out.read_text(encoding="utf-8")
 
 
-def test_without_plotly_the_extra_is_named(plan: Path, tmp_path: Path) -> None:
-    with mock.patch.dict("sys.modules", {"plotly": None, "plotly.offline": None}):
-        done = planner("report", str(plan), "--out", str(tmp_path / "x.html"))
+def test_without_plotly_the_extra_is_named(
+    plan: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("plotly", "plotly.offline"):  # a patched dictionary would lose what is imported meanwhile
+        monkeypatch.setitem(sys.modules, name, None)
+    done = planner("report", str(plan), "--out", str(tmp_path / "x.html"))
     assert done.code == 2
     assert "parallelism-planner[report]" in done.err
     assert not (tmp_path / "x.html").exists()

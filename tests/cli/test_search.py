@@ -283,7 +283,7 @@ def test_a_million_tokens_on_one_node_get_a_plan() -> None:
     assert best["runtime"] == "deepspeed"
     assert best["settings"]["host_checkpoints"] == "true"
     assert int(best["settings"]["mlp_tiles"]) > 1
-    named = planner(*ask, "--runtime", "megatron-lm")
+    named = planner(*ask, "--runtime", "megatron-lm", "--tp", "8")
     assert (named.code, "No plan fits." in named.out) == (1, True)
     assert "16 sequences of" in named.out, "as many as have 16 Mi tokens"
 

@@ -97,7 +97,7 @@ def searched(run: PricedRun) -> SearchResult:
     request = SearchRequest(
         job.model, (job.hardware,), (job.gpus,), job.workload, (run.runtime,), top=SHOWN, oom_risk=RISK
     )
-    return search_counts(request, advise=False)
+    return search_counts(request, advise=False, beside=False)
 
 
 def short(plan: Estimate | Unpriced) -> str:

@@ -33,9 +33,9 @@ SHARES = (0.5, 0.9, 0.999, 1.0, 1.3)
 """Limits, as shares of what the smallest plan needs."""
 
 
-def scan_of(name: str, limit: float, shown: str = "megatron-lm", **fixed: object) -> Scan:
+def scan_of(name: str, limit: float, shown: str = "megatron-lm", cp: int | None = 1, **fixed: object) -> Scan:
     work, runner = job(MODELS[name], 8, global_batch=16), runtime(shown)
-    space = make_space(work, {"micro_batch": 1, "etp": 1})
+    space = make_space(work, {"micro_batch": 1, "etp": 1, **({"cp": cp} if cp else {})})
     return Scan(work, runner, space, choices_of(runner, fixed), limit, limit, keep=1)
 
 
@@ -71,7 +71,7 @@ def test_a_model_that_a_runtime_cannot_build_is_refused_at_once(
 
 @pytest.mark.parametrize("name", BUILT)
 def test_states_alone_are_no_more_than_the_whole(name: str) -> None:
-    scan = replace(scan_of(name, 1e30, recompute="none"), keep=100_000)
+    scan = replace(scan_of(name, 1e30, cp=None, recompute="none"), keep=100_000)
     least = least_state_bytes(scan)
     seen = 0
     for one in scan.run(objective_column("time")).best:

@@ -141,7 +141,12 @@ def test_a_search_tells_what_was_refined_and_solved() -> None:
 @pytest.mark.parametrize("objective", ["time", "cost"])
 def test_a_range_of_accelerators_gives_the_plans_that_each_number_gives(objective: str) -> None:
     asked = replace(
-        request(1e15), gpu_counts=(8, 16), fixed={"vpp": 1}, top=4, oom_risk=0.05, objective=objective
+        request(1e15),
+        gpu_counts=(8, 16),
+        fixed={"vpp": 1, "cp": 1},
+        top=4,
+        oom_risk=0.05,
+        objective=objective,
     )
     together = search(asked)
     alone = {gpus: search(replace(asked, gpu_counts=(gpus,), top=50)).plans for gpus in (8, 16)}
@@ -165,7 +170,7 @@ def test_a_number_that_cannot_reach_the_answers_is_not_refined(monkeypatch: pyte
         return refine(scan, *rest)
 
     monkeypatch.setattr("planner.search.optimise.refine", watched)
-    asked = replace(request(1e15), gpu_counts=(8, 16, 32), fixed={"vpp": 1}, top=2, oom_risk=0.05)
+    asked = replace(request(1e15), gpu_counts=(8, 16, 32), fixed={"vpp": 1, "cp": 1}, top=2, oom_risk=0.05)
     assert {plan.job.gpus for plan in search(asked).plans} == {16, 32}
     assert seen == [32, 16]
     seen.clear()

@@ -183,7 +183,7 @@ def test_graphs_need_a_release_that_has_their_flags() -> None:
 
 def asked(job: Job, runtime: Runtime, settings: OpenSettings | None) -> SearchRequest:
     return SearchRequest(
-        job.model, (job.hardware,), (job.gpus,), job.workload, (runtime,), top=3, settings=settings
+        job.model, (job.hardware,), (job.gpus,), job.workload, (runtime,), {"cp": 1}, top=3, settings=settings
     )
 
 

@@ -162,7 +162,7 @@ def test_kinds_of_a_batch_are_those_of_its_plans() -> None:
 @pytest.mark.parametrize(
     ("model", "hardware", "gpus", "batch", "runtime", "fixed"),
     [
-        ("llama3-70b", "dgx-h100", 64, 1024, "megatron-lm", {"offload": "none"}),
+        ("llama3-70b", "dgx-h100", 64, 1024, "megatron-lm", {"offload": "none", "cp": 1}),
         ("llama3-8b", "dgx-h100", 8, 128, "megatron-bridge", {"offload": "none"}),
         ("qwen3-30b-a3b", "gb300-nvl72", 8, 512, "megatron-bridge", {"offload": "none", "ep": 8}),
         ("qwen3-30b-a3b", "dgx-b300", 8, 256, "megatron-bridge", {"offload": "none", "ep": 4}),
@@ -174,7 +174,8 @@ def test_a_lead_that_runs_stand_behind_is_the_best_of_such(
     """A search that cannot choose the doubtful kinds finds none that is faster by more than a tie."""
     work = Workload(seq_len=8192, global_batch=batch)
     own = runtimes()[runtime]
-    free = SearchRequest(load_model(model), (load_hardware(hardware),), (gpus,), work, (own,))
+    kept = {axis: degree for axis, degree in fixed.items() if axis == "cp"}
+    free = SearchRequest(load_model(model), (load_hardware(hardware),), (gpus,), work, (own,), fixed=kept)
     pinned = SearchRequest(free.model, free.clusters, (gpus,), work, (own,), fixed=fixed)
     found = search(free)
     lead, *_ = found.plans

@@ -53,6 +53,7 @@ def test_no_search_is_asked_twice_nor_for_baselines(tmp_path: Path, monkeypatch:
             runtime=runtimes()["torchtitan"],
             syncs=tuple(SYNCS[name] for name in names),
             steps=(100, 500),
+            fixed={"cp": 1},
         )
     )
     assert {one.sync.name for one in (*found.ranked, *found.others)} == set(names)

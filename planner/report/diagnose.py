@@ -286,7 +286,7 @@ def diagnosis_page(told: Diagnosis) -> Page:
         page.append(f"Faster by one change, by the estimate: {words}.")
     return [
         *page,
-        "Next: planner search with the same options ranks all plans; planner explain has every term.",
+        "Next: `planner search` with the same options ranks all plans; `planner explain` shows every term.",
     ]
 
 
@@ -321,9 +321,7 @@ def _speed_words(told: Diagnosis) -> list[str]:
     if seconds is None or gap is None:
         return [f"Estimated: {estimated}.", limited]
     verdict = (
-        "as estimated, within its band"
-        if _inside(told)
-        else f"{abs(gap):.0%} {'longer' if gap > 0 else 'shorter'}"
+        "within the error band" if _inside(told) else f"{abs(gap):.0%} {'longer' if gap > 0 else 'shorter'}"
     )
     source = f" ({told.observed.source})" if told.observed.source else ""
     mfu = percent(answer.mfu * answer.step / seconds)

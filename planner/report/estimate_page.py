@@ -274,11 +274,7 @@ def trust(answer: Estimate) -> Page:
         else f"Error band: ± {percent(answer.error_band)}, from {answer.band_basis}."
     )
     share = answer.extrapolated_share
-    far = (
-        f" {percent(share)} of the step lies outside what the kernel curves were fitted to."
-        if share > 0
-        else ""
-    )
+    far = f" {percent(share)} of the step lies outside the range of the kernel curves." if share > 0 else ""
     template = (
         " The profile is a template of weak sources: measure it first."
         if answer.job.hardware.template

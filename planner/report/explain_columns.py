@@ -14,7 +14,7 @@ from planner.report.view import Column, View, figure
 from planner.search.request import SearchRequest
 from planner.units import MIB, MICROSECOND, percent, show
 
-FAR: Final = "* a shape outside of those that the kernel curves were fitted to."
+FAR: Final = "* a shape outside the range of the kernel curves."
 
 AXES: Final = {
     "micro_batch": "micro batch",

@@ -65,7 +65,7 @@ def explain_page(told: Explanation) -> Page:
     layer, operators, stars = operators_view(told)
     page += [f"One layer ({layer}), one micro-batch, one rank:", operators.table(), *filter(None, [stars])]
     page += ["Inputs and their sources:", facts_view(answer).table(), *trust(answer)]
-    page.append(f"At their defaults: {listed(as_defaults(answer))}.")
+    page.append(f"Defaults used: {listed(as_defaults(answer))}.")
     return page
 
 

@@ -29,11 +29,25 @@ from planner.report.html_figures import (
 )
 from planner.report.layout import layout
 from planner.report.page import listed, significant
-from planner.report.plan_columns import LAYOUT, PEAK, STEP, money, ranked
+from planner.report.plan_columns import (
+    BAND,
+    DAYS,
+    HFU,
+    LAYOUT,
+    MFU,
+    PEAK,
+    PER_STEP,
+    RISK,
+    STEP,
+    TO_TRAIN,
+    TOKENS,
+    plan_record,
+    ranked,
+)  # fmt: skip
 from planner.report.settings_line import settings_line
 from planner.report.view import View
 from planner.techniques.schedules.engine import play
-from planner.units import GIB, TFLOP, percent
+from planner.units import GIB, TFLOP
 
 MOST_BARS: Final = 1200
 """Passes of a timeline that are drawn; of a longer step the first micro-batches are."""
@@ -93,7 +107,7 @@ def plan_report(told: Explanation, around: Around, version: str, notes: Sequence
 
 def _trust(answer: Estimate) -> HtmlBlock:
     told = [line for line in trust(answer) if isinstance(line, str)]
-    told.append(f"At their defaults: {listed(as_defaults(answer))}.")
+    told.append(f"Defaults used: {listed(as_defaults(answer))}.")
     return HtmlBlock("list", "How far to trust this", lines=tuple(told))
 
 
@@ -109,24 +123,10 @@ def verdict(answer: Estimate) -> tuple[str, ...]:
 
 def tiles(answer: Estimate) -> list[tuple[str, str]]:
     """Return the figures that stand on top."""
-    band = "never validated" if answer.error_band is None else f"± {percent(answer.error_band)}"
-    bill = answer.bill
-    rows = [
-        ("seconds of a step", significant(answer.step)),
-        ("error band", band),
-        ("tokens/s on one accelerator", f"{answer.tokens_per_second:,.0f}"),
-        ("MFU", percent(answer.mfu)),
-        ("HFU", percent(answer.hfu)),
-        (f"GiB of {answer.capacity / GIB:.1f}", f"{answer.peak / GIB:.1f}"),
-        ("probability of running out of memory", percent(answer.oom_probability)),
-        ("cost of a step", money(bill.usd_per_step)),
-    ]
-    if bill.days_to_train is not None:
-        rows += [
-            ("days to train", significant(bill.days_to_train)),
-            ("cost to train", money(bill.usd_to_train)),
-        ]
-    return rows
+    record = plan_record(answer)
+    columns = [STEP, BAND, TOKENS, MFU, HFU, PEAK, RISK, PER_STEP]
+    columns += [DAYS, TO_TRAIN] if record["days_to_train"] is not None else []
+    return [one.item(record) for one in columns]
 
 
 def _stage_note(told: Explanation) -> str:

@@ -174,7 +174,7 @@ def _baselines(baselines: list[Found], plans: list[Found]) -> HtmlBlock:
 def _space(document: Document) -> HtmlBlock:
     space = document["space"]
     note = (
-        f"Of {space['enumerated']:,} combinations {space['valid']:,} obey all rules and "
+        f"Of {space['enumerated']:,} combinations, {space['valid']:,} obey all rules and "
         f"{space['fits']:,} fit; searched in {document['elapsed_s']:.2f} s."
     )
     rows = [(Cell(rule), number(count, f"{count:,}")) for rule, count in space["removed"].items()]
@@ -192,7 +192,7 @@ def _trust(document: Document, lead: Found | None) -> HtmlBlock:
         )
         if lead["extrapolated_share"] > 0:
             share = percent(lead["extrapolated_share"])
-            lines.append(f"{share} of the step lies outside what the kernel curves were fitted to.")
+            lines.append(f"{share} of the step lies outside the range of the kernel curves.")
         lines.append(
             f"Defaults used: {listed(lead['defaults'])}." if lead["defaults"] else "Everything was given."
         )

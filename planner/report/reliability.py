@@ -26,8 +26,8 @@ def goodput_answer(found: Reckoned, several: tuple[bool, bool] = (False, False))
     )
     rows = tuple(_row(str(rank), one, several) for rank, one in enumerate(found.plans, 1))
     parts = {name.replace("_", " "): share for name, share in asdict(lost).items() if share >= 5e-4}
-    told = ", ".join(f"{name} {percent(share)}" for name, share in parts.items()) or "nothing"
-    lines = [f"Plan 1 loses: {told}.", *basis_lines(best)]
+    told = ", ".join(f"{percent(share)} to {name}" for name, share in parts.items()) or "nothing"
+    lines = [f"Plan 1 loses {told}.", *basis_lines(best)]
     lines += [f"Left out: {name} ({why})." for name, why in found.refused.items()]
     return [head, Table(rows), "\n".join(lines)]
 

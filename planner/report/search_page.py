@@ -248,18 +248,14 @@ def _missing(gib: object) -> str:
 
 def space_line(result: SearchResult, request: SearchRequest) -> str:
     """Return how many plans there were, how many are left, and which rules removed the others."""
-    close = ""
-    if result.close:
-        risk = percent(request.oom_risk, 0)
-        close = f", {result.close:,} of them left out with more than {risk} risk of running out"
-    slow = result.valid - result.priced
-    beside = f", {slow:,} of them are too slow by a bound, and of the others" if slow else " and"
-    counts = (
-        f"Of {result.enumerated:,} combinations {result.valid:,} obey all rules"
-        f"{beside} {result.fits:,} fit{close}."
-    )
+    risk, slow = percent(request.oom_risk, 0), result.valid - result.priced
+    ruled = f". A bound rules out {slow:,} of these as too slow; of the rest" if slow else " and"
+    close = f"; {result.close:,} of those are left out: their risk of running out of memory exceeds {risk}"
     removed = ", ".join(f"{rule} {count:,}" for rule, count in result.removed.items())
-    return f"{counts} Removed by rule: {removed or 'none'}."
+    return (
+        f"Of {result.enumerated:,} combinations, {result.valid:,} obey all rules{ruled} {result.fits:,} fit"
+        f"{close if result.close else ''}. Removed by rule: {removed or 'none'}."
+    )
 
 
 def assignment(result: SearchResult) -> Page:
@@ -296,7 +292,7 @@ def optimality(result: SearchResult) -> Page:
 def proof(told: Mapping[str, Any]) -> str:
     """Say how good the best plan is proved to be, and over which space."""
     clause = told.get("proof") or proof_clause("", told["gap"])
-    return f"{clause[0].upper()}{clause[1:]}, by this model. The space: {told['over']}.{played_floor(told)}"
+    return f"By this model, {clause}. The space: {told['over']}.{played_floor(told)}"
 
 
 def played_floor(told: Mapping[str, Any]) -> str:
@@ -304,4 +300,4 @@ def played_floor(told: Mapping[str, Any]) -> str:
     least = told.get("played_bound_s")
     if least is None or least >= told["bound_s"]:
         return ""
-    return f" Played event by event, no refined plan takes less than {significant(least)} s."
+    return f" Played event by event, every refined plan takes at least {significant(least)} s."

@@ -30,6 +30,6 @@ def space_of(scans: Sequence[Scan], within: float, chosen: bool) -> str:
     timely = f" and takes at most {within:.4g} s" if within < float("inf") else ""
     tried = "splits and settings" if chosen else "splits"
     return (
-        f"every legal plan of the grid that is safe in memory with its default split{split}{timely}; of a "
-        f"refined plan the {tried} that were tried"
+        f"every legal plan of the grid that is safe in memory with its default split{split}{timely}; for "
+        f"refined plans, the {tried} that were tried"
     )

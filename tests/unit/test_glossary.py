@@ -75,6 +75,11 @@ def test_every_quantity_is_in_the_glossary_with_its_unit(package: str) -> None:
     assert strangers(ROOT / "planner" / package, glossary()) == []
 
 
+def test_what_the_glossary_lists_is_somewhere_in_the_package() -> None:
+    sources = (path.read_text(encoding="utf-8") for path in (ROOT / "planner").rglob("*.py"))
+    assert set(glossary()) - {word for source in sources for word in re.findall(r"\w+", source)} == set()
+
+
 def test_the_words_of_the_contract_are_in_the_glossary() -> None:
     degrees = {"gpus", "tp", "pp", "cp", "dp", "ep", "etp", "vpp", "zero_shards", "micro_batch"}
     names = {"zero", "recompute", "cp_method", "schedule", "num_microbatches"}

@@ -51,6 +51,10 @@ def step_flops(
             continue
         if isinstance(mixer, LatentAttention) and mixer.indexer is not None:
             total += names.count(name) * model_flops(tokens, 0.0, float(mixer.indexer.width), length / 2)
+        if isinstance(mixer, Attention) and mixer.indexer is not None:
+            made = float(model.hidden * (mixer.indexer.width + mixer.indexer.head_dim))
+            index = model_flops(tokens, made, float(mixer.indexer.width), length / 2) / 3.0
+            total += names.count(name) * index  # forward alone: nothing teaches it
         chunk = min(mixer.reach or length, length)
         keys = chunk / 2 if chunk == length or getattr(mixer, "chunked", False) else _sliding(length, chunk)
         width = mixer.heads * sum(mixer.core_widths)

@@ -10,7 +10,7 @@ from planner.formulas import transformer
 from planner.formulas.zero_experts import mean_picks
 from planner.inputs.block_parts import Extra, Part
 from planner.inputs.mixers.gated_delta import GatedDelta
-from planner.inputs.mixers.indexer import Indexer
+from planner.inputs.mixers.indexer import BlockIndexer, Indexer
 from planner.inputs.mixers.kimi_delta import KimiDelta
 from planner.inputs.mixers.lightning import Lightning
 from planner.inputs.mixers.mamba1 import Mamba1
@@ -31,7 +31,7 @@ class Attention(Record):
     keys and values that it makes itself: without values its keys, before they are turned, are its values too
     (Gemma 4); queries alone meet the keys and values of the last layer of its kind that makes them (Gemma 4
     E2B). Without ``causal`` each sees all keys, those after it too. Without ``key_bias`` keys have none where
-    queries and values have one (Whisper).
+    queries and values have one (Whisper). An ``indexer`` picks blocks of keys (MiniMax-M3).
     """
 
     kind: Literal["attention"] = "attention"
@@ -51,6 +51,7 @@ class Attention(Record):
     output_gate: Flag = False
     head_gate: Flag = False
     projected: Literal["queries-keys-values", "queries-keys", "queries"] = "queries-keys-values"
+    indexer: BlockIndexer | None = None
 
     @property
     def makes_keys(self) -> bool:
@@ -70,7 +71,7 @@ class Attention(Record):
     @property
     def reach(self) -> int | None:
         """Keys that a query attends to at most, where not to the whole sequence. [-]"""
-        return self.window
+        return self.indexer.topk if self.indexer else self.window
 
     @property
     def core_widths(self) -> tuple[int, int]:
@@ -115,6 +116,7 @@ class Attention(Record):
     def params(self, hidden: int) -> int:
         """Parameters, biases and inner norms included. [element]"""
         inner = int(self.qk_norm_params(self.heads, self.kv_heads)) + self.sinks * self.heads
+        inner += self.indexer.params(hidden) if self.indexer else 0
         return self.weights(hidden) + self.qkv_biases + self.output_bias * hidden + inner
 
     @model_validator(mode="after")
@@ -123,6 +125,8 @@ class Attention(Record):
             raise ValueError(f"heads ({self.heads}) that kv_heads ({self.kv_heads}) divides")
         if self.chunked and self.window is None:
             raise ValueError("a window, the length of one chunk, where chunked is true")
+        if self.indexer and (self.window or self.indexer.heads != self.kv_heads):
+            raise ValueError("no window beside an indexer, whose heads are those of keys and values")
         return self
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from planner.dataclasses import dataclass
 from planner.errors import InputError
+from planner.inputs import hf_minimax
 from planner.inputs.build import build
 from planner.inputs.diffusers_config import CLASS, config_file, diffusion_from_config
 from planner.inputs.hf_family import ADJUSTED, Family
@@ -91,7 +92,8 @@ def model_from_config(raw: Mapping[str, Any], where: str, name: str) -> Imported
         return ImportedModel(*diffusion_from_config(raw, where, name))
     raw, spoken = thinker_of(raw)
     text, notes = language_model(raw, where)
-    notes += spoken
+    text, unread = hf_minimax.spelt_out(text)
+    notes += spoken + unread
     kind = model_type(raw, text, where)
     family = family_of(kind, text)
     config = Config(text, family.defaults, where, notes=notes, names=family.names)
@@ -257,6 +259,7 @@ def _attention(config: Config, family: Family, hidden: int, reach: str) -> dict[
         "output_gate": family.output_gate,
         "head_gate": config.flag(family.head_gate),
         "projected": _projected(config, family, reach, shared),
+        "indexer": hf_minimax.block_indexer(config) if reach == "picked" else None,
         "sinks": family.sinks or (family.reach == "hybrid" and _hybrid_sinks(config, reach)),
     }
     record |= {key: value for key, value in optional.items() if value}

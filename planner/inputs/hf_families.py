@@ -212,6 +212,13 @@ FAMILIES: Final[Mapping[str, Family]] = {
     "minimax_m2": Family(
         defaults=_UNTIED | _WIDE, qk_norm="full", moe=True, shared=("shared_intermediate_size",),
     ),
+    "minimax_m3_vl_text": Family(
+        defaults=_UNTIED | _WIDE
+        | {"index_n_heads": 4, "index_head_dim": 128, "index_block_size": 128, "index_topk_blocks": 16},
+        qk_norm="head", moe=True, shared=("shared_intermediate_size",), dense_inner="dense_intermediate_size",
+        reads=("index_head_dim", "sparse_attention_config"),
+        fixed={"swiglu_alpha": 1.702, "swiglu_limit": 7.0, "attention_bias": False, "n_shared_experts": 1},
+    ),
     "ministral": _MISTRAL,
     "mistral": _MISTRAL,
     "mixtral": Family(defaults=_UNTIED, moe=True, reach="all"),

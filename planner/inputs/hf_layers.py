@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from planner.dataclasses import replace
+from planner.inputs import hf_minimax
 from planner.inputs.hf_family import Family
 from planner.inputs.hf_fields import Config
 from planner.inputs.hf_mixers import bare_kinds, linear_kinds
@@ -18,6 +19,7 @@ KINDS = {
     "chunked_attention": "chunked",
     "global": "full",
     "local": "sliding",
+    hf_minimax.PICKED: "picked",
 }
 """Words of a list of layers, and what each sees."""
 
@@ -70,7 +72,7 @@ def _seen_kinds(config: Config, family: Family, layers: int) -> list[str]:
         kinds = [KINDS.get(kind, "full") for kind in listed]
     if not listed or len(listed) != layers:
         kinds = _default_kinds(config, family, layers) if window else ["full"] * layers
-    if set(kinds) != {"full"} and not window:
+    if not {*kinds} <= {"full", "picked"} and not window:
         config.fault(
             key, "nothing", f"a window, since layer_types has {', '.join(sorted(set(kinds)))} layers"
         )

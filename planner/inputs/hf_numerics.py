@@ -141,7 +141,7 @@ class _Keys:
 
 
 def _activation(own: _Keys, kind: str) -> str | None:
-    if kind == "gpt_oss":
+    if kind in ("gpt_oss", "minimax_m3_vl_text"):
         return "swiglu_oai"
     if kind == "nemotron_h":
         return _ACTIVATIONS.get(str(own.value("mlp_hidden_act")))

@@ -210,6 +210,7 @@ WRAPPERS: Final[Mapping[str, str]] = {
     "gemma4": "gemma4_text",
     "kimi_k25": "kimi_k2",
     "llama4": "llama4_text",
+    "minimax_m3_vl": "minimax_m3_vl_text",
     "mistral3": "mistral",
 }
 """Types of configs that hold the language model in ``text_config``, each with the type meant there."""

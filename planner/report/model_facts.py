@@ -52,6 +52,8 @@ def _mixer_words(mixer: Mixer) -> list[str]:
     if not isinstance(mixer, Attention):
         return ["mla", *(["sparse"] if mixer.indexer else [])]
     shared = "mha" if mixer.kv_heads == mixer.heads else "mqa" if mixer.kv_heads == 1 else "gqa"
+    if mixer.indexer:
+        return [shared, "sparse"]
     return [shared] if mixer.window is None else [shared, "chunked" if mixer.chunked else "sliding"]
 
 

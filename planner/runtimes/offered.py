@@ -186,7 +186,7 @@ def ties_rule(plan: Plan, model: ModelSpec) -> Rule:
 def is_plain_causal(model: ModelSpec) -> bool:
     """Whether no layer has a window or sinks, which kernels that split a sequence may not have."""
     mixers = model.attentions
-    return not any(mixer.window or (isinstance(mixer, Attention) and mixer.sinks) for mixer in mixers)
+    return not any(mixer.reach or (isinstance(mixer, Attention) and mixer.sinks) for mixer in mixers)
 
 
 def attention_of(block: Block) -> Attention | LatentAttention:
@@ -227,6 +227,7 @@ HEAD_GATE = "a gate for each head of attention"
 LAYER_INPUTS = "inputs of their own for layers"
 KEYS_TWICE = "keys that are also values"
 KEYS_OF_ANOTHER = "keys and values of an earlier layer"
+BLOCK_INDEXER = "an indexer that picks blocks of keys"
 LATENT_EXPERTS = "experts in a latent space"
 
 OWN = "operators of a model of one's own (extras)"
@@ -257,6 +258,7 @@ def _block_uses(model: ModelSpec, block: Block) -> set[str]:
         }
         parts |= {"an output gate on attention": mixer.output_gate, HEAD_GATE: mixer.head_gate}
         parts |= {KEYS_TWICE: mixer.projected == "queries-keys", KEYS_OF_ANOTHER: not mixer.makes_keys}
+        parts |= {BLOCK_INDEXER: mixer.indexer is not None}
         parts |= {"attention sinks": mixer.sinks, "attention without rotary positions": not mixer.rotary}
         parts |= {"values of their own width": mixer.value_head_dim != mixer.qk_head_dim}
         parts |= {"heads that do not add up to the hidden size": mixer.heads * mixer.head_dim != model.hidden}

@@ -14,7 +14,11 @@ from planner.cost.layer.extras import extra_operators
 from planner.cost.layer.norms import block_norms, norm_copy_bytes, norm_is_fused
 from planner.cost.layer.operators import Operator, Pricer, accumulation_bytes
 from planner.cost.layer.recurrent import recurrent_operators
-from planner.cost.layer.sparse_attention import absorbed_operators, index_operators
+from planner.cost.layer.sparse_attention import (
+    absorbed_operators,
+    block_index_operators,
+    index_operators,
+)
 from planner.cost.layer.tiles import tile_of, tiled_layer
 from planner.formulas import elementwise as traffic
 from planner.formulas.experts import experts_extrapolated, grouped_gemm_seconds, tiled_rows_in_mean
@@ -133,6 +137,8 @@ def attention_operators(pricer: Pricer, mixer: Attention) -> list[Operator]:
         operators.append(_bare_norm(pricer, "qk_norm", rows * (queries + keys)))
     if "value-norms" in variants and mixer.makes_keys:
         operators.append(_bare_norm(pricer, "value_norm", rows * heads * mixer.value_head_dim))
+    if mixer.indexer is not None:
+        operators += block_index_operators(pricer, mixer.indexer, heads)
     if joined:
         copied = traffic.HEAD_COPIES[repeated and mixer.kv_heads < mixer.heads]
         operators.append(pricer.elementwise("head_copies", "qkv", rows * queries, copied))

@@ -133,9 +133,13 @@ def _attention(mixer: Attention, common: Sizes) -> list[Einsum]:
         "w": float(keys),
         "v": float(shared * mixer.value_head_dim),
     }
+    indexer = mixer.indexer if isinstance(mixer, Attention) else None
+    index = _block_index(float(indexer.head_dim), sizes) if indexer else []
+    core = (("qkv", "thq"), ("qkv", "shw"), *[("index_scores", "ths")] * bool(index))
     return [
         Einsum("qkv", (("norm_0", "td"),), "dhc", "thc", "c", sizes),
-        Einsum("attention", (("qkv", "thq"), ("qkv", "shw")), "", "thv", "qwv", sizes),
+        *index,
+        Einsum("attention", core, "", "thv", "qwv", sizes),
         Einsum("attention_out", (("attention", "thv"),), "hvd", "td", "v", sizes),
     ]
 
@@ -172,6 +176,16 @@ def _index(indexer: Indexer, common: Sizes) -> list[Einsum]:
         Einsum("index_query", (("latent_down", "tr"),), "rie", "tie", "er", sizes),
         Einsum("index_key", (("norm_0", "td"),), "de", "te", "ed", sizes),
         Einsum("index_scores", (("index_query", "tie"), ("index_key", "se")), "", "ts", "es", sizes),
+    ]
+
+
+def _block_index(width: float, common: Sizes) -> list[Einsum]:
+    """Scores of the keys for each key/value head h; the best blocks of a row are picked, so s stays whole."""
+    sizes = common | {"e": width}
+    return [
+        Einsum("index_query", (("norm_0", "td"),), "dhe", "the", "ed", sizes),
+        Einsum("index_key", (("norm_0", "td"),), "de", "te", "ed", sizes),
+        Einsum("index_scores", (("index_query", "the"), ("index_key", "se")), "", "ths", "es", sizes),
     ]
 
 

@@ -8,7 +8,7 @@ from planner.cost.layer.norms import norm_is_fused
 from planner.cost.layer.operators import Operator, Pricer
 from planner.formulas import elementwise as traffic
 from planner.formulas.collectives import ring_seconds, ring_sent_bytes
-from planner.inputs.mixers.indexer import Indexer
+from planner.inputs.mixers.indexer import BlockIndexer, Indexer
 from planner.inputs.model import Block, LatentAttention
 from planner.numeric import Num, minimum, where
 
@@ -98,6 +98,42 @@ def index_scores(pricer: Pricer, mixer: LatentAttention, indexer: Indexer) -> Op
         outside_forward=forward,
         outside_backward=backward,
     )
+
+
+def block_index_operators(pricer: Pricer, indexer: BlockIndexer, heads: Num) -> list[Operator]:
+    """Price the index of blocks of keys, of so many heads of a rank: products, norms, scores; forward alone.
+
+    A block's score is written once and read once, as if one kernel made it. No training run has measured it,
+    so all of its time counts as extrapolated.
+    """
+    case, plan, seq = pricer.case, pricer.plan, float(pricer.case.workload.seq_len)
+    hidden, narrow, rows = float(case.model.hidden), float(indexer.head_dim), pricer.tokens
+    still = {"backward": 0.0, "weight_gradient": 0.0}
+    norm = traffic.NORM[norm_is_fused(case)]
+    made = [
+        pricer.linear("index_query", "core_attn", rows, hidden, heads * narrow).with_values(**still),
+        pricer.linear("index_key", "core_attn", rows, hidden, narrow).with_values(**still),
+        pricer.elementwise(
+            "index_norm", "core_attn", rows * (heads + 1) * narrow, norm, params=2 * narrow
+        ).with_values(**still),
+    ]
+    seen = mean_keys(seq, None, False, case.workload.attended_tokens)
+    whole, _, _ = attention_seconds(
+        case, case.traits.attention.kernel, plan.micro_batch * heads, seq, 1.0 / plan.cp, seen, narrow, heads
+    )
+    moved = 2 * SCORE_BYTES * rows * heads * seen / indexer.block / case.kernels.memory_bandwidth
+    forward = 0.5 * whole / (case.derate * case.traits.attention.share) + moved
+    scores = Operator(
+        "index_scores",
+        "core_attn",
+        forward=forward,
+        backward=0.0,
+        saved=PICKED_BYTES * rows * heads * min(float(indexer.blocks), seq / indexer.block),
+        result=SCORE_BYTES * heads * minimum(rows, BLOCK_ROWS) * seq / indexer.block,
+        flops=2.0 * rows * seen * heads * narrow,
+        outside_forward=forward,
+    )
+    return [*made, scores]
 
 
 def index_exchange(pricer: Pricer, block: Block) -> Exchange:

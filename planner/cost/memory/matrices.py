@@ -107,6 +107,10 @@ def _mixer_matrices(mixer: Mixer, hidden: int) -> Iterator[tuple[float, float, f
         values = mixer.makes_values * mixer.kv_heads * mixer.value_head_dim
         for rows in filter(None, (mixer.heads * mixer.head_dim + mixer.gate_width, keys, values)):
             yield float(rows), width, 1.0, False
+        if mixer.indexer is not None:
+            yield from (
+                (float(rows), width, 1.0, False) for rows in (mixer.indexer.width, mixer.indexer.head_dim)
+            )
     if isinstance(mixer, LatentAttention):
         rank, queries = float(mixer.q_lora_rank), float(mixer.heads * mixer.qk_head_dim)
         yield queries, rank or width, 1.0, False

@@ -201,6 +201,9 @@ def _attention(mixer: Attention, hidden: int, tp: Num) -> list[Parameters]:
     if mixer.qk_norm in ("head", "head-bias"):
         count = (1.0 + mixer.makes_keys) * (1.0 if mixer.qk_norm == "head" else 2.0)
         found.append(Parameters(float(mixer.head_dim), count))
+    if mixer.indexer is not None:
+        narrow = float(mixer.indexer.head_dim)
+        found += [Parameters(float(mixer.indexer.width), float(hidden)), Parameters(narrow, hidden + 2.0)]
     return [*found, Parameters(heads, 1.0)] if mixer.sinks else found
 
 

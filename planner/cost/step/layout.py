@@ -16,7 +16,7 @@ from planner.cost.stages import Piece, RankPieces, default_split, rank_counts
 from planner.cost.traffic.messages import pipeline_messages
 from planner.cost.traffic.rank_order import Order, stage_order
 from planner.dataclasses import dataclass, field, replace
-from planner.inputs.model import Attention, Block, LatentAttention, ModelSpec
+from planner.inputs.model import Attention, Block, ModelSpec
 from planner.plan import Plan
 from planner.remembered import remembered
 from planner.techniques.recompute.family import RecomputeChoice
@@ -47,7 +47,7 @@ def _core_flops(block: Block, seq_len: int, document_tokens: float | None) -> fl
         return scanned
     chunked = isinstance(mixer, Attention) and mixer.chunked
     keys = float(mean_keys(float(seq_len), mixer.reach, chunked, document_tokens))
-    picks = mixer.indexer if isinstance(mixer, LatentAttention) else None
+    picks = mixer.indexer
     scored = float(mean_keys(float(seq_len), None, False, document_tokens)) * picks.width if picks else 0.0
     return scanned + 2.0 * (keys * (mixer.heads * sum(mixer.core_widths)) + scored)
 

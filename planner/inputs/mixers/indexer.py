@@ -43,3 +43,43 @@ class Indexer(Record):
         13959424
         """
         return (query_rank or hidden) * self.width + hidden * (self.head_dim + self.heads) + 2 * self.head_dim
+
+
+class BlockIndexer(Record):
+    """Scores of every key by a narrow head for each key/value head; the best ``blocks`` are attended to.
+
+    A block has the score of its best key, and that of the query itself is always among them. Queries and keys
+    have norms and turn by position. Nothing teaches the index: its choice has no gradient.
+
+    References
+    ----------
+    .. [1] Hugging Face, Transformers v5.23.0, ``models/minimax_m3_vl/modeling_minimax_m3_vl.py``,
+       ``MiniMaxM3VLIndexer``.
+    """
+
+    heads: Positive
+    head_dim: Positive
+    block: Positive
+    blocks: Positive
+
+    @property
+    def topk(self) -> int:
+        """Keys that a query attends to. [-]"""
+        return self.block * self.blocks
+
+    @property
+    def width(self) -> int:
+        """Width of its queries, all heads together. [element]"""
+        return self.heads * self.head_dim
+
+    def params(self, hidden: int) -> int:
+        """Parameters: queries, one key, a norm of either. [element]
+
+        Examples
+        --------
+        That of MiniMax-M3:
+
+        >>> BlockIndexer(heads=4, head_dim=128, block=128, blocks=16).params(6144)
+        3932416
+        """
+        return hidden * (self.width + self.head_dim) + 2 * self.head_dim

@@ -173,9 +173,7 @@ def _without_kernel(model: ModelSpec) -> tuple[str, ...]:
         "an input of its own for each layer": model.layer_inputs is not None,
         "attention in chunks": any(mixer.chunked for mixer in softmax),
         "attention sinks": any(mixer.sinks for mixer in softmax),
-        "an indexer that picks the keys": any(
-            isinstance(mixer, LatentAttention) and mixer.indexer for mixer in model.attentions
-        ),
+        "an indexer that picks the keys": any(mixer.indexer is not None for mixer in model.attentions),
     }
     return tuple(name for name, there in found.items() if there)
 

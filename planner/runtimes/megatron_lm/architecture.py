@@ -22,7 +22,7 @@ from planner.inputs.model import (
 from planner.inputs.variants import variant_texts
 from planner.remembered import remembered
 from planner.runtimes.megatron_lm.hybrid import hybrid_obstacles, is_hybrid
-from planner.runtimes.offered import LAYER_INPUTS, OWN
+from planner.runtimes.offered import BLOCK_INDEXER, LAYER_INPUTS, OWN
 
 Biases = Literal["none", "qkv", "all", "mixed"]
 
@@ -126,6 +126,7 @@ def _mixer_obstacles(model: ModelSpec, arch: Architecture) -> list[str]:
     found = {
         "layers whose attention differs in shape": len(shapes) > 1,
         "windows of several sizes": len(windows) > 1,
+        BLOCK_INDEXER: any(isinstance(mixer, Attention) and mixer.indexer for mixer in mixers),
         "attention in chunks": any(isinstance(mixer, Attention) and mixer.chunked for mixer in mixers),
         "values of their own width": not latent
         and any(mixer.value_head_dim != mixer.qk_head_dim for mixer in mixers),

@@ -19,7 +19,6 @@ from planner.report.estimate_page import (
     plan_lines,
     short_trust,
     time_words,
-    unproven,
 )
 from planner.report.page import Page, Table, short_defaults
 from planner.report.plan_columns import (
@@ -37,6 +36,7 @@ from planner.report.plan_columns import (
 )
 from planner.report.remedies import lacks_memory, remedies, remedy_end, remedy_table
 from planner.report.unequal import short_lengths
+from planner.report.unproven import unproven
 from planner.report.view import figures
 from planner.units import GIB, percent
 

@@ -8,15 +8,11 @@ from typing import Any, Final
 
 from planner.calibrate.releases import title_of
 from planner.cost.estimate import Estimate, StageBytes
-from planner.cost.kinds import unmeasured_kinds
 from planner.cost.money import quote_of
 from planner.cost.price import Unpriced
-from planner.inputs.bands import chip_of, core_of
 from planner.inputs.measured_bands import error_bands
 from planner.plan import Plan
 from planner.report.as_json import SENT_KEYS, TIME_KEYS
-from planner.report.host_line import unproven_host
-from planner.report.hosted_base import unproven_base
 from planner.report.hosting import hosting_lines
 from planner.report.layout import layout
 from planner.report.limits import waits_for_lengths
@@ -36,8 +32,9 @@ from planner.report.plan_columns import (
     TOKENS,
     plan_record,
 )
-from planner.report.settings_line import left_out_lines, settings_line, unproven_settings
+from planner.report.settings_line import left_out_lines, settings_line
 from planner.report.unequal import lengths_page
+from planner.report.unproven import unproven
 from planner.report.view import figure, figures
 from planner.runtimes.family import Job, Runtime
 from planner.techniques.methods import METHODS
@@ -282,24 +279,6 @@ def trust(answer: Estimate) -> Page:
     )
     memory = f" Memory: ± {percent(answer.memory_band)}, for 90% of runs."
     return [band + far + memory + template, *unproven(answer)]
-
-
-def unproven(answer: Estimate) -> list[str]:
-    """Say in one sentence what of a plan no measured run stands behind, whatever its band."""
-    doubts = [*unproven_host(answer), *unproven_base(answer), *unproven_settings(answer), *_new_kinds(answer)]
-    return [f"Unproven: {'; '.join(doubts)}."] if doubts else []
-
-
-def _new_kinds(answer: Estimate) -> list[str]:
-    """Say which kinds of plan no measured run has, as a clause; nothing where there is no run at all."""
-    if answer.error_band is None:
-        return []
-    kinds = unmeasured_kinds(answer.plan, answer.job, answer.runtime)
-    name = answer.job.hardware.pool.accelerator.name
-    chip = name if chip_of(name).isalpha() else chip_of(name)
-    what = "a mixture of experts" if answer.job.model.expert_kinds else "a dense model"
-    there = f"no measured {core_of(answer.runtime.name)} run of {what} on {chip} has"
-    return [f"{there} {' or '.join(kinds)}"] if kinds else []
 
 
 WORTH_A_WORD: Final = 0.005

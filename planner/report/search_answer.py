@@ -10,7 +10,7 @@ from typing import Any, Final
 from planner.calibrate.releases import title_of
 from planner.cost.estimate import Estimate
 from planner.cost.money import quote_of
-from planner.report.estimate_page import short_trust, unproven
+from planner.report.estimate_page import short_trust
 from planner.report.layout import layout
 from planner.report.limits import limits
 from planner.report.page import Page, Table, all_of, counted, short_defaults, significant, split_words
@@ -25,6 +25,7 @@ from planner.report.search_page import (
     within_line,
 )
 from planner.report.settings_line import own_settings, settings_line
+from planner.report.unproven import unproven
 from planner.report.view import View
 from planner.search.meshes import choice_of
 from planner.search.optimise import SearchResult

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from planner.report.hosted_base import PRINTED_OVER_PRICED
+from planner.report.unproven import PRINTED_OVER_PRICED
 from tests.cli.command import once, planner
 
 CLUSTER = ("--hardware", "dgx-h100", "--gpus", "16")

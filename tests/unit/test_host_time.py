@@ -5,8 +5,8 @@ import pytest
 from planner.cost.case import case_of
 from planner.cost.estimate import estimate
 from planner.cost.step.host_time import host_step_seconds
-from planner.report.host_line import unproven_host
 from planner.report.limits import limits
+from planner.report.unproven import unproven_host
 from planner.runtimes import runtimes
 from planner.runtimes.eager import HOST as EAGER
 from planner.simulate.plan import play_plan

@@ -13,9 +13,9 @@ from planner.inputs.load import load_model
 from planner.inputs.load_hardware import load_hardware
 from planner.inputs.workload import Workload
 from planner.plan import Plan
-from planner.report.estimate_page import unproven
 from planner.report.layout import layout
 from planner.report.search_page import best_measured
+from planner.report.unproven import unproven
 from planner.runtimes import runtimes
 from planner.runtimes.family import Job
 from planner.search import earned

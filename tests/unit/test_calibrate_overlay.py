@@ -94,7 +94,7 @@ def test_the_list_that_ships_is_an_overlay_that_changes_nothing() -> None:
         ("constants:\n- {scope: site, owner: a, name: compute_share, value: -1}\n", "above 0"),
         ("constants:\n- {scope: site, owner: a, name: compute_share, value: .inf}\n", "finite"),
         ("constants:\n- {scope: site, owner: a, name: compute_share, value: true}\n", "above 0"),
-        ("constants:\n- {scope: era, owner: nemo-2023, name: tp_exposed, value: 1}\n", "nearest: nemo-20"),
+        ("constants:\n- {scope: era, owner: nemo-2022, name: tp_exposed, value: 1}\n", "nearest: nemo-20"),
         ("constants:\n- {scope: site, owner: '', name: compute_share, value: 1}\n", "owner"),
         ("name: x\npools:\n- {accelerator: a100-80gb-sxm, node: dgx-a100-80gb}\n", "no share"),
     ],

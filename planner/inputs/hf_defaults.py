@@ -15,6 +15,11 @@ _SIGMOID: Final = {"score": "sigmoid", "expert_bias": True}
 _GRANITE: Final = {"attention_multiplier": 1.0}
 _ONE_GROUP: Final = {"n_group": 1, "topk_group": 1}
 
+_GEMMA4: Final = {
+    "rope_theta": 1e6, "hidden_activation": "gelu_pytorch_tanh", "attention_multiplier": 1.0,
+}  # fmt: skip
+
+
 DEFAULTS: Final[Mapping[str, Mapping[str, Any]]] = {
     "longcat_flash": {"rope_theta": 1e7, **_RMS_5, "routed_scaling_factor": 6.0},
     "mixtral": {"rope_theta": 1e6, **_RMS_5, "router_aux_loss_coef": 0.001},
@@ -34,7 +39,8 @@ DEFAULTS: Final[Mapping[str, Mapping[str, Any]]] = {
         "rope_theta": 1e6, "rope_local_base_freq": 10000.0, "hidden_activation": "gelu_pytorch_tanh",
         "query_pre_attn_scalar": 256,
     },
-    "gemma4_text": {"rope_theta": 1e6, "hidden_activation": "gelu_pytorch_tanh", "attention_multiplier": 1.0},
+    "gemma4_text": _GEMMA4,
+    "gemma4_unified_text": _GEMMA4,
     "gpt_oss": {"rope_theta": 150000.0, **_RMS_5, "router_aux_loss_coef": 0.001},
     "olmo2": _RMS_5,
     "olmo3": {"rope_theta": 500000.0, **_RMS_5},

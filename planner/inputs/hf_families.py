@@ -95,6 +95,37 @@ _APERTUS = Family(
 _MISTRAL = Family(defaults=_UNTIED, reach="all")
 
 
+_GEMMA4 = replace(
+    _GEMMA,
+    defaults=dict(_GEMMA.defaults)
+    | {
+        "global_head_dim": 512,
+        "sliding_window_pattern": 6,
+        "sliding_window": 512,
+        "num_experts": None,
+        "vocab_size_per_layer_input": 262144,
+        "num_kv_shared_layers": 0,
+        "use_double_wide_mlp": False,
+    },
+    qk_norm="head",
+    norms=4,
+    reach="every",
+    wide_full=True,
+    variants=("value-norms",),
+    shared=("intermediate_size",),
+    router_bias=True,
+    words={"use_bidirectional_attention": "vision"},
+    reads=(
+        "attention_k_eq_v",
+        "enable_moe_block",
+        "global_head_dim",
+        "hidden_size_per_layer_input",
+        "num_kv_shared_layers",
+        "use_bidirectional_attention",
+    ),
+)
+
+
 FAMILIES: Final[Mapping[str, Family]] = {
     "arcee": replace(_LLAMA, gated=False),
     "deepseek": replace(_DEEPSEEK, latent=False, qkv_bias="attention_bias", output_bias="attention_bias"),
@@ -136,15 +167,10 @@ FAMILIES: Final[Mapping[str, Family]] = {
         norms=4,
         reach="every",
     ),
-    "gemma4_text": replace(
-        _GEMMA,
-        defaults=dict(_GEMMA.defaults)
-        | {"global_head_dim": 512, "sliding_window_pattern": 6, "num_experts": None,
-           "vocab_size_per_layer_input": 262144, "num_kv_shared_layers": 0, "use_double_wide_mlp": False},
-        qk_norm="head", norms=4, reach="every", wide_full=True, variants=("value-norms",),
-        shared=("intermediate_size",), router_bias=True, words={"use_bidirectional_attention": "vision"},
-        reads=("attention_k_eq_v", "enable_moe_block", "global_head_dim", "hidden_size_per_layer_input",
-               "num_kv_shared_layers", "use_bidirectional_attention"),
+    "gemma4_text": _GEMMA4,
+    "gemma4_unified_text": replace(
+        _GEMMA4, defaults=dict(_GEMMA4.defaults) | {"sliding_window": 1024},
+        reads=("attention_k_eq_v", "global_head_dim", "num_kv_shared_layers", "use_bidirectional_attention"),
     ),
     "glm": _GLM,
     "glm4": replace(_GLM, norms=4),

@@ -38,7 +38,7 @@ def attention_kinds(config: Config, family: Family, layers: int) -> list[str]:
 
     One that has no keys and values of its own ends with `SHARED`.
     """
-    kinds = _seen_kinds(config, family, layers)
+    kinds = _ended(config, family, _seen_kinds(config, family, layers))
     shared = _sharing(config, family)
     if shared >= layers:
         config.fault("num_kv_shared_layers", shared, f"fewer than {layers} layers")
@@ -53,6 +53,14 @@ def attention_kinds(config: Config, family: Family, layers: int) -> list[str]:
 def _sharing(config: Config, family: Family) -> int:
     """Return how many of the last layers meet the keys and values of earlier ones."""
     return config.whole("num_kv_shared_layers", otherwise=0, least=0) if family.wide_full else 0
+
+
+def _ended(config: Config, family: Family, kinds: list[str]) -> list[str]:
+    """Return the kinds with a last layer that sees the whole sequence, where a type's code makes it so."""
+    if not family.wide_full or kinds[-1:] in ([], ["full"]):
+        return kinds
+    config.note("the last layer sees the whole sequence, as Gemma 4's code makes it")
+    return [*kinds[:-1], "full"]
 
 
 def _seen_kinds(config: Config, family: Family, layers: int) -> list[str]:

@@ -50,7 +50,9 @@ _SCALES: Final = {
 }
 
 
-UNSTRETCHED: Final[Mapping[str, tuple[str, ...]]] = dict.fromkeys(("gemma4_text", "lfm3"), ("proportional",))
+UNSTRETCHED: Final[Mapping[str, tuple[str, ...]]] = dict.fromkeys(
+    ("gemma4_text", "gemma4_unified_text", "lfm3"), ("proportional",)
+)
 """Words of a type for positions that are not stretched, and that a variant of its blocks tells."""
 
 

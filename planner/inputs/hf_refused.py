@@ -76,7 +76,6 @@ _BY_REASON: Final[Mapping[str, str]] = {
     "a base of rotary positions for each layer": "granite_swa granitemoe_swa muse_glimmer",
     "a norm on the result of its experts": "axk1",
     "biases of experts that are added before the sigmoid": "kolibri1",
-    "heads of several widths": "gemma4_unified gemma4_unified_text",
     "experts in a latent space, gates on residuals": "muse_spark",
     "layers that run more than once": "dory hrm_text inkling2_loop inkling2_loop_text",
     "an embedding with more rows than the head": "molmo2 molmo2_text",

@@ -107,6 +107,11 @@ def _gemma4(family: Family, text: Text) -> Family:
     return replace(family, moe=sparse, norms=norms, variants=variants)
 
 
+def _gemma4_unified(family: Family, text: Text) -> Family:
+    """Return Gemma 4's without experts and without inputs of layers' own, which its code has not."""
+    return _gemma4(family, {**text, "hidden_size_per_layer_input": 0, "enable_moe_block": False})
+
+
 def _laguna(family: Family, text: Text) -> Family:
     """Return it with a gate for each head, or for each element of the result."""
     by_head = text.get("gating", True) in (True, "per-head")
@@ -125,6 +130,7 @@ def _lfm3(family: Family, text: Text) -> Family:
 CHOICES: Final[Mapping[str, Callable[[Family, Text], Family]]] = {
     "falcon": _falcon,
     "gemma4_text": _gemma4,
+    "gemma4_unified_text": _gemma4_unified,
     "gpt_neox": _gpt_neox,
     "hyperclovax": _hyperclovax,
     "laguna": _laguna,
@@ -208,6 +214,7 @@ WRAPPERS: Final[Mapping[str, str]] = {
     "qwen3_5_moe": "qwen3_5_moe_text",
     "gemma3": "gemma3_text",
     "gemma4": "gemma4_text",
+    "gemma4_unified": "gemma4_unified_text",
     "kimi_k25": "kimi_k2",
     "llama4": "llama4_text",
     "minimax_m3_vl": "minimax_m3_vl_text",

@@ -206,3 +206,18 @@ def test_each_type_is_imported_or_refused_with_a_reason_of_its_own() -> None:
     assert taken >= 159
     assert len(reasons) >= 100
     assert not [kind for kind, reason in reasons.items() if "expected one of" in reason]
+
+
+@pytest.mark.parametrize("raw", SMALL, ids=[one["config"]["model_type"] for one in SMALL])
+def test_what_a_config_leaves_out_is_what_its_class_sets(raw: dict[str, Any]) -> None:
+    """Windows, kinds of layers and widths among them: a short config and all that the library makes of it."""
+    said = dict(raw["config"])
+    kind = said.pop("model_type")
+    try:
+        whole = json.loads(transformers.AutoConfig.for_model(kind, **said).to_json_string(use_diff=False))
+    except Exception as error:
+        pytest.skip(f"transformers makes no {kind} of it: {str(error)[:100]}")
+    short, full = (
+        model_from_config({**one, "model_type": kind}, "config.json", kind).model for one in (said, whole)
+    )
+    assert [short.blocks[name] for name in short.layers] == [full.blocks[name] for name in full.layers]

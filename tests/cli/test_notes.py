@@ -247,8 +247,9 @@ def test_a_model_that_no_file_describes_has_a_price_and_files_that_take_its_chec
 
 
 def test_a_model_of_windows_has_files_of_its_own_type(tmp_path: Path) -> None:
-    """Without a runtime named, those that train it are taken; windows are FlashAttention's package."""
+    """Those that train it are taken, of the two that name its type; windows are FlashAttention's package."""
     ask = ("gemma3-4b", "--hardware", "dgx-h200", "--gpus", "8", "--global-batch", "64")
+    ask += ("--runtime", "fsdp", "--runtime", "deepspeed")
     found = planner("search", *ask, "--emit", str(tmp_path / "own"), "--format", "json")
     assert found.code == 0
     lead = found.json["plans"][0]
@@ -264,7 +265,7 @@ def test_a_runtime_that_cannot_train_a_model_says_why_and_which_does() -> None:
     ask = ("gemma3-27b", *CLUSTER, "--global-batch", "64", "--runtime", "megatron-lm")
     told = " ".join(planner("search", *ask).out.split())
     assert "Megatron-LM cannot train this model: 4 norms in a layer, where Megatron-core has 2" in told
-    assert "Ask for --runtime deepspeed or --runtime fsdp." in told
+    assert "Ask for --runtime deepspeed or --runtime fsdp or --runtime megatron-bridge." in told
 
 
 def test_a_tuned_recipe_of_lora_fits_as_it_ran(tmp_path: Path) -> None:

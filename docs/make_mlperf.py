@@ -38,8 +38,8 @@ the step time the median of its log without evaluation (<https://github.com/mlco
 - **search**: the plan that `planner search` would have chosen for the same batch, cluster and software, with
   at most a chance of 5% to run out of memory, and **its s** its predicted step; `the same` where it is the
   submitted layout. What a submitter could not run, or found to converge worse, it does not know.
-- Some of these runs, among those of other sources, are behind three constants: the rates of H100 and B200,
-  and of NeMo before 2025. None belongs to a benchmark or a submitter.
+- Some of these runs, among those of other sources, are behind the rates of H100 and B200; those of NeMo's
+  releases 23.04, 23.09, and 24.04 with 24.09, rest on them alone. None belongs to a benchmark or a submitter.
 """
 
 Picked = tuple[str, float]

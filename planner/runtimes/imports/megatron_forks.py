@@ -8,6 +8,8 @@ References
 .. [3] bigscience's Megatron-DeepSpeed, megatron/model/transformer.py: ``CoreAttention`` adds ALiBi to scores.
 .. [5] Megatron-LLM (https://github.com/epfLLM/Megatron-LLM), megatron/arguments.py.
 .. [4] Megatron-LM, megatron/training/arguments.py: ``--use-rotary-position-embeddings``.
+.. [6] bigscience's Megatron-DeepSpeed 8387ae17, megatron/model/transformer.py, ``ParallelMLP``, and
+   megatron/arguments.py: ``--glu-activation``.
 """
 
 from __future__ import annotations
@@ -43,6 +45,8 @@ def forked(flags: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
     --------
     >>> forked({"--position-embedding-type": "rotary", "--seq-length": "2048"})[0]
     {'--position-embedding-type': 'rope', '--seq-length': '2048', '--max-position-embeddings': '2048'}
+    >>> forked({"--glu-activation": "swiglu", "--hidden-size": "512"})[0]
+    {'--ffn-hidden-size': '2048', '--hidden-size': '512', '--swiglu': ''}
     >>> forked({"--attention-head-type": "multiquery"})[0]
     {'--group-query-attention': '', '--num-query-groups': '1'}
     """
@@ -55,6 +59,8 @@ def forked(flags: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
         same = _deepspeed(same)
     if same.pop("--attention-head-type", "") == "multiquery":
         same |= {"--group-query-attention": "", "--num-query-groups": "1"}
+    if "--glu-activation" in same:
+        same = _gated(same)
     if "--use-rotary-position-embeddings" in same:
         same[KIND] = "rope"
     kind = same.get(KIND)
@@ -64,6 +70,17 @@ def forked(flags: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
     if "--seq-length" in same:
         same.setdefault("--max-position-embeddings", same["--seq-length"])
     return same, [*notes, *([ALIBI] if kind == "alibi" else [])]
+
+
+def _gated(flags: dict[str, str]) -> dict[str, str]:
+    """Return flags of bigscience's gated feed-forward, of four times the width where none is said [6]_."""
+    hidden = flags.get("--hidden-size", "")
+    wide = {"--ffn-hidden-size": str(4 * int(hidden))} if is_whole(hidden) else {}
+    return {
+        **wide,
+        **{key: value for key, value in flags.items() if key != "--glu-activation"},
+        "--swiglu": "",
+    }
 
 
 def _dashed(flags: Mapping[str, str]) -> dict[str, str]:

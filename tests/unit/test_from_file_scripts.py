@@ -411,3 +411,39 @@ def test_a_command_of_another_shell_has_the_script_s_variables(tmp_path: Path) -
 def test_one_task_of_a_node_with_several_devices_is_a_launcher(directives: str, ranks: int) -> None:
     lines = "\n".join(f"#SBATCH {word}" for word in ["--nodes=2", *directives.split()])
     assert training_of(f"{lines}\nsrun python pretrain_gpt.py --num-layers 2\n", "run.sh").ranks == ranks
+
+
+@pytest.mark.parametrize(
+    ("launcher", "nodes", "ranks"),
+    [
+        ("mpirun -np 32 -N 8 --hostfile h", 4, 8),
+        ("mpiexec -n 32 -ppn 8", 4, 8),
+        ("mpirun -np 32 --map-by ppr:8:node", 4, 8),
+        ("mpirun -np 8", 1, 8),
+        ("aprun -n 16 -N 4", 4, 4),
+        ("srun -N 4 --ntasks-per-node=8", 4, 8),
+        ("srun --ntasks-per-node=8 -N 4", 4, 8),
+    ],
+)
+def test_the_ranks_of_an_mpi_launcher_are_read(launcher: str, nodes: int, ranks: int) -> None:
+    found = training_of(f"{launcher} python pretrain_gpt.py --num-layers 2\n", "run.sh")
+    assert (found.nodes, found.ranks) == (nodes, ranks)
+
+
+@pytest.mark.parametrize(
+    "line", ["--nodes=2 --gpus-per-node=4", "-N 2 --gpus-per-node 4", "-N2 --gres=gpu:4"]
+)
+def test_a_line_of_slurm_may_have_several_options(line: str) -> None:
+    found = training_of(f"#SBATCH {line}  # comment\nsrun python pretrain_gpt.py --num-layers 2\n", "run.sh")
+    assert (found.nodes, found.ranks) == (2, 4)
+
+
+def test_degrees_of_another_program_are_faults(tmp_path: Path) -> None:
+    path = tmp_path / "neox.json"
+    path.write_text(
+        '{"train_micro_batch_size_per_gpu": 4, "pipe_parallel_size": 2, "model-parallel-size": 4}'
+    )
+    found = read_runner_file(path)
+    assert [option for option, _ in found.faults] == ["pp", "tp"]
+    path.write_text('{"train_micro_batch_size_per_gpu": 4, "pipe_parallel_size": 1}')
+    assert not read_runner_file(path).faults

@@ -35,6 +35,9 @@ _NUMBER: Final = re.compile(r"-(?:\d|\.\d)")
 NODES: Final = ("--nnodes", "--num_nodes", "--num_machines", "-N", "--nodes")
 RANKS: Final = ("--nproc-per-node", "--nproc_per_node", "--num_gpus", "--gpus-per-node", "--ntasks-per-node")
 
+MPI: Final = ("mpirun", "mpiexec", "mpiexec.hydra", "prterun", "aprun")
+OF_MPI: Final = ("-npernode", "--npernode", "-ppn", "--ppn", "-N", "-perhost", "--ntasks-per-node")
+"""Launchers of MPI, and what they call the ranks of a node."""
 
 Words = tuple[str, ...]
 Flags = Mapping[str, str]
@@ -225,6 +228,8 @@ def _training(
     kind, config = program.kind(words, place, before, flags)
     nodes = _first(NODES, before, directives)
     ranks = _first(RANKS, before) or _of_node(directives)
+    if not {word for key, value in before.items() for word in (key, *value.split())}.isdisjoint(MPI):
+        nodes, ranks = _by_mpi(before)
     if (local := _first(("--local_worker_num",), before)) and (total := _first(("--worker_num",), before)):
         nodes, ranks = total // local, local  # MindSpore's msrun
     if kind == "fsdp" and (total := _first(("--num_processes",), before, {})) is not None:
@@ -263,11 +268,23 @@ def _kind(
 
 
 def _first(names: Iterable[str], *tables: Mapping[str, str]) -> int | None:
+    """Return the first whole number that one of the flags has; the program may stand behind it."""
     for table in tables:
         for name in names:
-            if is_whole(table.get(name, "")):
-                return int(table[name])
+            said = table.get(name, "").partition(" ")[0]
+            if is_whole(said):
+                return int(said)
     return None
+
+
+def _by_mpi(before: Flags) -> tuple[int | None, int | None]:
+    """Return nodes and ranks of each that an MPI launcher starts: its ``-N`` is of a node, not of nodes."""
+    total, share = _first(("-np", "-n", "--np", "--n"), before), _first(OF_MPI, before)
+    mapped = re.match(r"ppr:(\d+):node", before.get("--map-by", before.get("-map-by", "")))
+    share = share or (int(mapped[1]) if mapped else None)
+    if total and share and total % share == 0:
+        return total // share, share
+    return (1, total) if total and not share else (None, share)
 
 
 def _of_node(directives: Mapping[str, str]) -> int | None:

@@ -73,6 +73,7 @@ def from_json(tree: Mapping[str, Any], settings: Mapping[str, Any], where: str) 
     _zeropp(sheet)
     _sizes(sheet)
     _degrees(sheet)
+    _foreign_degrees(sheet)
     _kinds(sheet)
     _script(sheet, settings)
     check_kinds(sheet, DEEPSPEED)
@@ -191,6 +192,19 @@ def _degrees(sheet: Sheet) -> None:
     if sheet.has("expert_parallel.enabled"):
         sheet.say("ep", experts, "expert_parallel.autoep_size")
         sheet.say("etp", inner, "expert_parallel.expert_tensor_parallel_size")
+
+
+def _foreign_degrees(sheet: Sheet) -> None:
+    """Make faults of degrees in other programs' words, such as GPT-NeoX's: they decide the layout."""
+    for key, value in sheet.values.items():
+        match = FOREIGN.fullmatch(key)
+        if match and key not in sheet.seen and value not in (None, 0, 1, "1"):
+            option = "pp" if match[1].startswith("pipe") else "tp"
+            sheet.instead[key] = option
+            sheet.fault(key, str(value)[:40], f"no degree of another program's file: --{option} N says it")
+
+
+FOREIGN: Final = re.compile(r"(pipe|pipeline|model|tensor)[-_](?:model[-_])?parallel[-_](?:size|degree)")
 
 
 def _kinds(sheet: Sheet) -> None:

@@ -32,7 +32,6 @@ _BRACED: Final = re.compile(
     r"(!?)([A-Za-z_]\w*|[0-9@*]+)(\[(?:[@*]|\d{1,4})\])?(?:(:?[-=+?])(.*))?", re.DOTALL
 )
 _REDIRECT: Final = re.compile(r"\d*(?:<<<|<<-?|<>|>>|>&|<&|>\||&>>|&>|>|<)")
-_DIRECTIVE: Final = re.compile(r"^#SBATCH\s+(--[\w-]+)(?:[=\s]+(\S+))?", re.MULTILINE)
 _ARGUMENTS: Final = re.compile(
     r'"\$(?:[@*]|\{[@*](?::\d+)?\})"|\$(?:[@*]|\{[@*](?::\d+)?\})'  # "$@", ${@:2}, $*
 )
@@ -82,7 +81,7 @@ def read_script(text: str, where: str, outer: ShellScript | None = None) -> Shel
     InputError
         If a quote or a bracket is not closed, or if its variables grow without bound.
     """
-    directives = {match[1]: match[2] or "" for match in _DIRECTIVE.finditer(text)}
+    directives = shell_known.slurm_directives(text)
     reader = _Reader(shell_known.plain_text(text), where, shell_known.slurm_variables(directives))
     reader.variables |= {name: list(values) for name, values in outer.variables.items()} if outer else {}
     reader.run()

@@ -29,6 +29,8 @@ _WRITTEN: Final = re.compile(r"\s*cat\s*<<-?\s*(['\"]?)(\w+)\1[ \t]*\n(.*\n)?[ \
 _SIGNS: Final = re.compile(r"\$(?:\{([A-Za-z_]\w*)\}|([A-Za-z_]\w*)(?![\w\[]))|\\(?:\n|([$`\\]))")
 
 
+_DIRECTIVE: Final = re.compile(r"^#SBATCH[ \t]+(.*)$", re.MULTILINE)
+
 PRINTED: Final = re.compile(r"`|\$\((?!\()")
 """What only a shell can tell: the output of a command."""
 
@@ -39,6 +41,28 @@ _PLACEHOLDER: Final = re.compile(r"<([A-Z][^<>\n|;&]*[^\s<>|;&])>")
 def plain_text(text: str) -> str:
     """Return a script with the line ends of this system, and a word where something is to be filled in."""
     return _PLACEHOLDER.sub("PLACEHOLDER", text.replace("\r\n", "\n"))
+
+
+def slurm_directives(text: str) -> dict[str, str]:
+    r"""Return the options of a script's ``#SBATCH`` lines, of which one may have several.
+
+    Examples
+    --------
+    >>> slurm_directives("#SBATCH --nodes=4 -p gpu  # four\n#SBATCH -N8\n#SBATCH --exclusive\n")
+    {'--nodes': '4', '-p': 'gpu', '-N': '8', '--exclusive': ''}
+    """
+    found: dict[str, str] = {}
+    for line in _DIRECTIVE.finditer(text):
+        last = ""
+        for word in line[1].partition(" #")[0].split():
+            if word.startswith("--"):
+                last, equals, value = word.partition("=")
+                found[last], last = value, "" if equals else last
+            elif word.startswith("-"):
+                found[word[:2]], last = word[2:], "" if word[2:] else word[:2]
+            elif last:
+                found[last], last = word, ""
+    return found
 
 
 def slurm_variables(directives: Mapping[str, str]) -> dict[str, str]:

@@ -92,3 +92,10 @@ def test_megatron_deepspeed_shards_as_its_json_says(
 def test_arithmetic_on_what_a_command_prints_stays_as_it_is_written() -> None:
     (words,) = read_script("N=$(($(nvidia-smi --list-gpus | wc -l)-2))\nrun --gpus $N\n", "run.sh").commands
     assert words[-1] == "$(($(nvidia-smi --list-gpus | wc -l)-2))"
+
+
+@pytest.mark.parametrize("name", ["/", "", "..", "a\\b", "$X/", "-", ".", "x" * 300])
+def test_a_document_without_a_name_of_a_file_is_passed_over(name: str, tmp_path: Path) -> None:
+    script = tmp_path / "run.sh"
+    script.write_text(f'cat <<E > "{name}"\n{{}}\nE\n{START}\n', encoding="utf-8")
+    assert "no such file" in {problem.found for _, problem in read_runner_file(script).faults}

@@ -59,7 +59,8 @@ def _from_script(path: Path, vocab: int | None) -> Imported:
         for flag, count in counts.items()
         if _NUMBER.fullmatch(count) and not (is_whole(count) and int(count))
     )
-    with with_written({path.with_name(Path(name).name): text for name, text in training.written.items()}):
+    written = {Path(name).name: text for name, text in training.written.items()}
+    with with_written({path.with_name(name): text for name, text in written.items() if name}):
         found = _started(training, path, vocab)
     told: tuple[str, ...] = (
         (f"{training.commands} commands train: the last is read",) if training.commands > 1 else ()

@@ -13,11 +13,13 @@ from tests.cli.docs_blocks import blocks
 from tests.helpers import ROOT
 from tests.unit import (
     test_from_file,
+    test_from_file_documents,
     test_from_file_formats,
     test_from_file_found,
     test_from_file_megatron_yaml,
     test_from_file_nemo,
     test_from_file_recipes,
+    test_from_file_scripts,
     test_from_file_sums,
     test_from_file_trainers,
 )
@@ -40,6 +42,8 @@ LAUNCH: Final[Mapping[str, str]] = {
     "zoo.yaml": test_from_file_megatron_yaml.ZOO,
     "primus.yaml": test_from_file_megatron_yaml.PRIMUS,
     "megatron.sh": test_from_file.SCRIPT,
+    "document.sh": test_from_file_documents.WRITTEN,
+    "slurm.sh": test_from_file_scripts.BLOOM,
     "lines.sh": test_from_file_sums.MEGATRON + "--bf16\n",
     "titan.toml": test_from_file.TITAN,
     "nemo.yaml": test_from_file_formats.NEMO,

@@ -16,6 +16,8 @@ JSON = """{
   "bf16": {"enabled": true}
 }"""
 START = "deepspeed --num_gpus 8 --num_nodes 1 train.py --deepspeed_config ds.json"
+WRITTEN = f"STAGE=3\ncat <<EOT > ds.json\n{JSON}\nEOT\n{START}\n"
+"""A script that writes what it reads."""
 
 
 @pytest.mark.parametrize(

@@ -384,17 +384,18 @@ def test_a_program_called_after_preferences_is_not_priced(program: str, priced: 
     assert ("a training with rewards or preferences" in words) == (not priced)
 
 
-def test_a_command_of_another_shell_has_the_script_s_variables(tmp_path: Path) -> None:
-    """Slurm's scripts of BLOOM: one task a node starts a launcher, and the command is printed before."""
-    script = tmp_path / "train.slurm"
-    script.write_text(
-        "#SBATCH --nodes=16\n#SBATCH --ntasks-per-node=1\n#SBATCH --gres=gpu:4\nGPUS=4\n"
-        'export LAUNCHER="python -m torch.distributed.launch --nproc_per_node $GPUS --nnodes 16"\n'
-        'export CMD="pretrain_gpt.py --num-layers 24 --hidden-size 2048 --num-attention-heads 16 --bf16 '
-        '--tensor-model-parallel-size 2"\necho $CMD\n'
-        "srun bash -c '$LAUNCHER --node_rank $SLURM_PROCID $CMD' 2>&1 | tee log\n"
-    )
-    found = training_of(script.read_text(), str(script))
+BLOOM = (
+    "#SBATCH --nodes=16\n#SBATCH --ntasks-per-node=1\n#SBATCH --gres=gpu:4\nGPUS=4\n"
+    'export LAUNCHER="python -m torch.distributed.launch --nproc_per_node $GPUS --nnodes 16"\n'
+    'export CMD="pretrain_gpt.py --num-layers 24 --hidden-size 2048 --num-attention-heads 16 --bf16 '
+    '--tensor-model-parallel-size 2"\necho $CMD\n'
+    "srun bash -c '$LAUNCHER --node_rank $SLURM_PROCID $CMD' 2>&1 | tee log\n"
+)
+"""As Slurm's scripts of BLOOM: one task a node starts a launcher, and the command is printed before."""
+
+
+def test_a_command_of_another_shell_has_the_script_s_variables() -> None:
+    found = training_of(BLOOM, "train.slurm")
     assert (found.nodes, found.ranks, found.words[0]) == (16, 4, "pretrain_gpt.py")
     assert found.flags["--tensor-model-parallel-size"] == "2"
 

@@ -55,7 +55,7 @@ class KernelTraits:
     )
     norm_reads_fp32: bool = trait(
         False,
-        "Whether a fused norm reads a copy of its input that was cast to fp32, and keeps it for backward.",
+        "Whether a fused norm reads a copy of its input that was cast to fp32, and keeps it in its place.",
     )
     compiled: bool = trait(
         False,

@@ -47,3 +47,12 @@ def test_a_key_or_a_value_that_a_section_refuses(
 def test_what_older_releases_take_alone_is_told(key: str, value: object, tmp_path: Path) -> None:
     assert refused_at("deepspeed", "ds_config.json", key, value, tmp_path) == set()
     assert [note for note in read_runner_file(tmp_path / "ds_config.json").notes if key in note]
+
+
+def test_a_micro_batch_alone_is_one_pass(tmp_path: Path) -> None:
+    """DeepSpeed 0.19.8, runtime/config.py, ``_set_batch_related_parameters``."""
+    path = tmp_path / "ds.json"
+    path.write_text('{"train_micro_batch_size_per_gpu": 4}')
+    assert read_runner_file(path).options["accumulation"] == "1"
+    path.write_text('{"train_micro_batch_size_per_gpu": 4, "gradient_accumulation_steps": "auto"}')
+    assert "accumulation" not in read_runner_file(path).options

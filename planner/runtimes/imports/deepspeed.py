@@ -267,6 +267,8 @@ def read(source: Source) -> Imported:
         key = "train_micro_batch_size_per_gpu"
         fault = Problem(f"{source.path}: {key}", "nothing", "it, train_batch_size, or --micro-batch")
         found = replace(found, faults=(*found.faults, ("micro_batch", fault)))
+    elif {"train_batch_size", "gradient_accumulation_steps"}.isdisjoint(source.tree):
+        found = replace(found, options={"accumulation": "1", **found.options})
     return with_config(deepspeed_world(started(found, source.starter), source.where), source.path)
 
 

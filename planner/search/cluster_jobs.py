@@ -13,6 +13,7 @@ from planner.inputs.workload import Workload
 from planner.runtimes.family import Runtime
 from planner.search.optimise import Progress, search
 from planner.search.request import SearchRequest
+from planner.search.settings import OpenSettings
 from planner.search.shares import Task, useful
 
 
@@ -112,6 +113,9 @@ def _task(job: TrainingJob, steps: float, times: dict[int, float], gpus: int) ->
 def _best(
     model: ModelSpec, profile: HardwareProfile, gpus: int, workload: Workload, runtime: Runtime
 ) -> Estimate | None:
-    request = SearchRequest(model, (profile,), (gpus,), workload, (runtime,), top=1, uniform=True)
+    open_settings = OpenSettings()
+    request = SearchRequest(
+        model, (profile,), (gpus,), workload, (runtime,), top=1, uniform=True, settings=open_settings
+    )
     plans = search(request).plans
     return plans[0] if plans and plans[0].job.gpus == gpus else None

@@ -79,8 +79,8 @@ def test_a_rule_of_the_model_that_no_plan_obeys_is_told_in_words() -> None:
     assert "4 norms in a layer" in broken["rules"][0]["found"]
     line, title, _ = nothing_fits(result)
     assert str(line).startswith("Megatron-LM cannot train this model: 4 norms in a layer")
-    assert "Ask for --runtime deepspeed or --runtime fsdp." in str(line)
-    assert str(title).startswith("What would make it run")
+    assert "Ask for --runtime deepspeed or --runtime fsdp or --runtime megatron-bridge." in str(line)
+    assert str(title).startswith("Any one of these changes makes it run")
 
 
 def test_rules_are_told_only_where_no_plan_obeys_them_all() -> None:

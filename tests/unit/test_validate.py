@@ -264,7 +264,13 @@ def test_rows_tell_their_release_and_settings(catalogue: Catalogue) -> None:
     told = [row for row in as_json(validate(rows, catalogue, fixed()))["per_row"]]
     assert [row["release"] for row in told] == ["0.4", None, None]
     assert told[0]["settings"]["gradients"] == "bf16"
-    assert set(told[0]["settings"]) == {"cuda_graphs", "gradients", "loss_kernel", "tp_overlap"}
+    assert set(told[0]["settings"]) == {
+        "cuda_graphs",
+        "gradients",
+        "loss_kernel",
+        "precision_aware",
+        "tp_overlap",
+    }
 
 
 def test_a_release_that_does_not_exist_is_told_with_the_nearest(catalogue: Catalogue) -> None:

@@ -139,12 +139,16 @@ NEVER: Final[Mapping[str, tuple[str, ...]]] = {
     "deepspeed": (
         "adapted-layers-are-named", "lora-without-offload", "overlap-has-two-buckets",
         "overlap-is-set-under-zero", "own-gradients-need-zero", "own-model-without-ep", "pipeline-method",
-        "ulysses-fuses-attention", "zero-shards-whole",
+        "sequence-within-chunk", "ulysses-fuses-attention", "zero-shards-whole",
     ),
-    "fsdp": ("adapted-layers-are-named", "context-runs-own-attention", "quantised-base-is-unsplit"),
+    "fsdp": (
+        "adapted-layers-are-named", "context-runs-own-attention", "quantised-base-is-unsplit",
+        "sequence-within-chunk",
+    ),
     "torchtitan": (
         "experts-divide", "one-training-dtype", "release-has-every-nth-layer", "release-has-float8-recipe",
-        "release-has-loss-parts", "release-has-ring",
+        "release-has-loss-parts", "release-has-ring", "release-has-sinks", "sinking-in-16-bit",
+        "sinks-see-whole-sequences",
     ),
     "nanotron": ("whole-nodes", "zero-shards-whole"),
 }  # fmt: skip

@@ -125,10 +125,10 @@ def silence(plain: tuple[Verdict, Told], changed: tuple[Verdict, Told]) -> str:
 
 
 def _in_effect(verdict: Verdict, told: Told) -> tuple[Verdict, Told]:
-    """Return both without what splits nothing: sequence parallelism at tp 1, a pipeline's engine at pp 1."""
+    """Return both without what splits nothing: sequence parallelism at tp 1, a pipeline at pp 1."""
     name, derived, plan = "sequence_parallel", dict(verdict.derived), dict(told.plan)
     if derived.get("pp") == 1:
-        derived.pop("engine", None)
+        derived = {key: value for key, value in derived.items() if key not in ("engine", "pp_microbatches")}
     for found in (derived, plan):
         found |= {name: found[name] and found.get("tp", 1) > 1} if name in found else {}
     return Verdict(verdict.error, derived), told._replace(plan=plan)

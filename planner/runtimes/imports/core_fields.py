@@ -22,7 +22,7 @@ SAME: Final = (
     "normalization", "position_embedding_type", "kv_channels", "q_lora_rank", "kv_lora_rank", "qk_head_dim",
     "qk_pos_emb_head_dim", "v_head_dim", "softmax_type", "window_attn_skip_freq", "no_rope_freq",
     "moe_router_topk", "moe_ffn_hidden_size", "moe_layer_freq", "moe_shared_expert_intermediate_size",
-    "moe_latent_size",
+    "moe_latent_size", "make_vocab_size_divisible_by",
     "tensor_model_parallel_size", "pipeline_model_parallel_size", "context_parallel_size",
     "expert_model_parallel_size", "expert_tensor_parallel_size", "pipeline_model_parallel_layout",
     "recompute_granularity", "recompute_method", "recompute_num_layers", "cpu_offloading_num_layers",
@@ -188,7 +188,7 @@ def _precision_flags(fields: Mapping[str, Any]) -> dict[str, str]:
 
 
 WITHOUT_EFFECT: Final = re.compile(
-    r"lr|min_lr|weight_decay|adam_.*|clip_grad|train_.*|manual_gc.*|should_pad_vocab|make_vocab_size_divisible_by"
+    r"lr|min_lr|weight_decay|adam_.*|clip_grad|train_.*|manual_gc.*|should_pad_vocab"
     r"|gated_linear_unit|activation_func.*|glu_linear_offset|bias_.*_fusion|apply_rope_fusion|cross_entropy_.*"
     r"|gradient_accumulation_fusion|num_query_groups|(?:recompute|offload)_modules|window_size|cp_comm_type|hierarchical_context_parallel_sizes|mixed_precision"
     r"|grad_reduce_in_fp32|transformer_layer_spec|moe_grouped_gemm|moe_permute_fusion|moe_router_.*|mtp_enabled"

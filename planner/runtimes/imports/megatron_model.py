@@ -11,7 +11,10 @@ from planner.runtimes.imports.megatron_numerics import numerics_record
 from planner.runtimes.imports.sheet import Sheet
 from planner.runtimes.imports.sums import number_of
 from planner.runtimes.imports.tokenizers import vocabulary
+from planner.runtimes.megatron_lm.flags import VOCAB_MULTIPLE
 from planner.units import is_whole
+
+PADDED_TO = "--make-vocab-size-divisible-by"
 
 MOST_LAYERS = 10_000
 
@@ -119,10 +122,9 @@ def _vocabulary(sheet: Sheet) -> int | None:
 
 def _rows(sheet: Sheet, tokens: int | None) -> int | None:
     """Return the rows of the table where more are said than tokens are padded to, else the tokens."""
-    rows, step = (
-        number_of(sheet, "--padded-vocab-size"),
-        number_of(sheet, "--make-vocab-size-divisible-by") or 128,
-    )
+    rows, step = number_of(sheet, "--padded-vocab-size"), number_of(sheet, PADDED_TO) or VOCAB_MULTIPLE
+    if step != VOCAB_MULTIPLE:
+        sheet.notes.append(f"{PADDED_TO} {step}: the table is priced as padded to {VOCAB_MULTIPLE} a rank")
     step *= number_of(sheet, "--tensor-model-parallel-size") or 1
     if rows is None or rows < 1 or step < 1 or (tokens is not None and rows <= -(-tokens // step) * step):
         return tokens

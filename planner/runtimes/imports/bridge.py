@@ -20,6 +20,7 @@ from planner.runtimes.imports.sheet import Imported
 from planner.runtimes.imports.zoo import names_of_shape
 from planner.runtimes.megatron_lm.flags import padded_vocab
 from planner.runtimes.megatron_lm.layout import layout_stages
+from planner.runtimes.megatron_lm.settings import DROPOUT
 from planner.units import is_whole
 
 ROOT: Final = "ConfigContainer."
@@ -28,6 +29,9 @@ SECTIONS: Final = ("comm_overlap", "optimizer", "model", "train", "ddp")
 
 RANKS: Final = "use_tp_pp_dp_mapping"
 """Field that lays the stages of a pipeline side by side."""
+
+PROVIDERS: Final = ("GPTModelProvider", "MLAModelProvider")
+"""Providers that have Megatron-core's own defaults, dropout among them."""
 
 TARGETS: Final = {
     "linear_qkv": "qkv", "linear_q_proj": "qkv", "linear_q_down_proj": "qkv", "linear_q_up_proj": "qkv",
@@ -102,6 +106,8 @@ def section_fields(said: Fields) -> Fields:
         (one for one in sharded if one is not None), None
     )
     fields.setdefault("max_position_embeddings", fields.get("seq_length"))
+    if said.get(f"{ROOT}model") in PROVIDERS:
+        fields = {"attention_dropout": DROPOUT, "hidden_dropout": DROPOUT} | fields
     return fields
 
 

@@ -124,6 +124,7 @@ def _values(fields: Mapping[str, Any]) -> Iterator[Fault]:
             yield name, str(share), "a share from 0 to 1"
     yield from _empty(fields)
     yield from _precision(fields)
+    yield from _passed_over(fields)
     for name in ("model.make_vocab_size_divisible_by", "scheduler.lr_decay_iters"):
         if type(number := fields.get(name)) is int and number < 1:
             yield name.removeprefix("model."), str(number), "1 or more"
@@ -150,6 +151,25 @@ def _empty(fields: Mapping[str, Any]) -> Iterator[Fault]:
     if fields.get("dataset") == "GPTDatasetConfig" and blended and not _said(fields, "dataset", "split"):
         yield "dataset.split", "nothing", "the shares of training, validation and test"
 
+
+def _passed_over(fields: Mapping[str, Any]) -> Iterator[Fault]:
+    """Yield fields that the first forward ends with: a loss that nobody has, YaRN without its numbers."""
+    kernel = fields.get("model.cross_entropy_fusion_impl")
+    if isinstance(kernel, str) and kernel not in LOSS_KERNELS:
+        yield "cross_entropy_fusion_impl", repr(kernel)[:60], f"one of {', '.join(LOSS_KERNELS)}"
+    if fields.get("model.position_embedding_type") == "yarn":
+        yield from (
+            (name, "None", "a number: positions are YaRN's")
+            for name in YARN
+            if fields.get(f"model.{name}", 1.0) is None
+        )
+
+
+LOSS_KERNELS: Final = ("native", "te")
+"""What compute_language_model_loss of Megatron-core knows; another one leaves it without a loss."""
+
+YARN: Final = ("yarn_beta_fast", "yarn_beta_slow", "yarn_rotary_scaling_factor")
+"""Numbers that Megatron-core's YaRN multiplies with, and that have defaults of their own."""
 
 FUSED: Final = ("gelu", "silu", "quick_gelu")
 """Megatron-core, transformer/transformer_config.py: activations that are fused with a bias."""

@@ -270,6 +270,6 @@ def _settings(fields: Mapping[str, Any]) -> list[str]:
         "fp8_attention=true": fields.get("fp8_dot_product_attention"),
         "adapter_dropout=true": fields.get("peft_dropout"),
         "operator_fuser=true": fields.get("use_transformer_engine_op_fuser") and not whole,
-        "tp_overlap=off": split and fields.get("tp_comm_overlap") is False,
+        "tp_overlap=off": split and not fields.get("tp_comm_overlap", True),
     }
     return [*found, *(text for text, there in on.items() if there)]

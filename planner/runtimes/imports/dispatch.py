@@ -25,6 +25,7 @@ SCRIPTS: Final = ("train.sh", "train.sbatch")
 ALONE: Final = "torchrun without --nproc-per-node starts one process a node, and is priced on more"
 
 _NUMBER: Final = re.compile(r"-?\d+(?:\.\d+)?")
+_WORD: Final = re.compile(r"[A-Za-z]+")
 
 
 def read_runner_file(path: Path, vocab: int | None = None) -> Imported:
@@ -57,7 +58,8 @@ def _from_script(path: Path, vocab: int | None) -> Imported:
     wrong = tuple(
         ("gpus", Problem(f"{path}: {flag}", count, "a whole number, 1 or more"))
         for flag, count in counts.items()
-        if _NUMBER.fullmatch(count) and not (is_whole(count) and int(count))
+        if (_NUMBER.fullmatch(count) and not (is_whole(count) and int(count)))
+        or (flag in NODES and _WORD.fullmatch(count))
     )
     written = {Path(name).name: text for name, text in training.written.items()}
     with with_written({path.with_name(name): text for name, text in written.items() if name}):

@@ -25,6 +25,10 @@ Document = dict[str, Any]
 ESTIMATE: Final = "planner/estimate/1"
 SEARCH: Final = "planner/search/1"
 
+WORKLOAD: Final = ("seq_len", "global_batch", "precision", "optimizer", "method")
+ADAPTERS: Final = ("lora_rank", "lora_targets")
+"""What a job says beside, where it trains adapters."""
+
 OPEN_PLAN_KEYS: Final = ("prediction_apart",)
 """Fields of a plan that its record has only where the plan says them."""
 
@@ -75,8 +79,7 @@ def estimate_document(answer: Estimate | Unpriced, defaults: Mapping[str, Any]) 
             "idle_gpus": job.idle,
         },
         "workload": {
-            name: getattr(work, name)
-            for name in ("seq_len", "global_batch", "precision", "optimizer", "method")
+            name: getattr(work, name) for name in (*WORKLOAD, *(ADAPTERS if work.method != "full" else ()))
         },
         "runtime": answer.runtime.name,
         "release": release_of(answer.runtime).name,

@@ -8,7 +8,7 @@ from typing import Final
 from planner.calibrate.releases import label_of
 from planner.cost.estimate import Estimate, StageBytes
 from planner.dataclasses import dataclass
-from planner.report.as_json import STAGE_KEYS, TIME_KEYS, Document, estimate_document, plain
+from planner.report.as_json import STAGE_KEYS, TIME_KEYS, WORKLOAD, Document, estimate_document, plain
 from planner.report.estimate_page import TIME_WORDS, job_line
 from planner.report.layout import layout
 from planner.report.limits import limits
@@ -56,8 +56,6 @@ FIGURES: Final[dict[str, Figure]] = {
     "limited by": lambda a: ", ".join(limits(a)),
 }
 """What each figure is called, and how it is told."""
-
-WORKLOAD: Final = ("seq_len", "global_batch", "precision", "optimizer", "method")
 
 
 def _tokens(count: int | None) -> str:

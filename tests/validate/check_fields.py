@@ -3,6 +3,7 @@
 A line for each section, in the words of ``planner/runtimes/imports/deepspeed_fields.txt``.
 """
 
+import pathlib
 import sys
 import types
 import typing
@@ -38,7 +39,7 @@ SECTIONS = {
     "hybrid_engine": HybridEngineConfig,
     "timers.throughput": DeepSpeedThroughputTimerConfig,
 }
-LETTERS = {bool: "b", int: "i", float: "f", str: "s"}
+LETTERS = {bool: "b", int: "i", float: "f", str: "s", pathlib.Path: "s"}
 
 
 def kind(field):

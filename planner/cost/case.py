@@ -279,15 +279,10 @@ class Case:
            ``quantize_master_weights``: a list of all master weights in the model's dtype, then the casts.
         """
         alone = self.traits.low_bit.weights == "alone" and self.precision.rests_alone
-        if not self.traits.optimizer.step_copies or self._own_dtypes or self.takes_gradients:
+        if not self.traits.optimizer.step_copies or self.workload.reduces_states or self.takes_gradients:
             return self.traits.optimizer.step_bytes
         fp32 = DTYPE_BYTES["fp32"] if self.gradient_bytes < DTYPE_BYTES["fp32"] else 0.0
         return self.traits.optimizer.step_bytes + fp32 + self.precision.step_cast_bytes * alone
-
-    @property
-    def _own_dtypes(self) -> bool:
-        """Whether moments or masters have another dtype than fp32."""
-        return bool({self.workload.state_dtype, self.workload.master_dtype} - {None, "fp32"})
 
     @property
     def _steps_bf16(self) -> bool:
@@ -318,7 +313,7 @@ class Case:
            ``store_param_remainders``; Transformer Engine d0067d0d,
            ``transformer_engine/pytorch/optimizers/fused_adam.py``.
         """
-        aware = self.traits.optimizer.precision_aware or self._own_dtypes
+        aware = self.traits.optimizer.precision_aware or self.workload.reduces_states
         fused = self.engine.name == "distributed-optimizer" and not self.sharding.shards_gradients
         whole = self.workload.master_dtype in (None, "fp32") and not self.offload.optimizer
         return aware and fused and whole and self._steps_bf16

@@ -158,6 +158,11 @@ class Workload(WorkloadFields):
         return self.document_tokens if known is None else known.attended
 
     @property
+    def reduces_states(self) -> bool:
+        """Whether optimizer moments or master weights are asked for in another dtype than fp32."""
+        return bool({self.state_dtype, self.master_dtype} - {None, "fp32"})
+
+    @property
     def slots_per_step(self) -> int:
         """Tokens that one optimizer step computes, those that packing leaves empty among them. [-]"""
         return self.seq_len * self.global_batch

@@ -156,6 +156,11 @@ class PricedRows:
         safe: NDArray[np.bool_] = self.legal & (self.used <= self.scope.limit)
         return safe
 
+    def short_of_memory(self, most: float) -> Screened:
+        """Return the rows that could be the best, and need up to ``most`` times the memory there is."""
+        near = (self.used > self.scope.limit) & (self.used <= most * self.scope.limit)
+        return Screened(self.values, self.bounds, np.asarray(self.legal & near & (self.bounds < self.best)))
+
     def collect(self) -> None:
         """Count the rows, and keep the best of them and the smallest."""
         scope, report, used = self.scope, self.report, np.where(self.legal, self.used, np.inf)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from typing import Any
+from typing import Any, Final
 
 from planner.runtimes.imports.megatron_hybrid import PARTS, hybrid_stages, state_space
 from planner.runtimes.imports.megatron_mixers import delta_mixer, indexer_record
@@ -14,7 +14,8 @@ from planner.runtimes.imports.tokenizers import vocabulary
 from planner.runtimes.megatron_lm.flags import VOCAB_MULTIPLE
 from planner.units import is_whole
 
-PADDED_TO = "--make-vocab-size-divisible-by"
+PADDED_TO: Final = "--make-vocab-size-divisible-by"
+"""What the table of tokens is padded to a multiple of, times the tensor-parallel degree."""
 
 MOST_LAYERS = 10_000
 

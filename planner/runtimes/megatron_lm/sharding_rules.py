@@ -31,8 +31,7 @@ def sharding_rules(plan: Plan, workload: Workload) -> list[Rule]:
 
 def precision_aware(plan: Plan, workload: Workload) -> bool:
     """Whether the plan needs Megatron-core's precision-aware optimizer."""
-    reduced = {workload.state_dtype, workload.master_dtype} - {None, "fp32"}
-    return bool(reduced) or optimizer_share(plan.offload) > 0
+    return workload.reduces_states or optimizer_share(plan.offload) > 0
 
 
 def _shards_rule(plan: Plan) -> Rule:

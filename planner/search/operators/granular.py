@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-import numpy as np
-
 from planner.cost.estimate import Estimate
 from planner.dataclasses import dataclass, replace
 from planner.plan import Plan
@@ -45,11 +43,10 @@ class Granular(SearchOperator):
 
     def screen(self, rows: PricedRows) -> Screened | None:
         """Return the rows that need too much memory, though not by far, by what they take without."""
-        (passes, states), scope = rows.names, rows.scope
-        if passes.recompute != KEPT_WHOLE or states.domain or states.offload != scope.choices.offload[0]:
+        passes, states = rows.names
+        if passes.recompute != KEPT_WHOLE or states.domain or states.offload != rows.scope.choices.offload[0]:
             return None
-        near = (rows.used > scope.limit) & (rows.used <= FREED * scope.limit)
-        return Screened(rows.values, rows.bounds, np.asarray(rows.legal & near & (rows.bounds < rows.best)))
+        return rows.short_of_memory(FREED)
 
     def refine(self, bench: Improver, candidate: Candidate) -> Iterator[Estimate]:
         """Yield the plan that recomputes the fewest modules with which it is safe, at its best split."""

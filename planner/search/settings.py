@@ -62,11 +62,12 @@ def scanned_runtimes(job: Job, runtime: Runtime, settings: Iterable[Setting]) ->
 
     Settings that forbid no plan are taken at their last values. Of those that do, plans are priced without
     any, and with all of them, once for each value of the first; a search tries the others on the best plans.
+    What no plan may have beside one of them is plain there.
     """
     known = list(settings)
-    for setting in known:
-        if not setting.scanned:
-            runtime = _with_last(job, runtime, setting)
+    free = [setting for setting in known if not setting.scanned]
+    for setting in free:
+        runtime = _with_last(job, runtime, setting)
     experts = bool(job.model.expert_kinds)
     binding = [setting for setting in known if setting.scanned and (experts or setting.everywhere)]
     if not binding:
@@ -77,8 +78,8 @@ def scanned_runtimes(job: Job, runtime: Runtime, settings: Iterable[Setting]) ->
         other = with_value(runtime, first.name, value)
         for setting in others:
             other = with_value(other, setting.name, setting.scanned[-1])
-        if some_plan_has(job, other):
-            found.append(other)
+        plainer = (with_value(other, setting.name, setting.plain) for setting in free)
+        found += [one for one in (other, *plainer) if some_plan_has(job, one)][:1]
     return found
 
 

@@ -24,6 +24,7 @@ from tests.validate.megatron import cases
 
 JOB = cases.job("llama3-8b", 16, seq_len=2048, global_batch=64)
 ROUTED = cases.job("mixtral-8x7b", 16, seq_len=2048, global_batch=64)
+SHARED = cases.job("moonlight-16b-a3b", 16, seq_len=2048, global_batch=64)
 TUNED = cases.job("llama3-8b", 16, seq_len=2048, global_batch=64, precision="fp8", method="lora")
 LOW = cases.job("llama3-8b", 16, seq_len=2048, global_batch=64, precision="fp8")
 MICROSCALED = cases.job(
@@ -72,6 +73,7 @@ MEGATRON_FLAGS: dict[str, tuple[str, ...]] = {
     "operator_fuser=True": ("--use-transformer-engine-op-fuser",),
     "stages_inside=True": ("--use-tp-pp-dp-mapping",),
     "overlaps_experts=True": ("--overlap-moe-expert-parallel-comm", "--delay-wgrad-compute"),
+    "overlaps_shared_expert=True": ("--moe-shared-expert-overlap",),
     "static_experts=True": ("--moe-expert-capacity-factor 1.0", "--moe-pad-expert-input-to-capacity"),
     "tp_exposed=0.25": ("--tp-comm-overlap",),
 }
@@ -83,7 +85,7 @@ def written(name: str, version: str | None = None, job: Job = JOB, **traits: Any
     plain = runtimes()[name]
     runtime = plain.with_traits(**traits)
     wanted = Target(runtime, launchers()["torchrun"], version or runtime.versions[0])
-    plan = replace(PLANS[name], ep=2.0) if job is ROUTED else PLANS[name]
+    plan = replace(PLANS[name], ep=2.0) if job in (ROUTED, SHARED) else PLANS[name]
     return launch_files(plan, job, wanted, Card())
 
 
@@ -93,6 +95,8 @@ def job_for(trait: str, name: str, value: object = None) -> Job:
         return JOB
     if trait in ("dispatcher", "overlaps_experts", "static_experts", "graphed"):
         return ROUTED
+    if trait == "overlaps_shared_expert":
+        return SHARED
     if trait == "context_by_length":
         return UNEQUAL
     if trait == "low_bit_head":

@@ -9,7 +9,7 @@ from planner.cost.case import Case
 from planner.cost.layer.adapters import adapter_params, bottleneck_bytes, input_bytes
 from planner.cost.layer.block_parts import part_operators
 from planner.cost.layer.casts import cast_seconds
-from planner.cost.layer.dispatched import bias_traffic, latent_products
+from planner.cost.layer.dispatched import bias_traffic, gathered_input_bytes, latent_products
 from planner.cost.layer.extras import extra_operators
 from planner.cost.layer.norms import block_norms, norm_copy_bytes, norm_is_fused
 from planner.cost.layer.operators import Operator, Pricer, accumulation_bytes
@@ -299,7 +299,9 @@ def expert_operators(pricer: Pricer, ffn: Experts, odd: bool) -> list[Operator]:
     if ffn.shared_inner:
         shared = _feed_forward(pricer, "shared_experts", (ffn.shared_inner, ffn.gated, ffn.bias), odd)
         gated = 2.0 * local * hidden * ffn.shared_gate
-        operators += [*shared[:-1], shared[-1].with_values(saved=shared[-1].saved + gated)]
+        into, *activation, out = shared
+        into = into.with_values(saved=into.saved + gathered_input_bytes(pricer))
+        operators += [into, *activation, out.with_values(saved=out.saved + gated)]
     return operators
 
 

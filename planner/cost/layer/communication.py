@@ -8,6 +8,7 @@ from typing import Final
 from planner.cost.case import Case
 from planner.cost.layer.block_parts import parts_exchange
 from planner.cost.layer.context_exchange import context_exchange
+from planner.cost.layer.dispatched import runs_beside_messages
 from planner.cost.layer.exchange import ACTIVATION_BYTES, Exchange
 from planner.cost.layer.expert_host import host_floor_and_idle, local_experts
 from planner.cost.layer.operators import SPLIT_PAIRS, Operator, Pricer
@@ -34,13 +35,13 @@ def gathered_share(case: Case) -> float:
     return case.kernels.gemm[case.precision.linear].operand_bytes / ACTIVATION_BYTES
 
 
-def tensor_exchange(pricer: Pricer, sublayers: int, gathered: float = 1.0) -> Exchange:
+def tensor_exchange(pricer: Pricer, sublayers: int, gathered: float = 1.0, kept_whole: Num = 0.0) -> Exchange:
     """Price the tensor-parallel collectives of ``sublayers`` pairs of column- and row-split products.
 
     With sequence parallelism each pair gathers its input and reduce-scatters its result, and both again
     backward, where the input is gathered once more for a weight gradient if it was kept sharded. Without,
     one all-reduce each way, which is two ring passes (arXiv:2205.05198, sec. 4.2.2). ``gathered`` is what a
-    gather moves over 16 bit.
+    gather moves over 16 bit, ``kept_whole`` how many pairs keep their gathered input.
     """
     case, plan = pricer.case, pricer.plan
     nbytes = ACTIVATION_BYTES * pricer.tokens * case.model.hidden
@@ -50,7 +51,7 @@ def tensor_exchange(pricer: Pricer, sublayers: int, gathered: float = 1.0) -> Ex
     sent = ring_sent_bytes(nbytes, plan.tp)
     forward = (1.0 + gathered) * sublayers
     again = case.sequence_parallel and case.traits.tensor.sequence_regather and case.method.trains_base
-    backward = forward + gathered * sublayers * again
+    backward = forward + gathered * (sublayers - kept_whole) * again
     return Exchange(forward * once, backward * once, forward * sent, backward * sent)
 
 
@@ -59,7 +60,8 @@ def hidden_exchange(pricer: Pricer, operators: list[Operator], sublayers: int) -
 
     Forward a gather is hidden by the product that reads it, a reduce-scatter by the one that makes it;
     backward the gathers of an input and of a gradient by data gradients, the reduce-scatter by the weight
-    gradient. Layers of other products are priced as if something hid every message, however long.
+    gradient; those of a shared expert on its own stream by nothing. Layers of other products are priced as
+    if something hid every message, however long.
 
     References
     ----------
@@ -67,23 +69,24 @@ def hidden_exchange(pricer: Pricer, operators: list[Operator], sublayers: int) -
        ``initialize_ub``: which product overlaps with what.
     """
     case, named = pricer.case, {operator.name: operator for operator in operators}
-    plain = tensor_exchange(pricer, sublayers, gathered_share(case))
     pairs = [(named[into], named[out]) for into, out in SPLIT_PAIRS if into in named and out in named]
+    beside = [runs_beside_messages(pricer) * (into.module == "shared_experts") for into, _ in pairs]
+    plain = tensor_exchange(pricer, sublayers, gathered_share(case), sum(beside))
     kept = not (case.sequence_parallel and case.traits.tensor.sequence_regather)
     if case.traits.tensor.exposed >= 1 or kept or len(pairs) < sublayers:
         return plain
     nbytes = ACTIVATION_BYTES * pricer.tokens * case.model.hidden
     reduced = ring_seconds(nbytes, pricer.plan.tp, 1.0, case.tensor_tiers)
     gathered = gathered_share(case) * reduced
-    share = case.traits.tensor.exposed
     forward: Num = 0.0
     backward: Num = 0.0
-    for into, out in pairs:
+    for apart, (into, out) in zip(beside, pairs, strict=True):
+        share = case.traits.tensor.exposed + (1.0 - case.traits.tensor.exposed) * apart
         forward = forward + exposed_seconds(gathered, into.forward, share)
         forward = forward + exposed_seconds(reduced, out.forward, share)
         backward = backward + exposed_seconds(gathered, out.backward - out.weight_gradient, share)
         again = exposed_seconds(gathered, into.backward - into.weight_gradient, share)
-        backward = backward + again * case.method.trains_base
+        backward = backward + again * case.method.trains_base * (1.0 - apart)
         backward = backward + exposed_seconds(reduced, into.weight_gradient, share)
     return Exchange(forward, backward, plain.forward_sent, plain.backward_sent)
 
@@ -197,20 +200,41 @@ def routed_seconds(case: Case, plan: Plan, nbytes: Num, copies: Num, experts: in
     return all_to_all_seconds(nbytes * copies, plan.ep, plan.etp, case.tiers)
 
 
-def unhidden_seconds(pricer: Pricer, alone: Num, experts: Num, operators: list[Operator]) -> Num:
-    """Seconds of both messages of a pass to and from experts that are waited for. [s]
+def unhidden_seconds(pricer: Pricer, alone: Num, experts: Num, operators: list[Operator]) -> tuple[Num, Num]:
+    """Seconds of both messages to and from experts that are waited for, forward and backward. [s]
 
     Messages that run beside another micro-batch are hidden by the passes of both, half of them by each, and
-    by no more than these take on the device or on the host.
+    by no more than these take on the device or on the host; those beside a shared expert by its products.
     """
     traits = pricer.case.traits.experts
-    if not traits.overlaps:
-        return 2 * alone * traits.exposed
     share = traits.overlapped if traits.dispatcher == "fused" else traits.all_to_all_overlapped
+    if traits.overlaps_shared:
+        return _beside_shared(alone * traits.exposed, share, operators)
+    if not traits.overlaps:
+        return 2 * alone * traits.exposed, 2 * alone * traits.exposed
     floor, passes = host_floor_and_idle(pricer, experts)
     for operator in operators:
         passes = passes + operator.forward + operator.backward
-    return exposed_seconds(2 * alone, maximum(passes, floor) / 2, share)
+    both = exposed_seconds(2 * alone, maximum(passes, floor) / 2, share)
+    return both, both
+
+
+def _beside_shared(alone: Num, share: float, operators: list[Operator]) -> tuple[Num, Num]:
+    """Seconds of a dispatch beside a shared expert's first product, and of a combine beside its second. [s]
+
+    References
+    ----------
+    .. [1] NVIDIA, Megatron-LM d98e8a64, ``megatron/core/transformer/moe/shared_experts.py``:
+       ``linear_fc1_forward_and_act`` and ``linear_fc2_forward`` on a stream of their own; backward, the
+       sequence numbers keep each beside the same message.
+    """
+    shared = [operator for operator in operators if operator.module == "shared_experts"]
+    into, out = shared[:-1], shared[-1:]
+    forward, backward = (
+        sum(exposed_seconds(alone, sum(getattr(one, way) for one in side), share) for side in (into, out))
+        for way in ("forward", "backward")
+    )
+    return forward, backward
 
 
 def dense_path_seconds(operators: list[Operator]) -> Num:
@@ -245,12 +269,12 @@ def expert_exchange(pricer: Pricer, ffn: Experts, operators: list[Operator]) -> 
     handling = handled_bytes(pricer, routed, leaving) * case.workload.imbalance
     handling = handling / case.kernels.memory_bandwidth
     if ffn.shortcut:
-        unhidden = exposed_seconds(2 * once, dense_path_seconds(operators))
+        forward = backward = exposed_seconds(2 * once, dense_path_seconds(operators))
     else:
-        unhidden = unhidden_seconds(pricer, once, local_experts(pricer, ffn), operators)
-    exposed = unhidden + 2 * (handling + shared)
+        forward, backward = unhidden_seconds(pricer, once, local_experts(pricer, ffn), operators)
+    beside = 2 * (handling + shared)
     sent = 2 * (leaving + ring_sent_bytes(whole, plan.etp))
-    return Exchange(exposed, exposed, sent, sent)
+    return Exchange(forward + beside, backward + beside, sent, sent)
 
 
 FITTED_LEAVING: Final = 7.0 / 8.0

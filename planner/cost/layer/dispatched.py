@@ -67,3 +67,23 @@ def latent_products(pricer: Pricer, width: float) -> list[Operator]:
         pricer.linear("experts_latent_in", "moe", local, hidden, width),
         pricer.linear("experts_latent_out", "moe", local, width, hidden, saved=back),
     ]
+
+
+def runs_beside_messages(pricer: Pricer) -> Num:
+    """Whether a shared expert's products run on a stream of their own: where tokens leave at all. [-]"""
+    return where(pricer.plan.ep > 1, 1.0, 0.0) if pricer.case.traits.experts.overlaps_shared else 0.0
+
+
+def gathered_input_bytes(pricer: Pricer) -> Num:
+    """Bytes that a shared expert on its own stream keeps of its input: gathered, beside the router's. [byte]
+
+    References
+    ----------
+    .. [1] NVIDIA, Megatron-LM d98e8a64, ``megatron/core/transformer/moe/shared_experts.py``:
+       ``pre_forward_comm`` gathers, and ``parallel_mode`` of the product is None.
+    """
+    case, plan = pricer.case, pricer.plan
+    if not (case.sequence_parallel and input_bytes(case, ("shared_experts_in",))):
+        return 0.0
+    whole = where(plan.tp > 1, 2.0 * pricer.tokens * case.model.hidden, 0.0)
+    return whole * runs_beside_messages(pricer)

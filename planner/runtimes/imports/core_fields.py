@@ -243,7 +243,8 @@ def set_traits(fields: Mapping[str, Any]) -> list[str]:
 
 SETTING_FIELDS: Final = (
     "cuda_graph_impl", "cuda_graph_modules", "cuda_graph_scope", "overlap_moe_expert_parallel_comm",
-    "cross_entropy_fusion_impl", "cross_entropy_loss_fusion", "fp8_param_gather", "fp4_param_gather",
+    "moe_shared_expert_overlap", "cross_entropy_fusion_impl", "cross_entropy_loss_fusion",
+    "fp8_param_gather", "fp4_param_gather",
     "fp8_output_proj", "fp8_dot_product_attention", "peft_dropout",
     "use_transformer_engine_op_fuser", "tp_comm_overlap", "activation_func_fp8_input_store",
     "disable_parameter_transpose_cache", "delay_wgrad_compute",
@@ -261,6 +262,8 @@ def _settings(fields: Mapping[str, Any]) -> list[str]:
     split = str(fields.get("tensor_model_parallel_size", 1)) != "1" and fields.get("sequence_parallel")
     on = {
         "expert_overlap=on": fields.get("overlap_moe_expert_parallel_comm"),
+        "shared_expert_overlap=on": fields.get("moe_shared_expert_overlap")
+        and fields.get("moe_token_dispatcher_type") in ("alltoall", "flex"),
         "loss_kernel=te": fields.get("cross_entropy_fusion_impl") == "te"
         and fields.get("cross_entropy_loss_fusion", True),
         "fp8_activation_input=true": fields.get("activation_func_fp8_input_store"),

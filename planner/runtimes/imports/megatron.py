@@ -273,6 +273,7 @@ def _kernels(sheet: Sheet, sharded: bool) -> None:
         "dynamic_context": sheet.has("--hybrid-context-parallel"),
         "operator_fuser": sheet.has("--use-transformer-engine-op-fuser"),
         "overlaps_experts": sheet.has("--overlap-moe-expert-parallel-comm"),
+        "overlaps_shared_expert": _shares(sheet),
         "stages_inside": sheet.has("--use-tp-pp-dp-mapping"),
         "static_experts": sheet.has("--moe-pad-expert-input-to-capacity"),
     }
@@ -291,6 +292,12 @@ def _kernels(sheet: Sheet, sharded: bool) -> None:
     rates = (sheet.take("--attention-dropout"), sheet.take("--hidden-dropout"))
     if any(str(rate or 0).strip("0.") for rate in rates):
         sheet.changes.append("dropout=true")
+
+
+def _shares(sheet: Sheet) -> bool:
+    """Whether a shared expert, where there is one, runs beside messages."""
+    asked = sheet.has("--moe-shared-expert-overlap")
+    return asked and int(sheet.values.get("--moe-shared-expert-intermediate-size") or 0) > 0
 
 
 def _is_one(value: object) -> bool:

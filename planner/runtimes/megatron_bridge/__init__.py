@@ -169,6 +169,7 @@ ENTRY = Runtime(
         "cuda_graphs",
         "expert_dispatcher",
         "expert_overlap",
+        "shared_expert_overlap",
         "loss_kernel",
         "low_bit_weights",
         "tp_overlap",

@@ -46,6 +46,8 @@ class OwnLayers(NamedTuple):
         Whether each tensor-parallel rank needs a key/value head of its own.
     traits : mapping
         What its layers do that Megatron-core's do not, by flat name.
+    methods : tuple of str
+        How its layers are trained: with adapters where Megatron-Bridge has a recipe that does.
     """
 
     module: str
@@ -56,6 +58,7 @@ class OwnLayers(NamedTuple):
     whole_sequence: bool = False
     whole_groups: bool = False
     traits: Mapping[str, Any] = MappingProxyType({})
+    methods: tuple[str, ...] = ("full", "lora")
 
 
 def _mixers(model: ModelSpec) -> list[Attention]:
@@ -186,6 +189,7 @@ PROVIDERS: Final[Mapping[str, OwnLayers]] = {
     "mimo_v2_flash": OwnLayers(
         "mimo_v2_flash.mimo_v2_flash_provider", "MiMoV2FlashModelProvider", _is_mimo,
         ("local_rope_theta", "value_scale"), _mimo_fields, whole_sequence=True, whole_groups=True,
+        methods=("full",),
     ),
 }  # fmt: skip
 """Model types that have a provider with layers of its own."""
@@ -246,7 +250,7 @@ def own_layer_rules(plan: Plan, job: Job) -> list[Rule]:
     own = own_layers(job.model)
     if own is None:
         return []
-    found = [offered("own-layers-train-whole", "method", job.workload.method, ("full",))]
+    found = [offered("own-layers-train-whole", "method", job.workload.method, own.methods)]
     if own.whole_sequence:
         why = f"the attention of {own.provider} sees whole sequences"
         found.append(exactly("own-layers-whole-sequence", "cp", plan.cp, 1.0, why))

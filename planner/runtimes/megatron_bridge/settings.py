@@ -18,6 +18,7 @@ SWITCHES: Final = {
     "fp8_activation_input": "activation_func_fp8_input_store",
     "low_bit_head": "fp8_output_proj",
     "operator_fuser": "use_transformer_engine_op_fuser",
+    "overlaps_shared_expert": "moe_shared_expert_overlap",
     "static_experts": "moe_pad_expert_input_to_capacity",
 }
 """Trait to the provider's field that is true where the trait is changed."""

@@ -132,6 +132,7 @@ ENTRY = Runtime(
         "dynamic_context",
         "expert_dispatcher",
         "expert_overlap",
+        "shared_expert_overlap",
         "low_bit_weights",
         "tp_overlap",
         "gradients",

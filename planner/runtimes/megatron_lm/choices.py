@@ -12,12 +12,12 @@ import numpy as np
 
 from planner.dataclasses import dataclass
 from planner.errors import UnsupportedPlan
-from planner.inputs.model import Attention, LatentAttention
+from planner.inputs.model import LatentAttention
 from planner.plan import Plan
 from planner.rules import Mask, Rule
 from planner.runtimes.family import Job, Runtime
 from planner.runtimes.megatron_lm.environment import BLACKWELL
-from planner.runtimes.megatron_lm.hybrid import is_hybrid
+from planner.runtimes.megatron_lm.expert_choices import expert_rules
 from planner.runtimes.megatron_lm.offload import activation_layers, module_graph_rule, optimizer_share
 from planner.runtimes.megatron_lm.rank_order import order_rule
 from planner.runtimes.megatron_lm.recompute import granularity
@@ -34,6 +34,7 @@ CORE_CHOICES: Final[Settings] = {
     "low_bit_weights": ("alone",),
     "operator_fuser": (True,),
     "overlaps_experts": (True,),
+    "overlaps_shared_expert": (True,),
     "precision_aware": (True,),
     "static_experts": (True,),
 }
@@ -54,6 +55,7 @@ SWITCHES: Final = {
     "precision_aware": Switch(("--use-precision-aware-optimizer",)),
     "stages_inside": Switch(("--use-tp-pp-dp-mapping",)),
     "overlaps_experts": Switch(("--overlap-moe-expert-parallel-comm", "--delay-wgrad-compute")),
+    "overlaps_shared_expert": Switch(("--moe-shared-expert-overlap",)),
     "static_experts": Switch(("--moe-expert-capacity-factor", "1.0", "--moe-pad-expert-input-to-capacity")),
     "tp_exposed": Switch(("--tp-comm-overlap",)),
 }
@@ -82,10 +84,6 @@ STATIC_SHAPES: Final[dict[str, object]] = {
 run again without (core/transformer/moe/paged_stash.py, `PagedStashRunner`). Values as Megatron-Bridge's
 recipes have them (perf_recipes/qwen/common.py of 067f987d)."""
 
-
-AMPERE: Final = 8.0
-"""Compute capability from which fused dispatchers run (Megatron-Bridge 067f987d,
-training/flex_dispatcher_backend.py)."""
 
 WEIGHTS_ALONE: Final = {
     "fp8": ("--fp8-param-gather",),
@@ -116,7 +114,7 @@ def choice_rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
     if traits.pipeline.stages_inside:
         rules.append(order_rule(plan, job))
     if job.model.expert_kinds:
-        rules += _expert_rules(plan, job, traits)
+        rules += expert_rules(plan, job, traits)
     release = runtime.release or runtime.versions[0]
     if traits.kernels.graphed:
         rules += [*_graph_rules(plan, job, traits), module_graph_rule(plan, traits.kernels.graphed, release)]
@@ -196,96 +194,6 @@ def _weights_rule(plan: Plan, job: Job) -> Rule:
             f"low-bit weights alone in {precision} with zero {plan.zero}, offload {plan.offload}",
             "a distributed optimizer (zero 1) on the device, or in precision fp8-delayed",
             "zero 1" if not stage else "--precision fp8-delayed, or --set low_bit_weights=beside",
-        ),
-    )
-
-
-def _expert_rules(plan: Plan, job: Job, traits: Traits) -> list[Rule]:
-    """Return the rules on experts' dispatcher, and on their messages beside compute."""
-    rules = []
-    if traits.experts.dispatcher == "fused":
-        rules.append(_dispatcher_rule(job, traits))
-    return rules + (_overlap_rules(plan, job, traits) if traits.experts.overlaps else [])
-
-
-def _overlap_rules(plan: Plan, job: Job, traits: Traits) -> list[Rule]:
-    """Return the rules on experts' messages beside compute.
-
-    References
-    ----------
-    .. [1] Megatron-LM d98e8a64, ``pipeline_parallel/combined_1f1b.py`` asks a model for
-       ``build_schedule_plan``, which ``models/hybrid/hybrid_model.py`` has not.
-    """
-    single = np.less_equal(plan.ep, 1)
-    wanted, layers = granularity(plan.recompute), job.model.prediction
-    kept = wanted is None or not (wanted.whole or "moe" in wanted.modules)
-    return [
-        Rule(
-            "expert-overlap-needs-chunks",
-            single | np.equal(plan.pp, 1) | np.greater(plan.vpp, 1),
-            lambda: (
-                f"expert overlap with pp {plan.pp:g}, vpp 1",
-                "several chunks of each rank, or pp 1",
-                "schedule interleaved-1f1b, or --set expert_overlap=off",
-            ),
-        ),
-        Rule(
-            "expert-overlap-without-hybrid",
-            single | (not is_hybrid(job.model)),
-            lambda: (
-                "expert overlap in a hybrid",
-                "none: its model makes no schedule of two micro-batches at once",
-                "--set expert_overlap=off",
-            ),
-        ),
-        Rule(
-            "expert-overlap-keeps-layers",
-            single | kept,
-            lambda: (
-                f"expert overlap with recompute {plan.recompute}",
-                "none, or modules other than moe",
-                "recompute selective, or --set expert_overlap=off",
-            ),
-        ),
-        Rule(
-            "expert-overlap-delays-gradients",
-            single | _delays(job, traits),
-            lambda: (
-                f"expert overlap with graphs of {traits.kernels.graphed}",
-                "attention without biases in them, and fused_weight_gradient: gradients are delayed",
-                "--set cuda_graphs=none",
-            ),
-        ),
-        Rule(
-            "expert-overlap-predicts-once",
-            single | (layers is None or layers.layers <= 1),
-            lambda: (
-                f"expert overlap with {layers.layers if layers else 0} prediction layers",
-                "one at most",
-                "--set expert_overlap=off",
-            ),
-        ),
-    ]
-
-
-def _delays(job: Job, traits: Traits) -> bool:
-    """Whether graphs of layers let weight gradients be delayed (training/arguments.py, `validate_args`)."""
-    biased = any(isinstance(one, Attention) and one.qkv_bias for one in job.model.attentions)
-    graphed, fused = traits.kernels.graphed, traits.kernels.fused_weight_gradient
-    return graphed not in ("attention", "router") or (fused and not (biased and graphed == "attention"))
-
-
-def _dispatcher_rule(job: Job, traits: Traits) -> Rule:
-    """Return where fused dispatchers run: NVIDIA's accelerators since Ampere, with counts that vary."""
-    device = job.hardware.pool.accelerator
-    known = device.compute_capability is None or device.compute_capability >= AMPERE
-    return Rule(
-        "fused-dispatcher-runs",
-        device.vendor.lower() == "nvidia" and known and not traits.experts.static,
-        lambda: (
-            f"fused expert dispatcher on {device.name}" + (", static experts" * traits.experts.static),
-            "NVIDIA's accelerators since Ampere, tokens that are not dropped",
-            "--set expert_dispatcher=all-to-all",
         ),
     )
 

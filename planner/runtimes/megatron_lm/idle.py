@@ -13,12 +13,17 @@ from planner.plan import Plan
 from planner.rules import Mask
 from planner.runtimes.idle import Idle, TrainingTask
 from planner.runtimes.megatron_lm.choices import SIXTEEN_BIT_AT_REST
+from planner.techniques.settings.shared_expert_overlap import with_shared_expert
 
 NO_EXPERTS: Final = "the model has no experts"
 
 
 def _dense(plan: Plan, job: TrainingTask) -> bool:
     return not job.model.expert_kinds
+
+
+def _no_shared_expert(plan: Plan, job: TrainingTask) -> bool:
+    return not with_shared_expert(job.model, job.workload)
 
 
 def _alike(plan: Plan, job: TrainingTask) -> bool:
@@ -60,6 +65,7 @@ def _no_tensor_ranks(plan: Plan) -> Mask:
 IDLE: Final = (
     Idle("dispatcher", "all-to-all", _dense, NO_EXPERTS, moot=_sends_no_token),
     Idle("overlaps_experts", False, _dense, NO_EXPERTS, moot=_experts_whole),
+    Idle("overlaps_shared_expert", False, _no_shared_expert, "no expert is shared", moot=_experts_whole),
     Idle("static_experts", False, _dense, NO_EXPERTS),
     Idle("graphed", "", _dense, NO_EXPERTS, only="router"),
     Idle("context_by_length", False, _alike, "all sequences are equally long"),

@@ -24,6 +24,11 @@ class ExpertTraits:
         "Whether expert messages run beside the passes of another micro-batch.",
         name="overlaps_experts",
     )
+    overlaps_shared: bool = trait(
+        False,
+        "Whether a shared expert's products run beside expert messages of the same micro-batch.",
+        name="overlaps_shared_expert",
+    )
     overlapped: float = trait(
         0.4,
         "Share of messages by fused kernels that nothing hides where they do. 0.4 is an assumption, which "

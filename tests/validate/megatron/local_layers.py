@@ -68,12 +68,17 @@ def stand_in_for_te() -> None:
         def __init__(self, inputs: int, *args: Any, **named: Any) -> None:
             super().__init__(inputs, *args, **named)
             self.layer_norm_weight = torch.nn.Parameter(torch.empty(inputs))
+            self.in_features, self.out_features = inputs, self.output_size_per_partition
 
     engine.TELayerNormColumnParallelLinear = Normed
     norm = importlib.import_module(core + "transformer.torch_norm").WrappedTorchNorm
     # Classes of their own: what asks whether a layer is one of these has to hear no of the local ones.
     engine.TEDotProductAttention = type("TEDotProductAttention", (attention,), {})
-    engine.TERowParallelLinear = type("TERowParallelLinear", (products.RowParallelLinear,), {})
+    widths = {
+        "in_features": property(lambda self: self.input_size_per_partition),
+        "out_features": property(lambda self: self.output_size),
+    }
+    engine.TERowParallelLinear = type("TERowParallelLinear", (products.RowParallelLinear,), widths)
     engine.TENorm = type("TENorm", (norm,), {})
 
 

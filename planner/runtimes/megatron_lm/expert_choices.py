@@ -1,0 +1,141 @@
+"""Rules of Megatron-core on experts: who sends their tokens, and what runs beside the messages."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from planner.inputs.model import Attention
+from planner.plan import Plan
+from planner.rules import Rule
+from planner.runtimes.family import Job
+from planner.runtimes.megatron_lm.hybrid import is_hybrid
+from planner.runtimes.megatron_lm.recompute import granularity
+from planner.runtimes.traits import Traits
+
+AMPERE: Final = 8.0
+"""Compute capability from which fused dispatchers run (Megatron-Bridge 067f987d,
+training/flex_dispatcher_backend.py)."""
+
+
+def expert_rules(plan: Plan, job: Job, traits: Traits) -> list[Rule]:
+    """Return the rules on experts' dispatcher, and on their messages beside compute."""
+    rules = []
+    if traits.experts.dispatcher == "fused":
+        rules.append(_dispatcher_rule(job, traits))
+    if traits.experts.overlaps_shared:
+        rules += _shared_rules(plan, traits)
+    return rules + (_overlap_rules(plan, job, traits) if traits.experts.overlaps else [])
+
+
+def _shared_rules(plan: Plan, traits: Traits) -> list[Rule]:
+    """Return the rules on a shared expert beside messages; most are moot where no token leaves.
+
+    References
+    ----------
+    .. [1] Megatron-LM d98e8a64, ``core/transformer/transformer_config.py``: no recompute of the shared
+       expert, no overlap with another micro-batch, and ``moe/paged_stash.py`` for graphs of all passes.
+    """
+    whole, wanted = np.less_equal(plan.ep, 1), granularity(plan.recompute)
+    again = wanted is not None and not wanted.whole and "shared_experts" in wanted.modules
+    nearest = "--set shared_expert_overlap=off"
+    return [
+        Rule(
+            "shared-overlap-in-one-batch",
+            not traits.experts.overlaps,
+            lambda: ("shared expert overlap with expert overlap", "one of the two", nearest),
+        ),
+        Rule(
+            "shared-overlap-keeps-inputs",
+            whole | (not again),
+            lambda: (f"shared expert overlap with recompute {plan.recompute}", "other modules", nearest),
+        ),
+        Rule(
+            "shared-overlap-outside-graphs",
+            whole | (traits.kernels.graphed != "passes"),
+            lambda: ("shared expert overlap in graphs of all passes", "graphs of layers, or none", nearest),
+        ),
+    ]
+
+
+def _overlap_rules(plan: Plan, job: Job, traits: Traits) -> list[Rule]:
+    """Return the rules on experts' messages beside compute.
+
+    References
+    ----------
+    .. [1] Megatron-LM d98e8a64, ``pipeline_parallel/combined_1f1b.py`` asks a model for
+       ``build_schedule_plan``, which ``models/hybrid/hybrid_model.py`` has not.
+    """
+    single = np.less_equal(plan.ep, 1)
+    wanted, layers = granularity(plan.recompute), job.model.prediction
+    kept = wanted is None or not (wanted.whole or "moe" in wanted.modules)
+    return [
+        Rule(
+            "expert-overlap-needs-chunks",
+            single | np.equal(plan.pp, 1) | np.greater(plan.vpp, 1),
+            lambda: (
+                f"expert overlap with pp {plan.pp:g}, vpp 1",
+                "several chunks of each rank, or pp 1",
+                "schedule interleaved-1f1b, or --set expert_overlap=off",
+            ),
+        ),
+        Rule(
+            "expert-overlap-without-hybrid",
+            single | (not is_hybrid(job.model)),
+            lambda: (
+                "expert overlap in a hybrid",
+                "none: its model makes no schedule of two micro-batches at once",
+                "--set expert_overlap=off",
+            ),
+        ),
+        Rule(
+            "expert-overlap-keeps-layers",
+            single | kept,
+            lambda: (
+                f"expert overlap with recompute {plan.recompute}",
+                "none, or modules other than moe",
+                "recompute selective, or --set expert_overlap=off",
+            ),
+        ),
+        Rule(
+            "expert-overlap-delays-gradients",
+            single | _delays(job, traits),
+            lambda: (
+                f"expert overlap with graphs of {traits.kernels.graphed}",
+                "attention without biases in them, and fused_weight_gradient: gradients are delayed",
+                "--set cuda_graphs=none",
+            ),
+        ),
+        Rule(
+            "expert-overlap-predicts-once",
+            single | (layers is None or layers.layers <= 1),
+            lambda: (
+                f"expert overlap with {layers.layers if layers else 0} prediction layers",
+                "one at most",
+                "--set expert_overlap=off",
+            ),
+        ),
+    ]
+
+
+def _delays(job: Job, traits: Traits) -> bool:
+    """Whether graphs of layers let weight gradients be delayed (training/arguments.py, `validate_args`)."""
+    biased = any(isinstance(one, Attention) and one.qkv_bias for one in job.model.attentions)
+    graphed, fused = traits.kernels.graphed, traits.kernels.fused_weight_gradient
+    return graphed not in ("attention", "router") or (fused and not (biased and graphed == "attention"))
+
+
+def _dispatcher_rule(job: Job, traits: Traits) -> Rule:
+    """Return where fused dispatchers run: NVIDIA's accelerators since Ampere, with counts that vary."""
+    device = job.hardware.pool.accelerator
+    known = device.compute_capability is None or device.compute_capability >= AMPERE
+    return Rule(
+        "fused-dispatcher-runs",
+        device.vendor.lower() == "nvidia" and known and not traits.experts.static,
+        lambda: (
+            f"fused expert dispatcher on {device.name}" + (", static experts" * traits.experts.static),
+            "NVIDIA's accelerators since Ampere, tokens that are not dropped",
+            "--set expert_dispatcher=all-to-all",
+        ),
+    )

@@ -18,6 +18,7 @@ from planner.runtimes.imports.model import with_record
 from planner.runtimes.imports.python_fields import Fields, python_fields
 from planner.runtimes.imports.sheet import Imported
 from planner.runtimes.imports.zoo import names_of_shape
+from planner.runtimes.megatron_bridge.sections import GATHERS
 from planner.runtimes.megatron_lm.flags import padded_vocab
 from planner.runtimes.megatron_lm.layout import layout_stages
 from planner.runtimes.megatron_lm.settings import DROPOUT
@@ -93,7 +94,8 @@ def section_fields(said: Fields) -> Fields:
         f"{ROOT}mixed_precision.grad_reduce_in_fp32", fields.get("grad_reduce_in_fp32")
     )
     for name in ("fp8_param_gather", "fp4_param_gather", "fp8_dot_product_attention"):
-        fields[name] = said.get(f"{ROOT}mixed_precision.{name}", fields.get(name))
+        usual = True if GATHERS.get(str(mixed)) == name else None
+        fields[name] = said.get(f"{ROOT}mixed_precision.{name}", fields.get(name, usual))
     if said.get(f"{ROOT}dist.{RANKS}") is True:
         fields[RANKS] = True
     if f"{ROOT}peft.dropout" in said:

@@ -20,6 +20,7 @@ from planner.runtimes.imports.bridge import (
     lm_flags,
     section_fields,
 )
+from planner.runtimes.imports.bridge_benchmarks import after_selectors, benchmark_recipe, stem_of
 from planner.runtimes.imports.bridge_sums import bridge_sums
 from planner.runtimes.imports.command_line import Training, flag_values
 from planner.runtimes.imports.megatron import from_script
@@ -28,7 +29,7 @@ from planner.runtimes.imports.recipe_table import BridgeRecipe, known_recipe, re
 from planner.runtimes.imports.recipe_words import FIELDS, Words, words_of
 from planner.runtimes.imports.sheet import Imported
 from planner.runtimes.imports.zoo import names_of_shape
-from planner.runtimes.megatron_bridge.sections import RECIPES
+from planner.runtimes.megatron_bridge.sections import GATHERS, RECIPES
 from planner.runtimes.megatron_lm.architecture import known_architecture
 from planner.runtimes.megatron_lm.flags import shape_flags
 from planner.units import is_whole
@@ -53,7 +54,7 @@ FREE: Final = re.compile(
 LISTED: Final = re.compile(
     r"comm_overlap\.(?:tp_comm_.*|overlap_moe_.*|delay_wgrad_.*|defer_.*|wgrad_.*|batch_p2p_.*|overlap_p2p_.*)"
     r"|model\.(?:cuda_graph_.*|moe_shared_expert_overlap|transformer_impl|moe_.*_fusion|moe_router_fusion|.*_num_sms)"
-    r"|mixed_precision\.fp8_.*"
+    r"|mixed_precision\.fp8_.*|ddp\.nccl_ub"
 )
 """Fields that may change speed: those that are no settings are told as not understood."""
 
@@ -68,14 +69,15 @@ def read_command(training: Training, path: Path, vocab: int | None) -> Imported:
     """
     where = str(path)
     words = words_of(training.words[1:], where)
-    benchmark = words.first("-mr", "--model_recipe_name") is not None
+    benchmark = stem_of(words) is not None
     recipe = _recipe(words, where)
     if words.problems:
         raise InputError(words.problems)
     nodes, ranks = _machine(words, training, benchmark)
     fields, notes = _fields(recipe, words, where, benchmark)
     gpus = nodes * ranks if nodes and ranks else None
-    notes += _weak_scaled(recipe, words, fields, gpus, where) if not benchmark else []
+    notes += after_selectors(words, recipe, fields) if benchmark else []
+    notes += _weak_scaled(recipe, words, fields, gpus, where)
     found, record = read_fields(recipe, fields, replace(training, nodes=nodes, ranks=ranks), where)
     unknown = tuple(
         key
@@ -100,9 +102,9 @@ def _recipe(words: Words, where: str) -> BridgeRecipe:
     stem, mode = words.first("--model"), words.first("--mode") or "pretrain"
     if name is None and stem is not None:
         name = f"{stem}_{MODES.get(mode, mode)}_config"
-    elif name is None:
-        name = _benchmark(words)
-    found = known_recipe(name)
+    found = known_recipe(name) if name else None
+    if name is None:
+        name, found = benchmark_recipe(words)
     if found is not None and mode in ("lora", "sft", "pretrain"):
         return found
     expected = (
@@ -117,16 +119,6 @@ def _recipe(words: Words, where: str) -> BridgeRecipe:
             nearest(name, recipe_names()),
         )
     )
-
-
-def _benchmark(words: Words) -> str:
-    """Return the name that scripts/performance makes of its selectors."""
-    task, size = words.first("--task") or "pretrain", words.first("-ng", "--num_gpus")
-    dtype = (words.first("-c", "--compute_dtype") or "bf16").replace("_", "")
-    variant = words.first("-cv", "--config_variant") or ""
-    end = "" if variant.lower() in ("", "v1", "v2") else f"_{variant.lower()}"
-    stem = (words.first("-mr", "--model_recipe_name") or "").lower()
-    return f"{stem}_{task}_{size}gpu_{words.first('-g', '--gpu')}_{dtype}{end}_config"
 
 
 def _machine(words: Words, training: Training, benchmark: bool) -> tuple[int | None, int | None]:
@@ -159,6 +151,8 @@ def _fields(
     fields_before = dict(fields)
     if "mixed_precision" in said:
         fields["mixed_precision.grad_reduce_in_fp32"] = said["mixed_precision"] != "fp16_mixed"
+        for name in GATHERS.values():
+            fields.pop(f"mixed_precision.{name}", None)
     fields.update(said)
     changed = [
         f"{key} {fields_before[key]} to {value}"
@@ -203,6 +197,7 @@ def _several(words: Words, said: dict[str, Any]) -> None:
     if modules is not None:
         said |= {"model.recompute_granularity": "selective"}
         said["model.recompute_modules"] = re.split(r"[\s,]+", modules.strip())
+    _graphs_and_dispatcher(words, said)
     if _on(words.first("--use_megatron_fsdp")):
         said |= {"ddp.use_megatron_fsdp": True, "ddp.data_parallel_sharding_strategy": "optim_grads_params"}
     if _on(words.first("--moe_a2a_overlap")):
@@ -213,11 +208,32 @@ def _several(words: Words, said: dict[str, Any]) -> None:
         }
 
 
+def _graphs_and_dispatcher(words: Words, said: dict[str, Any]) -> None:
+    """Add what is captured as graphs, who sends tokens to experts, and how many a rank takes."""
+    graphs, scope = words.first("--cuda_graph_impl"), words.first("--cuda_graph_scope")
+    if graphs is not None:
+        said["model.cuda_graph_impl"] = graphs
+    if graphs != "none" and scope is not None:
+        said["model.cuda_graph_modules"] = scope.split(",")
+    backend = words.first("--moe_flex_dispatcher_backend")
+    if backend == "None":
+        said["model.moe_token_dispatcher_type"] = "alltoall"
+    elif backend is not None:
+        said |= {"model.moe_token_dispatcher_type": "flex", "model.moe_flex_dispatcher_backend": backend}
+        said["model.moe_shared_expert_overlap"] = False
+    if _on(words.first("--nccl_ub")):
+        said["ddp.nccl_ub"] = True
+    if _on(words.first("--use_tokendrop")):
+        said |= {"model.moe_expert_capacity_factor": 1.0, "model.moe_pad_expert_input_to_capacity": True}
+
+
 def _on(text: str | None) -> bool:
     return text is not None and text.lower() not in ("false", "0", "no")
 
 
 def _typed(text: str) -> Any:
+    if text == "None":
+        return None
     return int(text) if re.fullmatch(r"-?\d{1,18}", text) else text
 
 

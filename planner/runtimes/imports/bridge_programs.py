@@ -10,11 +10,18 @@ LAUNCHER: Final = re.compile(
     r"(?:.*/)?(?:run_recipe|run_script|setup_experiment|launch_with_nemo_run)\.py|(?:.*/)?training/train\.sh"
 )
 
+SELECTORS: Final = (
+    ("-mr", "--model_recipe_name", "--model_size"), ("-g", "--gpu"), ("-ng", "--num_gpus")
+)  # fmt: skip
+"""Flags with which a copy of the benchmark's launcher is told by any name."""
+
 
 def place(words: tuple[str, ...]) -> int | None:
     """Return where a launcher of Megatron-Bridge stands that is told a recipe, None if there is none."""
-    told = ("--recipe", "--model", "-mr", "--model_recipe_name")
-    if not any(word.partition("=")[0] in told for word in words):
+    said = {word.partition("=")[0] for word in words}
+    if all(said & set(flags) for flags in SELECTORS):
+        return next((at for at, word in enumerate(words) if word.endswith(".py")), None)
+    if not said & {"--recipe", "--model", "-mr", "--model_recipe_name"}:
         return None
     return next((at for at, word in enumerate(words) if LAUNCHER.fullmatch(word)), None)
 

@@ -180,7 +180,21 @@ def training_of(text: str, where: str) -> Training:
         "--model_name_or_path and --per_device_train_batch_size, or of llamafactory-cli, axolotl, trl, swift "
         "or xtuner"
     )
+    hidden = _unset_program(script)
+    if hidden:
+        expected = "the program's own file after --from: what it trains stands there"
+        raise InputError(Problem(where, f"the program {hidden}, which the script does not set", expected))
     raise InputError(Problem(where, "no training command", expected))
+
+
+def _unset_program(script: ShellScript) -> str:
+    """Return the variable that a script starts as its program, where it gives it no value."""
+    for command in script.commands:
+        if any(re.fullmatch(r"(?:.*/)?(?:python[\d.]*|torchrun)", word) for word in command):
+            unset = [word for word in command if re.fullmatch(r"\$\{?[A-Z_]*SCRIPT\}?", word)]
+            if unset:
+                return unset[0]
+    return ""
 
 
 def _candidates(script: ShellScript, where: str) -> Iterator[tuple[tuple[str, ...], tuple[str, ...]]]:

@@ -60,6 +60,8 @@ def sections_of(keys: Iterable[str]) -> set[str]:
 def misfit(kind: str, value: Any) -> str:
     """Return what a field of a kind takes instead of a value; nothing where it takes the value.
 
+    A variable of the shell that has no value there may be any.
+
     Examples
     --------
     >>> misfit("i?", None), misfit("i", None), misfit("f", 1), misfit("b", "other")
@@ -67,5 +69,7 @@ def misfit(kind: str, value: Any) -> str:
     """
     held = HELD.get(kind[:1])
     if held is None or isinstance(value, held) or (value is None and kind.endswith("?")):
+        return ""
+    if isinstance(value, str) and re.fullmatch(r"\$\{?\w+\}?", value):
         return ""
     return WORDS[kind[0]]

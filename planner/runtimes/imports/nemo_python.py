@@ -27,6 +27,7 @@ from planner.runtimes.imports.python_values import Made, Unread
 from planner.runtimes.imports.recipe_table import BridgeRecipe, nemo_names, nemo_recipe
 from planner.runtimes.imports.sheet import Imported
 from planner.runtimes.imports.zoo import names_of_shape
+from planner.runtimes.megatron_bridge.sections import GATHERS
 from planner.runtimes.megatron_lm.table import DEGREE_FIELDS, VIRTUAL
 
 RECIPE: Final = re.compile(r"(?:.*\.)?(\w+)\.(pretrain|finetune)_recipe")
@@ -312,6 +313,9 @@ class _Reader:
             self.fault("precision", "plugins", repr(name[:80]), "a known mixed precision, or --precision")
             recipe = "bf16_mixed"
         fields: dict[str, Any] = {"mixed_precision": recipe} if name or said.get("fp8") or not based else {}
+        if recipe in GATHERS and fields:
+            usual = next((said[key] for key in ("fp8_param_gather", "fp8_param") if key in said), None)
+            fields[f"mixed_precision.{GATHERS[recipe]}"] = name.endswith("_mixed") if usual is None else usual
         if "grad_reduce_in_fp32" in said or not based:
             full = said.get("grad_reduce_in_fp32", name.endswith("_mixed") and not name.startswith("fp16"))
             fields["mixed_precision.grad_reduce_in_fp32"] = full is True

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from planner.dataclasses import dataclass
-from planner.runtimes.megatron_bridge.sections import RECIPES
+from planner.runtimes.megatron_bridge.sections import GATHERS, RECIPES
 from planner.runtimes.megatron_lm.table import DEGREE_FIELDS, VIRTUAL
 
 Value = bool | int | float | str
@@ -117,7 +117,9 @@ def _fields(words: list[str]) -> dict[str, Any]:
         key, _, text = word.partition("=")
         said[key] = text.split("+") if key in LISTS else plain(text)
     fields = {_place(key): value for key, value in said.items() if key != "precision"}
-    fields["mixed_precision"] = RECIPES[str(said["precision"])]
+    fields["mixed_precision"] = recipe = RECIPES[str(said["precision"])]
+    if recipe in GATHERS:
+        fields.setdefault(f"mixed_precision.{GATHERS[recipe]}", False)
     if "lora_dim" in said:
         fields["peft"] = "LoRA"
     return fields

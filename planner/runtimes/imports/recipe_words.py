@@ -28,6 +28,7 @@ FIELDS: Final[Mapping[str, str]] = {
         for flag in (f"-{name}", f"--{field}")
     },
     "--hidden_size": "model.hidden_size",
+    "--num_layers": "model.num_layers",
     "--num_moe_experts": "model.num_moe_experts",
     "--pipeline_model_parallel_layout": "model.pipeline_model_parallel_layout",
     **dict.fromkeys(("-ol", "--activation_offload_layers"), "model.cpu_offloading_num_layers"),
@@ -38,6 +39,8 @@ NAMED: Final = (
     *("--recipe", "--model", "--mode", "-m", "--model_family_name", "-mr", "--model_recipe_name", "--task"),
     *("-ng", "--num_gpus", "-gn", "--gpus_per_node", "--gpus-per-node", "--nodes", "-N", "-g", "--gpu"),
     *("-c", "--compute_dtype", "-cv", "--config_variant", "-rl", "--recompute_num_layers"),
+    *("--cuda_graph_impl", "--cuda_graph_scope", "--moe_flex_dispatcher_backend", "--use_tokendrop"),
+    *("--nccl_ub", "--model_name", "--model_size"),
     *("--use_megatron_fsdp", "--moe_a2a_overlap", "--recompute_modules", "--hf_path", "--peft_scheme"),
 )
 """Flags that choose the recipe and the machine, or set several fields."""
@@ -54,6 +57,15 @@ WITHOUT_EFFECT: Final = re.compile(
     r"|max_outlier_ratio|eval_time_.*|srun-arg|wait|experiment-name|domain|no-gpu-resource-request)"
 )
 """Flags that decide neither layout nor shape nor batch."""
+
+LONG: Final = frozenset(
+    [
+        f"--{word}"
+        for word in WITHOUT_EFFECT.pattern.partition("(?:")[2].split("|")
+        if re.fullmatch("[a-z_]{4,}", word)
+    ]
+) | {flag for flag in (*FIELDS, *NAMED) if flag.startswith("--")}
+"""Long flags by name, which argparse takes abbreviated too."""
 
 OVERRIDE: Final = re.compile(r"(?:\+\+?|~)?([A-Za-z_]\w*(?:\.\w+)*)=(.*)", re.DOTALL)
 
@@ -88,6 +100,7 @@ def words_of(words: tuple[str, ...], where: str) -> Words:
         override = OVERRIDE.fullmatch(word)
         if word.startswith("-") and not re.fullmatch(r"-\d+", word):
             last, equals, text = word.partition("=")
+            last = whole_flag(last)
             found.flags[last] = text
             last = "" if equals else last
         elif override and (not last or found.flags[last] or "." in override[1]):
@@ -106,6 +119,18 @@ def words_of(words: tuple[str, ...], where: str) -> Words:
             )
             found.problems.append(Problem(f"{where}: {flag}", "a flag that is not known", expected))
     return found
+
+
+def whole_flag(flag: str) -> str:
+    """Return the one flag that begins so, as argparse does; what begins none, or several, stays.
+
+    Examples
+    --------
+    >>> whole_flag("--max_step"), whole_flag("--pipeline_model_parallel"), whole_flag("--no_such_flag")
+    ('--max_steps', '--pipeline_model_parallel', '--no_such_flag')
+    """
+    longer = [known for known in LONG if known.startswith(flag)]
+    return longer[0] if flag.startswith("--") and flag not in LONG and len(longer) == 1 else flag
 
 
 def value_of(text: str) -> Any:

@@ -41,6 +41,14 @@ RECIPES: Final = {
 }
 """The planner's name of a precision to Bridge's recipe."""
 
+GATHERS: Final = {
+    RECIPES["fp8"]: "fp8_param_gather",
+    RECIPES["fp8-delayed"]: "fp8_param_gather",
+    RECIPES["mxfp8"]: "fp8_param_gather",
+    RECIPES["nvfp4"]: "fp4_param_gather",
+}
+"""Recipes whose weights rest in low bits alone unless they are told otherwise, and the field that says so."""
+
 TORCH_DTYPES: Final = {
     "fp32": Code("torch.float32"),
     "bf16": Code("torch.bfloat16"),

@@ -55,6 +55,7 @@ def step_of(case: Case, plan: Plan, passes: PassBytes, gradients: Num, gathered:
         loss_beside=loss.beside_backward,
         loss_in_parts=loss.chunks > 1.0,
         whole_tables=not case.traits.tensor.sequence_regather,
+        after_others=case.traits.optimizer.after_others,
         live_elements=engine.live_elements,
         bucket_elements=engine.bucket_elements,
     )

@@ -28,6 +28,11 @@ class StateTraits:
         "Bytes of each gradient in a further dtype, kept beside those of ``gradient_dtype``.",
         unit="byte",
     )
+    after_others: bool = trait(
+        False,
+        "Whether what counts as a step is the last of several passes whose gradients are summed, as some "
+        "programs print it: gradients of those before are there.",
+    )
     reduce_dtype: str = trait(
         "fp32",
         "Dtype in which gradients travel.",

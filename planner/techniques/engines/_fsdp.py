@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from planner.dataclasses import replace
 from planner.numeric import Num, maximum, minimum, where
 from planner.techniques.engines._gathering import beside_bytes, head_bytes, late_gradients
 from planner.techniques.engines.family import GATHERED_BYTES, Moment, Moments, Step
@@ -44,16 +45,39 @@ def fsdp_moments(step: Step) -> Moments:
 
 
 def ddp_moments(step: Step) -> Moments:
-    """Return the moments of whole weights whose gradients are made in backward.
+    """Return the moments of whole weights whose gradients ranks sum in buckets: `whole_moments` beside them.
 
-    Four compete: the loss; the backward of the last layers, with all activations; that of the first, with all
-    gradients but its own there; and the end, with all gradients. Buckets keep those of the step before.
+    Gradients are no views of buckets unless a program asks for it, so that ranks hold each twice: those of
+    the step before lie in buckets all the time, where they are all-reduced and from which they are copied
+    back.
 
     References
     ----------
-    .. [1] S. Li et al., "PyTorch Distributed," arXiv:2006.15704, sec. 4.2 (gradients are views of buckets).
+    .. [1] PyTorch 2.13, ``torch/nn/parallel/distributed.py``, ``gradient_as_bucket_view=False``, and
+       ``torch/csrc/distributed/c10d/reducer.cpp``, ``initialize_buckets`` and ``finalize_bucket_dense``;
+       Accelerate has the same default (``DistributedDataParallelKwargs``).
     """
-    passes, earlier = step.passes, step.earlier_gradients
+    ranks = (step.plan.dp > 1) & (not step.sharding.shards_optimizer)
+    buckets = where(ranks, step.gradients, 0.0)
+    return tuple(
+        replace(one, size=one.size + buckets, gradients=one.gradients + buckets)
+        for one in _moments_of(step, step.summed_gradients)
+    )
+
+
+def whole_moments(step: Step) -> Moments:
+    """Return the moments of whole weights whose gradients are made in backward.
+
+    Four compete: the loss; the backward of the last layers, with all activations; that of the first, with all
+    gradients but its own there; and the end, with all gradients. Where ranks share them, those of the step
+    before stay.
+    """
+    return _moments_of(step, step.earlier_gradients)
+
+
+def _moments_of(step: Step, earlier: Num) -> Moments:
+    """Return the moments of whole weights beside gradients of earlier passes. [byte]"""
+    passes = step.passes
     latest, inside, made = late_gradients(step, earlier), inside_bytes(step), made_gradients(step, earlier)
     waiting = maximum(0.0, passed_bytes(step, 0.0, earlier))
     loss = passes.activations + passes.loss + earlier

@@ -99,6 +99,8 @@ class Step:
         Whether the loss comes in parts, the head's gradients summed over them.
     whole_tables : bool
         Whether backward makes the gradient of a divided embedding at its whole size (DTensor).
+    after_others : bool
+        Whether its passes come after others, with whose gradients theirs are summed.
     live_elements, bucket_elements : float
         Weights gathered at most beside a product, and gradients reduced at once; 0 for layers. [element]
     """
@@ -115,6 +117,7 @@ class Step:
     loss_beside: bool = False
     loss_in_parts: bool = False
     whole_tables: bool = False
+    after_others: bool = False
     live_elements: float = 0.0
     bucket_elements: float = 0.0
 
@@ -141,9 +144,14 @@ class Step:
         return self.reduce_bytes * minimum(layer, maximum(self.passes.product, self.bucket_elements))
 
     @property
+    def summed_gradients(self) -> Num:
+        """Bytes of gradients from earlier micro-batches, with which the next ones are summed."""
+        return self.gradients * where((self.plan.num_microbatches > 1) | self.after_others, 1.0, 0.0)
+
+    @property
     def earlier_gradients(self) -> Num:
         """Bytes of gradients from earlier micro-batches: none in the first, but for buckets that stay."""
-        later = self.plan.num_microbatches > 1
+        later = (self.plan.num_microbatches > 1) | self.after_others
         if not self.sharding.shards_optimizer:
             later = later | (self.plan.dp > 1)
         return self.gradients * where(later, 1.0, 0.0)

@@ -4,13 +4,13 @@ Weights and gradients in 16 bit and moments in fp32, without master weights (``-
 bytes for a parameter, which may fill nearly all of a host's memory (120 B in 1.5 TB).
 """
 
-from planner.techniques.engines._fsdp import ddp_moments, fsdp_moments
+from planner.techniques.engines._fsdp import fsdp_moments, whole_moments
 from planner.techniques.engines.family import Engine
 
 ENTRY = Engine(
     name="horizon-lm",
     cite="arXiv:2602.04816",
-    whole=ddp_moments,
+    whole=whole_moments,
     sharded=fsdp_moments,
     lasting=False,
     hosts_gradients=True,

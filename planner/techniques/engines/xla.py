@@ -1,7 +1,7 @@
 """XLA's partitioner: weights gathered for one product after the other, layers as one loop."""
 
 from planner.numeric import Num
-from planner.techniques.engines._fsdp import ddp_moments
+from planner.techniques.engines._fsdp import whole_moments
 from planner.techniques.engines._gathering import head_bytes
 from planner.techniques.engines.family import GATHERED_BYTES, Engine, Moment, Moments, Step
 
@@ -36,7 +36,7 @@ def loop_moments(step: Step) -> Moments:
 ENTRY = Engine(
     name="xla",
     cite="arXiv:2105.04663 (GSPMD); MaxText 02df1543: MaxText/layers/models.py, nn.scan over layers",
-    whole=ddp_moments,
+    whole=whole_moments,
     sharded=loop_moments,
     lasting=False,
     at_rest=True,

@@ -4,7 +4,7 @@ One block runs, one comes and one goes, as its authors' memory says (`tests/unit
 """
 
 from planner.numeric import maximum
-from planner.techniques.engines._fsdp import ddp_moments
+from planner.techniques.engines._fsdp import whole_moments
 from planner.techniques.engines.family import Engine, Moment, Moments, Step
 
 BLOCKS = 3.0
@@ -26,7 +26,7 @@ def streaming_moments(step: Step) -> Moments:
 ENTRY = Engine(
     name="zo2",
     cite="arXiv:2503.12668",
-    whole=ddp_moments,
+    whole=whole_moments,
     sharded=streaming_moments,
     lasting=False,
     runs=False,

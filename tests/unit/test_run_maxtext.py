@@ -47,6 +47,19 @@ def test_a_mesh_is_read_as_degrees(notes: str, plan: dict[str, object]) -> None:
     assert {name: getattr(found.plan, name) for name in plan} == plan
 
 
+def test_weights_of_16_bits_have_moments_and_gradients_of_16_and_no_copy() -> None:
+    # MaxText's base.yml: mu_dtype "inherits from weight_dtype if unset"; optax makes nu like the weights.
+    usual, pure = (told(f"per_device_batch_size 2; weight_dtype={kind}") for kind in ("float32", "bfloat16"))
+    assert isinstance(usual, PricedRun)
+    assert isinstance(pure, PricedRun)
+    wide, narrow = cost_predictions([usual, pure])
+    assert isinstance(wide, Prediction)
+    assert isinstance(narrow, Prediction)
+    # 12 bytes of a weight and its two moments become 6; gradients are those of XLA, bf16 already.
+    saved = 6.0 * usual.job.model.params / 64 / GIB
+    assert wide.allocated_gib - narrow.allocated_gib == pytest.approx(saved, rel=0.02)
+
+
 @pytest.mark.parametrize(
     ("notes", "word"),
     [

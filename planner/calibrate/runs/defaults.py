@@ -65,6 +65,9 @@ KERNELS: Final = {"flash-3": "the accelerator's best"}
 """Attention kernels whose name in a trait says less than a reader needs."""
 
 
+PURE: Final = re.compile(r"bf16-true|\bweight_dtype[ =:]+bfloat16\b")
+"""Words of LitGPT's and MaxText's for weights, gradients and optimizer states of 16 bits, without a copy."""
+
 SIZE_ROUNDING: Final = 0.15
 """Share by which a printed size, often a label such as 7B, may differ from the model's. [-]"""
 
@@ -336,7 +339,7 @@ def assumed(
 
 def _workload(run: Run, era: Era) -> Workload:
     words = f"{run.notes} {run.overlap}".lower()
-    pure = "bf16-true" in words or (era.blanks.states == "bf16" and run.precision == "bf16")
+    pure = bool(PURE.search(words)) or (era.blanks.states == "bf16" and run.precision == "bf16")
     tuned = (run.method or "full", run.lora_rank, run.lora_targets, run.document_tokens)
     sizes = (run.seq_len or 1, run.global_batch or 1, run.precision)
     states = "bf16" if pure or "moments in bf16" in words else None

@@ -203,6 +203,12 @@ class Case:
         own, master = self.traits.optimizer.parameter_dtype, self.workload.master_dtype
         return DTYPE_BYTES[master if master and self.runtime.one_dtype else own]
 
+    @cached_property
+    def autocasts(self) -> bool:
+        """Whether weights rest whole in fp32, and products take copies in 16 bits."""
+        in_fp32 = self.weight_bytes > DTYPE_BYTES["bf16"] and self.method.trains_base
+        return self.engine.autocasts and in_fp32 and not self.sharding.shards_parameters
+
     @property
     def rowwise(self) -> bool:
         """Whether fp8 has a scale for each row of a tensor."""

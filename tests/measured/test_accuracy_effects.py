@@ -117,8 +117,8 @@ TIMES = (
     Case(BRIDGE, "global_batch", (4096, 15360), (), 1, 3.70, 0.02),
     Case(
         "litgpt", "zero", ("0", "3"), (), 2, 0.87, 0.05,
-        missed="sharding made steps 6% and 20% faster there, and is said to make them 8% and 6% faster: sharded "
-        "steps are whole, the others the last of 16 micro-batches by the host's clock, with its queue",
+        missed="sharding made steps 6% and 20% faster there, and is said to make them 8% and 6% faster: "
+        "sharded steps are whole, others the last of 16 micro-batches by the host's clock, with its queue",
     ),
     Case("megatron-sc21", "zero", ("0", "3"), OTHER_CODE, 5, 1.69, 0.1),
 )  # fmt: skip

@@ -139,6 +139,13 @@ def passing_bytes(case: Case, peak: Peak, gradients: Num) -> Num:
     return (1 + case.traits.allocator.reserve_share) * (peak.activations + peak.workspace) + gradients
 
 
+def copied_bytes(case: Case, passes: PassBytes, trained: Num) -> Num:
+    """Bytes of the 16-bit copies that autocast makes: of all but an embedding that is no head too. [byte]"""
+    if not case.autocasts:
+        return 0.0
+    return GATHERED_BYTES * trained - passes.gathered_embedding * (not case.model.tied_embeddings)
+
+
 def gathered_bytes(case: Case, trained: Num, stored: Num) -> Num:
     """Bytes of sharded weights once gathered: in 16 bit, or as they are stored where that is less. [byte]"""
     if case.method.trains_base:

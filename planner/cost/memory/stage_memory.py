@@ -18,6 +18,7 @@ from planner.cost.memory.host_rules import spilled_bytes
 from planner.cost.memory.matrices import first_moments, matrix_bytes, padded_weights, shared_matrices
 from planner.cost.memory.padding import kept_padding
 from planner.cost.memory.peaks import (
+    copied_bytes,
     gathered_bytes,
     largest,
     moments_of,
@@ -172,7 +173,7 @@ def stage_memory(
     weights = weights * (not case.offload.fetches) + secondary_bytes(case, plan, trained)
     weights = weights + spilled_bytes(case, plan) + scales
     trained = held.trained + held.expert_trained
-    gathered: Num = 0.0
+    gathered = copied_bytes(case, passes, trained)
     if case.engine.at_rest and sharding.shards_gradients:
         gradients = where(piped(case, plan), trained * case.reduce_bytes, gradients)
         gathered = gathered_bytes(case, trained, held.stored + held.expert_stored)

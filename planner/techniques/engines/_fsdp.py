@@ -49,18 +49,27 @@ def ddp_moments(step: Step) -> Moments:
 
     Gradients are no views of buckets unless a program asks for it, so that ranks hold each twice: those of
     the step before lie in buckets all the time, where they are all-reduced and from which they are copied
-    back.
+    back. Copies in 16 bits of weights in fp32 are cached until the loss is there, and kept by the products
+    that need them in backward, which layers that run again make anew.
 
     References
     ----------
     .. [1] PyTorch 2.13, ``torch/nn/parallel/distributed.py``, ``gradient_as_bucket_view=False``, and
        ``torch/csrc/distributed/c10d/reducer.cpp``, ``initialize_buckets`` and ``finalize_bucket_dense``;
        Accelerate has the same default (``DistributedDataParallelKwargs``).
+    .. [2] PyTorch 2.13, ``aten/src/ATen/autocast_mode.cpp``, ``cached_cast`` and ``clear_cache``.
     """
+    layer = minimum(step.gathered, step.passes.gathered_layer)
+    kept = layer if step.whole_layers else maximum(0.0, step.gathered - step.passes.gathered_head)
+    copies = {"the loss": step.gathered, "the last layers' backward": kept, "the end of backward": 0.0}
     ranks = (step.plan.dp > 1) & (not step.sharding.shards_optimizer)
     buckets = where(ranks, step.gradients, 0.0)
     return tuple(
-        replace(one, size=one.size + buckets, gradients=one.gradients + buckets)
+        replace(
+            one,
+            size=one.size + copies.get(one.name, layer) + buckets,
+            gradients=buckets if one.gradients is None else one.gradients + buckets,
+        )
         for one in _moments_of(step, step.summed_gradients)
     )
 

@@ -86,7 +86,8 @@ class Step:
     plan, sharding : Plan, Sharding
         The degrees, and what the ranks of a data-parallel group share.
     gradients, gathered : Num
-        All gradients of a stage as a rank keeps them, and all its weights if gathered at once. [byte]
+        All gradients of a stage as a rank keeps them, and all its weights if gathered at once, or the copies
+        of those that autocast makes. [byte]
     gradient_bytes, reduce_bytes : float
         A gradient as it is kept, and as it travels. [byte]
     waiting : float
@@ -222,6 +223,9 @@ class Engine:
     wraps_whole : bool
         Whether weights that rest whole on each rank are wrapped too, in groups of one: cast for each layer as
         others are gathered.
+    autocasts : bool
+        Whether products copy weights that rest whole in fp32 into 16 bits, and keep the copies from forward
+        to backward.
     hosts_gradients : bool
         Whether gradients that ranks share leave for the host as they are reduced, where it steps them.
     host_copy_bytes : float
@@ -252,6 +256,7 @@ class Engine:
     by_product: bool = False
     idles_gradients: bool = False
     wraps_whole: bool = False
+    autocasts: bool = False
     hosts_gradients: bool = False
     host_copy_bytes: float = 0.0
     host_adam_seconds: float = HOST_ADAM_SECONDS

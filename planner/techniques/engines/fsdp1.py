@@ -18,5 +18,6 @@ ENTRY = Engine(
     sharded=fsdp_moments,
     lasting=False,
     at_rest=True,
+    autocasts=True,
     host_adam_seconds=TORCH_ADAM_SECONDS,
 )

@@ -11,4 +11,5 @@ ENTRY = replace(
     keeps_head=True,
     idles_gradients=True,
     wraps_whole=True,
+    autocasts=False,
 )

@@ -29,6 +29,7 @@ from planner.techniques.methods import METHODS, Method
 from planner.techniques.offload import OFFLOADS, Offload
 from planner.techniques.offload.family import read_offload
 from planner.techniques.optimizers import OPTIMIZERS, Optimizer
+from planner.techniques.optimizers.family import unscaled_bytes
 from planner.techniques.precision import PRECISIONS, Precision
 from planner.techniques.recompute import RECOMPUTES
 from planner.techniques.recompute.family import RecomputeChoice, read_choice
@@ -203,12 +204,6 @@ class Case:
         own, master = self.traits.optimizer.parameter_dtype, self.workload.master_dtype
         return DTYPE_BYTES[master if master and self.runtime.one_dtype else own]
 
-    @cached_property
-    def autocasts(self) -> bool:
-        """Whether weights rest whole in fp32, and products take copies in 16 bits."""
-        in_fp32 = self.weight_bytes > DTYPE_BYTES["bf16"] and self.method.trains_base
-        return self.engine.autocasts and in_fp32 and not self.sharding.shards_parameters
-
     @property
     def rowwise(self) -> bool:
         """Whether fp8 has a scale for each row of a tensor."""
@@ -285,10 +280,13 @@ class Case:
            ``quantize_master_weights``: a list of all master weights in the model's dtype, then the casts.
         """
         alone = self.traits.low_bit.weights == "alone" and self.precision.rests_alone
-        if not self.traits.optimizer.step_copies or self.workload.reduces_states or self.takes_gradients:
-            return self.traits.optimizer.step_bytes
+        work, own = self.workload, self.traits.optimizer.step_bytes
+        if not self.traits.optimizer.step_copies or (self.takes_gradients and not work.reduces_states):
+            return own
+        if work.reduces_states:
+            return own + unscaled_bytes(self.optimizer, work.state_dtype, work.master_dtype)
         fp32 = DTYPE_BYTES["fp32"] if self.gradient_bytes < DTYPE_BYTES["fp32"] else 0.0
-        return self.traits.optimizer.step_bytes + fp32 + self.precision.step_cast_bytes * alone
+        return own + fp32 + self.precision.step_cast_bytes * alone
 
     @property
     def _steps_bf16(self) -> bool:

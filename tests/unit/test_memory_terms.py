@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import numpy as np
@@ -251,6 +252,17 @@ def test_a_step_in_flat_buffers_may_be_the_worst_moment() -> None:
     many = priced(job(gpus=8), traits, zero=1, micro_batch=4).stages[0]
     assert many.moment == "backward"
     assert many.workspace < 4 * TOTAL / 8 < 1.1 * (many.activations + many.workspace)
+
+
+@pytest.mark.parametrize(("states", "each"), [("fp16", 8.0), ("fp8", 8.0), ("bf16", 0.0), (None, 0.0)])
+def test_reduced_states_are_copied_to_fp32_before_they_are_stepped(states: str | None, each: float) -> None:
+    """Transformer Engine's FusedAdam: both moments of a group as fp32 at once, unless they are in bf16."""
+    work = job(gpus=1, global_batch=1)
+    own = dataclasses.replace(work, workload=work.workload.model_copy(update={"state_dtype": states}))
+    traits = {"logit_bytes": 0.0, "step_copies": True, "gradient_dtype": "fp32"}
+    stage = priced(own, traits, zero=1, recompute="full").stages[0]
+    resting = stage.weights + stage.gradients + stage.optimizer
+    assert dict(stage.moments).get("the optimizer's step", resting) == resting + each * TOTAL
 
 
 def test_the_embedding_s_gradient_may_be_the_worst_moment() -> None:

@@ -141,7 +141,8 @@ def passing_bytes(case: Case, peak: Peak, gradients: Num) -> Num:
 
 def copied_bytes(case: Case, passes: PassBytes, trained: Num) -> Num:
     """Bytes of the 16-bit copies that autocast makes: of all but an embedding that is no head too. [byte]"""
-    if not case.autocasts:
+    whole = case.engine.autocasts and not case.sharding.shards_parameters
+    if not whole or case.weight_bytes <= GATHERED_BYTES or not case.method.trains_base:
         return 0.0
     return GATHERED_BYTES * trained - passes.gathered_embedding * (not case.model.tied_embeddings)
 

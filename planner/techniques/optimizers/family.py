@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Final
 
 from planner.dataclasses import dataclass
 from planner.numeric import Num
@@ -87,6 +88,43 @@ class Optimizer:
         """Bytes kept for each parameter, master weight included. [byte]"""
         state = self.state_bytes if state_bytes is None else state_bytes
         return self.states * state + (self.master_bytes if master_bytes is None else master_bytes)
+
+
+def unscaled_bytes(optimizer: Optimizer, state_dtype: str | None, master_dtype: str | None) -> float:
+    """Bytes of the fp32 copies of a weight's reduced states that Transformer Engine's step makes and steps.
+
+    A group of weights is copied whole before it is stepped. Moments in bf16 are stepped as they are.
+
+    Parameters
+    ----------
+    optimizer : Optimizer
+        Whose moments they are; other ones than Adam's are not stepped by it.
+    state_dtype, master_dtype : str, optional
+        Of the moments and of the master weight; None for fp32.
+
+    Returns
+    -------
+    float
+        Bytes for each parameter. [byte]
+
+    References
+    ----------
+    .. [1] NVIDIA, Transformer Engine d0067d0d, ``transformer_engine/pytorch/optimizers/fused_adam.py``,
+       ``get_unscaled_state`` and ``fuse_unscale`` (459e7cf4, since release 2.14).
+
+    Examples
+    --------
+    >>> adam = Optimizer("adamw", "arXiv:1711.05101", states=2, state_bytes=4.0)
+    >>> unscaled_bytes(adam, "fp8", "fp16"), unscaled_bytes(adam, "bf16", None)
+    (12.0, 0.0)
+    """
+    scaled = ("fp16", "fp8")
+    moments = optimizer.states * (state_dtype in scaled) + (master_dtype in scaled)
+    return FP32_BYTES * moments * (optimizer.name == "adamw")
+
+
+FP32_BYTES: Final = 4.0
+"""Size of a value in fp32. [byte]"""
 
 
 def step_traffic(kept_bytes: float, gradient_bytes: float, weight_bytes: float, reads_weight: bool) -> float:

@@ -105,6 +105,25 @@ def structural_rules(
         _stages_rule(plan, model, bare_ends),
         *_split_rules(plan, model, bare_ends),
         *_expert_rules(plan, model),
+        *_position_rules(model, workload.seq_len),
+    ]
+
+
+def _position_rules(model: ModelSpec, seq_len: int) -> list[Rule]:
+    """Return the rule that a table of learned positions has a row for each of a sequence."""
+    positions = model.max_positions
+    if not model.learned_positions or positions is None:
+        return []
+    return [
+        Rule(
+            "positions-cover-sequence",
+            seq_len <= positions,
+            lambda: (
+                f"sequence length {seq_len}",
+                f"at most the {positions} learned positions of {model.name}",
+                f"--seq-len {positions}",
+            ),
+        )
     ]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from planner.cost.layer.attention_core import keys_of
 from planner.cost.layer.block_parts import diffusion_flops
 from planner.formulas.model_flops import model_flops
 from planner.formulas.transformer import ffn_params
@@ -37,6 +38,7 @@ def step_flops(
         weights += float(model.prediction.layers * model.prediction.extra_params(model.hidden, model.hidden))
     if model.layer_inputs is not None:
         weights += float(model.hidden * model.num_layers * model.layer_inputs.width)
+    weights += float(model.hidden**2 * (model.head_product is not None))
     share = FROZEN_SHARE if frozen else 1.0
     length = min(float(seq_len), document_tokens or float(seq_len))
     total = share * model_flops(tokens, weights + heads * float(model.vocab * model.hidden), 0.0, 0.0)
@@ -57,6 +59,8 @@ def step_flops(
             total += names.count(name) * index  # forward alone: nothing teaches it
         chunk = min(mixer.reach or length, length)
         keys = chunk / 2 if chunk == length or getattr(mixer, "chunked", False) else _sliding(length, chunk)
+        if isinstance(mixer, Attention) and not mixer.causal:
+            keys = float(keys_of(mixer, length))
         width = mixer.heads * sum(mixer.core_widths)
         total += names.count(name) * share * model_flops(tokens, float(products), 0.0, 0.0)
         total += names.count(name) * model_flops(tokens, 0.0, float(width), keys)

@@ -8,7 +8,7 @@ from typing import Any
 
 from planner.dataclasses import dataclass
 from planner.errors import InputError
-from planner.inputs import hf_minimax
+from planner.inputs import hf_masked, hf_minimax
 from planner.inputs.build import build
 from planner.inputs.diffusers_config import CLASS, config_file, diffusion_from_config
 from planner.inputs.hf_family import ADJUSTED, Family
@@ -92,7 +92,7 @@ def model_from_config(raw: Mapping[str, Any], where: str, name: str) -> Imported
         return ImportedModel(*diffusion_from_config(raw, where, name))
     raw, spoken = thinker_of(raw)
     text, notes = language_model(raw, where)
-    text, unread = hf_minimax.spelt_out(text)
+    text, unread = hf_minimax.spelt_out(hf_masked.spelt_out(text))
     notes += spoken + unread
     kind = model_type(raw, text, where)
     family = family_of(kind, text)
@@ -167,11 +167,18 @@ def _model(config: Config, family: Family, name: str) -> dict[str, Any]:
         "blocks": blocks,
         "layers": order,
     }
-    positions = config.whole("max_position_embeddings", "n_positions", otherwise=0)
+    least = None if family.learned_positions else 0
+    positions = config.whole("max_position_embeddings", "n_positions", otherwise=least)
     if positions or family.learned_positions:
-        record["max_positions"] = positions + family.spare_positions
-    if family.spare_positions:
-        config.note(f"the table of positions has {family.spare_positions} rows beyond the longest sequence")
+        spare = family.spare_positions
+        if family.padded_positions:
+            spare = config.whole("pad_token_id", otherwise=1, least=0) + 1
+            positions = max(1, positions - spare)
+        record |= {"max_positions": positions} | ({"spare_positions": spare} if spare else {})
+    record |= {} if family.final_norm else {"final_norm": False}
+    record |= {} if family.head_product is None else {"head_product": {"bias": family.head_product}}
+    if family.token_types:
+        record["token_types"] = config.whole(family.token_types)
     if family.wide_full:
         record |= _layer_inputs(config, blocks, hidden)
     if extra := config.whole("num_nextn_predict_layers", "mtp_num_hidden_layers", otherwise=0, least=0):
@@ -276,7 +283,7 @@ def _attention(config: Config, family: Family, hidden: int, reach: str) -> dict[
         or (family.reach == "chunk" and reach == "full")
     ):
         record["rotary"] = False
-    return record
+    return record | ({} if family.causal else {"causal": False})
 
 
 def _projected(config: Config, family: Family, reach: str, shared: bool) -> str | None:

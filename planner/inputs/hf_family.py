@@ -96,6 +96,16 @@ class Family:
         Whether all layers are one mixer that passes a state along.
     words : mapping
         Keys that may have one word alone.
+    causal : bool
+        Whether a token sees those before it alone.
+    token_types : str
+        Key of the number of token types, where there is a table of them.
+    head_product : bool, optional
+        Whether the product before the head has a bias; None where there is no such product.
+    final_norm : bool
+        Whether there is a norm after the last layer.
+    padded_positions : bool
+        Whether the rows of the table of positions, up to that of the padding token, are no positions.
     """
 
     defaults: Mapping[str, Any] = field(default_factory=dict)
@@ -137,3 +147,8 @@ class Family:
     activation_weights: int = 0
     beside: bool = False
     recurrent_alone: bool = False
+    causal: bool = True
+    token_types: str = ""
+    head_product: bool | None = None
+    final_norm: bool = True
+    padded_positions: bool = False

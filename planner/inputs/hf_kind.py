@@ -24,7 +24,7 @@ def thinker_of(raw: Mapping[str, Any]) -> tuple[Mapping[str, Any], list[str]]:
     if raw.get("model_type") not in THINKERS or not isinstance(inner, Mapping):
         return raw, []
     said = "the thinker alone: the talker, and what makes sound of its codes, are left out"
-    return dict(inner) | {"model_type": f"{raw['model_type']}thinker_of"}, [said]
+    return dict(inner) | {"model_type": f"{raw['model_type']}_thinker"}, [said]
 
 
 def language_model(raw: Mapping[str, Any], where: str) -> tuple[Mapping[str, Any], list[str]]:

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from planner.inputs.hf_defaults import COMMON, DEFAULTS, EPSILONS, ROUTERS
 from planner.inputs.hf_fields import Config
+from planner.inputs.hf_masked import ADDED, EPSILON_KEYS
 
 _FLOAT = "a number above 0"
 _ACTIVATIONS: Final = {
@@ -21,6 +22,7 @@ _ACTIVATIONS: Final = {
     "quick_gelu": "quick_gelu", "xielu": "xielu",
 }  # fmt: skip
 
+_EPSILON: Final = ("rms_norm_eps", "layernorm_epsilon")
 _ROPE_KINDS: Final = {"su": "longrope"} | {
     kind: kind for kind in ("linear", "dynamic", "yarn", "llama3", "longrope")
 }
@@ -58,9 +60,9 @@ UNSTRETCHED: Final[Mapping[str, tuple[str, ...]]] = dict.fromkeys(
 
 def numerics(config: Config, kind: str, rotary: bool, sparse: bool) -> dict[str, Any]:
     """Return the fields of `Numerics` for a config of the model type ``kind``; faults go to ``config``."""
-    own = _Keys(config, {**COMMON, **DEFAULTS.get(kind, {})}, UNSTRETCHED.get(kind, ()))
+    own = _Keys(config, {**COMMON, **DEFAULTS.get(kind, ADDED.get(kind, {}))}, UNSTRETCHED.get(kind, ()))
     record: dict[str, Any] = {
-        "norm_epsilon": own.number(*EPSILONS.get(kind, ("rms_norm_eps", "layernorm_epsilon"))),
+        "norm_epsilon": own.number(*(EPSILONS | EPSILON_KEYS).get(kind, _EPSILON)),
         "init_std": own.number("initializer_range", "init_std"),
         "activation": _activation(own, kind),
     }

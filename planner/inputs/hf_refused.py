@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from planner.inputs import hf_masked
+
 REFUSED: Final[Mapping[str, str]] = {
     "attn_output_gate": "an output gate in its attention",
     "attention_output_gate": "an output gate in its attention",
@@ -39,11 +41,7 @@ REFUSED: Final[Mapping[str, str]] = {
 }
 """Keys that, where they are set, mean what the model record cannot express, each with what that is."""
 
-_BY_REASON: Final[Mapping[str, str]] = {
-    "an encoder alone, trained to fill in masked tokens": (
-        "bert bert-generation big_bird camembert data2vec-text electra ernie megatron-bert rembert roberta "
-        "roberta-prelayernorm roc_bert roformer xlm xlm-roberta xlm-roberta-xl xmod"
-    ),
+_BY_REASON: Final[dict[str, str]] = {
     "a decoder that reads an encoder of images in every layer": "trocr blip git",
     "sound: streams of codes beside each other": "moshi musicgen musicgen_melody",
     "sound alone, turned into text": "moss_transcribe_diarize",
@@ -67,7 +65,6 @@ _BY_REASON: Final[Mapping[str, str]] = {
     "attention over permutations, relative positions": "xlnet",
     "relative positions in buckets": "cpmant",
     "positions from sines that are added": "ctrl xglm",
-    "norms after each part and none before the head": "openai-gpt",
     "norms inside attention and feed-forward": "bitnet kosmos-2 kosmos-2.5",
     "norms with weights and biases of each head": "chameleon",
     "one bias for all of its attention, apart from the products": "gpt_neox_japanese",
@@ -79,12 +76,11 @@ _BY_REASON: Final[Mapping[str, str]] = {
     "experts in a latent space, gates on residuals": "muse_spark",
     "layers that run more than once": "dory hrm_text inkling2_loop inkling2_loop_text",
     "an embedding with more rows than the head": "molmo2 molmo2_text",
-    "a norm and a product before the head": "modernbert-decoder",
     "a table of extra embeddings": "beam",
 }
 """What the model record does not have, and the model types that need it."""
 
 REASONS: Final[Mapping[str, str]] = {
-    kind: reason for reason, kinds in _BY_REASON.items() for kind in kinds.split()
+    kind: reason for reason, kinds in (_BY_REASON | hf_masked.REASONS).items() for kind in kinds.split()
 }
 """Model type to the reason why it is refused."""

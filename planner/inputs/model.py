@@ -22,6 +22,7 @@ from planner.inputs.blocks import (
 )
 from planner.inputs.diffusion import Diffusion
 from planner.inputs.encoder import Encoder
+from planner.inputs.head_product import HeadProduct
 from planner.inputs.layer_inputs import LayerInputs
 from planner.inputs.layers import BlockName, layer_faults, parse_layers
 from planner.inputs.mixers.gated_delta import GatedDelta
@@ -60,7 +61,8 @@ class ModelSpec(Short, Record):
     """A transformer as the planner prices it.
 
     ``layers`` names the block of each layer, first to last; consecutive equal names make a run. A file may
-    write it as text, such as ``3 dense, 58 moe``.
+    write it as text, such as ``3 dense, 58 moe``. A table of learned positions has ``spare_positions`` rows
+    beyond the longest sequence; ``token_types`` are rows of a table of what a token belongs to.
     """
 
     name: str = Field(min_length=1, max_length=200)
@@ -73,9 +75,12 @@ class ModelSpec(Short, Record):
     tied_embeddings: Flag
     max_positions: Positive | None = None
     learned_positions: Flag = False
+    spare_positions: Count = 0
+    token_types: Count = 0
     norm: Literal["rmsnorm", "layernorm"] = "rmsnorm"
     norm_bias: Flag = False
     final_norm: Flag = True
+    head_product: HeadProduct | None = None
     variants: tuple[Variant, ...] = ()
     blocks: dict[BlockName, Block]
     layers: tuple[str, ...] = Field(min_length=1, max_length=10_000)
@@ -160,6 +165,17 @@ class ModelSpec(Short, Record):
         """Whether every layer has a mixer and a feed-forward."""
         return all(block.mixer and block.ffn for block in self.blocks.values())
 
+    @cached_property
+    def fills_masks(self) -> bool:
+        """Whether it is trained to fill in masked tokens: each token sees those after it too."""
+        seen = [one for one in self.attentions if isinstance(one, Attention)]
+        return self.diffusion is None and any(not one.causal for one in seen)
+
+    @property
+    def position_rows(self) -> int:
+        """Rows of the table of learned positions. [-]"""
+        return (self.max_positions or 0) + self.spare_positions if self.learned_positions else 0
+
     @property
     def norm_params(self) -> int:
         """Parameters of one norm. [element]"""
@@ -180,9 +196,9 @@ class ModelSpec(Short, Record):
         """Token and learned position embeddings, or what stands before the first block. [element]"""
         if self.diffusion:
             return self.diffusion.first_params
-        positions = self.max_positions if self.learned_positions and self.max_positions else 0
+        rows = self.vocab + self.position_rows + self.token_types
         beside = self.layer_inputs.params(self.hidden, self.num_layers) if self.layer_inputs else 0
-        return (self.vocab + positions) * self.hidden + self.embedding_norm * self.norm_params + beside
+        return rows * self.hidden + self.embedding_norm * self.norm_params + beside
 
     @property
     def head_params(self) -> int:
@@ -190,7 +206,8 @@ class ModelSpec(Short, Record):
         if self.diffusion:
             return self.diffusion.last_params
         weights = 0 if self.tied_embeddings else self.vocab * self.hidden
-        return weights + self.head_bias * self.vocab + self.final_norm * self.norm_params
+        before = self.head_product.params(self.hidden, self.norm_params) if self.head_product else 0
+        return weights + before + self.head_bias * self.vocab + self.final_norm * self.norm_params
 
     def block_params(self, name: str) -> int:
         """Parameters of one block. [element]"""

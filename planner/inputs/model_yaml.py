@@ -21,9 +21,12 @@ _SHAPE = (
     "tied_embeddings",
     "max_positions",
     "learned_positions",
+    "spare_positions",
+    "token_types",
     "norm",
     "norm_bias",
     "final_norm",
+    "head_product",
     "variants",
 )
 _WORDS = {"true", "false", "null", "yes", "no", "on", "off"}

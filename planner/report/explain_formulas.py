@@ -9,7 +9,7 @@ import numpy as np
 
 from planner.cost.estimate import Estimate
 from planner.cost.flops import product_weights
-from planner.cost.layer.attention_core import mean_keys
+from planner.cost.layer.attention_core import keys_of
 from planner.cost.layer.communication import message_bytes
 from planner.cost.layer.exchange import ACTIVATION_BYTES
 from planner.cost.layer.heads import head_ranks
@@ -140,9 +140,7 @@ def _attention(anatomy: Anatomy) -> Iterator[Use]:
         "batch": 1.0,
         "heads": plan.micro_batch * heads,
         "seq_q": seq * (shares / plan.cp),
-        "visible": float(
-            mean_keys(seq, mixer.reach, bool(getattr(mixer, "chunked", False)), case.workload.attended_tokens)
-        ),
+        "visible": float(keys_of(mixer, seq, case.workload.attended_tokens)),
         "head_dim": sum(mixer.core_widths) / 2,
         "curve": case.kernels.attention_for(round(sum(mixer.core_widths) / 2)),
         "shared": local / max(mixer.kv_heads / plan.tp, 1.0),

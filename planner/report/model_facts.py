@@ -15,9 +15,10 @@ Row = dict[str, Any]
 def model_kind(model: ModelSpec) -> str:
     """Attention and feed-forward in the field's words, such as ``mla moe`` or ``gqa sliding dense``.
 
-    ``mha``, ``gqa`` and ``mqa`` tell how many key/value heads there are, ``mla`` is latent attention,
-    and ``sparse`` says that an indexer picks the keys; ``zero-experts`` compute nothing, and experts on a
-    ``shortcut`` are added a layer later. ``diffusion`` transformers say how text enters.
+    ``mha``, ``gqa`` and ``mqa`` tell how many key/value heads there are, ``mla`` is latent attention;
+    ``both-ways`` sees later tokens too, and ``sparse`` says that an indexer picks the keys; ``zero-experts``
+    compute nothing, and experts on a ``shortcut`` are added a layer later. ``diffusion`` transformers say how
+    text enters.
     """
     if model.diffusion is not None:
         return " ".join(["diffusion", *_diffusion_words(model)])
@@ -54,7 +55,8 @@ def _mixer_words(mixer: Mixer) -> list[str]:
     shared = "mha" if mixer.kv_heads == mixer.heads else "mqa" if mixer.kv_heads == 1 else "gqa"
     if mixer.indexer:
         return [shared, "sparse"]
-    return [shared] if mixer.window is None else [shared, "chunked" if mixer.chunked else "sliding"]
+    seen = [] if mixer.causal else ["both-ways"]
+    return [shared, *seen] + ([] if mixer.window is None else ["chunked" if mixer.chunked else "sliding"])
 
 
 def model_row(model: ModelSpec) -> Row:
@@ -151,6 +153,7 @@ def told_facts(model: ModelSpec) -> list[Row]:
         "hidden": model.hidden,
         "vocab": model.vocab or None,
         "variants": "; ".join(f"{name}: {MEANINGS[name]}" for name in model.variants) or None,
+        "trained_to": "fill in masked tokens" if model.fills_masks else None,
         "tied_embeddings": None if model.diffusion else "yes" if model.tied_embeddings else "no",
         "max_positions": model.max_positions,
         "aliases": ", ".join(model.aliases),

@@ -219,6 +219,10 @@ def uses(model: ModelSpec, block: Block) -> set[str]:
     """Return what a block needs beyond a bias-free gated transformer layer with rotary positions."""
     own = {OWN} if block.extras else set()
     own |= {LAYER_INPUTS} if model.layer_inputs is not None else set()
+    own |= set() if model.final_norm else {"no norm before the head"}
+    own |= {ACTIVATION_WEIGHTS} if isinstance(block.ffn, DenseFfn) and block.ffn.activation_weights else set()
+    own |= {HEAD_PRODUCT} if model.head_product is not None else set()
+    own |= {TOKEN_TYPES} if model.token_types else set()
     own |= {LATENT_EXPERTS} if isinstance(block.ffn, Experts) and block.ffn.latent else set()
     return {*variant_texts(model.variants), *own, *_block_uses(model, block)}
 
@@ -229,6 +233,10 @@ KEYS_TWICE = "keys that are also values"
 KEYS_OF_ANOTHER = "keys and values of an earlier layer"
 BLOCK_INDEXER = "an indexer that picks blocks of keys"
 LATENT_EXPERTS = "experts in a latent space"
+ACTIVATION_WEIGHTS = "an activation with weights of its own"
+HEAD_PRODUCT = "a product and a norm before the head"
+TOKEN_TYPES = "embeddings of token types"
+BOTH_WAYS = "attention both ways"
 
 OWN = "operators of a model of one's own (extras)"
 """What no runner has beside its layers."""
@@ -258,6 +266,7 @@ def _block_uses(model: ModelSpec, block: Block) -> set[str]:
         }
         parts |= {"an output gate on attention": mixer.output_gate, HEAD_GATE: mixer.head_gate}
         parts |= {KEYS_TWICE: mixer.projected == "queries-keys", KEYS_OF_ANOTHER: not mixer.makes_keys}
+        parts |= {BOTH_WAYS: not mixer.causal}
         parts |= {BLOCK_INDEXER: mixer.indexer is not None}
         parts |= {"attention sinks": mixer.sinks, "attention without rotary positions": not mixer.rotary}
         parts |= {"values of their own width": mixer.value_head_dim != mixer.qk_head_dim}

@@ -165,7 +165,7 @@ RESUMING: Final[Mapping[str, tuple[Rules, Tool]]] = MappingProxyType(
 
 def same_job(old: Saved, new: Saved) -> Iterator[Violation]:
     """Yield what must be the same under any runtime."""
-    fields = ("hidden", "vocab", "blocks", "layers", "tied_embeddings", "learned_positions")
+    fields = ("hidden", "vocab", "blocks", "layers", "tied_embeddings", "learned_positions", "token_types")
     differing = [name for name in fields if getattr(old.job.model, name) != getattr(new.job.model, name)]
     if differing:
         names = f"{old.job.model.name} and {new.job.model.name}"

@@ -21,6 +21,7 @@ transformers = pytest.importorskip("transformers")
 auto = pytest.importorskip("transformers.models.auto.modeling_auto")
 
 CAUSAL = sorted(auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES)
+MASKED = sorted(auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES)
 SEEING = sorted(auto.MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES)
 OTHER_PARTS = (
     *(
@@ -137,6 +138,15 @@ def test_parameters_are_those_of_the_library_or_the_type_is_refused(kind: str) -
         assert found.model.active_params == pytest.approx(used(model, found.model), rel=1e-12)
 
 
+@pytest.mark.parametrize("kind", MASKED)
+def test_a_model_that_fills_in_masks_has_the_parameters_of_the_library_or_is_refused(kind: str) -> None:
+    config, found = imported(kind)
+    assert found.model.fills_masks
+    assert found.model.params == sum(
+        weights_of(built(kind, config, transformers.AutoModelForMaskedLM)).values()
+    )
+
+
 @pytest.mark.parametrize("kind", SEEING)
 def test_a_vision_language_model_is_whole_or_its_language_model_is(kind: str) -> None:
     """With its encoder where that is expressed, as in Qwen3-VL with experts; else without, and a note."""
@@ -164,8 +174,9 @@ def test_a_model_that_hears_is_whole_or_its_language_model_is(kind: str) -> None
 
 
 def test_of_a_model_that_speaks_too_the_thinker_is_read() -> None:
-    """Qwen2.5-Omni's language model, whose own configuration is the same one."""
-    config, found = imported("qwen2_5_omni")
+    """Qwen2.5-Omni's language model, whose own configuration is the same one; never refused."""
+    config, raw = defaults("qwen2_5_omni")
+    found = model_from_config(raw, "config.json", "qwen2_5_omni")
     with torch.device("meta"):
         thinker = transformers.Qwen2_5OmniThinkerForConditionalGeneration(config.thinker_config)
     assert any("the thinker alone" in note for note in found.notes)
@@ -192,9 +203,9 @@ def test_models_of_the_zoo_are_built_from_their_authors_recipes(raw: dict[str, A
 
 
 def test_each_type_is_imported_or_refused_with_a_reason_of_its_own() -> None:
-    """No type that generates text is unknown, and a sweep that skipped everything would prove nothing."""
+    """No type that generates text or fills in masks is unknown; one that skips all proves nothing."""
     taken, reasons = 0, {}
-    for kind in sorted({*CAUSAL, *SEEING}):
+    for kind in sorted({*CAUSAL, *SEEING, *MASKED}):
         try:
             model_from_config(defaults(kind)[1], "config.json", kind)
         except InputError as refusal:
@@ -203,8 +214,8 @@ def test_each_type_is_imported_or_refused_with_a_reason_of_its_own() -> None:
             continue
         else:
             taken += 1
-    assert taken >= 159
-    assert len(reasons) >= 100
+    assert taken >= 171
+    assert len(reasons) >= 90
     assert not [kind for kind, reason in reasons.items() if "expected one of" in reason]
 
 

@@ -207,7 +207,7 @@ def test_the_wrapper_says_whether_embeddings_are_tied_where_its_text_does_not() 
         ({"model_type": "mine", "hybrid_override_pattern": "M-M*"}, "state-space layers"),
         ({"model_type": "zamba"}, "Mamba-1 heads"),
         ({"model_type": "mllama"}, "cross attention to images in some layers"),
-        ({"model_type": "bert"}, "an encoder alone"),
+        ({"model_type": "albert"}, "one layer that all share"),
         ({"model_type": "mixtral", "moe_latent_size": 1024}, "experts in a latent space"),
         ({"model_type": "nemotron-nas", "block_configs": [{"attention": {}}]}, "architecture search"),
         ({"model_type": "llama", "full_attention_interval": 4}, "linear attention"),
@@ -378,7 +378,30 @@ def test_layers_without_rotary_positions_are_those_of_the_list_or_each_fourth() 
 
 def test_learned_positions_of_opt_have_two_rows_more() -> None:
     """transformers, OPTLearnedPositionalEmbedding: ``num_embeddings + self.offset`` with an offset of 2."""
-    assert read(model_type="opt", ffn_dim=96, max_position_embeddings=64).model.max_positions == 66
+    model = read(model_type="opt", ffn_dim=96, max_position_embeddings=64).model
+    assert (model.max_positions, model.position_rows) == (64, 66)
+
+
+def test_a_decoder_of_berts_is_no_encoder() -> None:
+    own = {"model_type": "bert", "is_decoder": True, "type_vocab_size": 2}
+    assert "is_decoder: found True; expected False" in fault("head_dim", "num_key_value_heads", **own)
+
+
+def test_positions_of_roberta_begin_after_that_of_padding() -> None:
+    """transformers, ``create_position_ids_from_input_ids``: a table of 514 rows is for 512 tokens."""
+    own = {"pad_token_id": 1, "max_position_embeddings": 514, "type_vocab_size": 1}
+    model = read("head_dim", "num_key_value_heads", model_type="roberta", **own).model
+    assert (model.max_positions, model.position_rows) == (512, 514)
+
+
+def test_a_window_on_both_sides_counts_the_token_itself() -> None:
+    """transformers, ``sliding_window_bidirectional_overlay``: a distance of at most half of the keys."""
+    said = {"local_attention": 16, "position_embedding_type": "absolute", "global_attn_every_n_layers": 2}
+    model = read("head_dim", "num_key_value_heads", model_type="modernbert", **said).model
+    mixers = [model.blocks[name].mixer for name in model.layers]
+    assert [getattr(mixer, "window", None) for mixer in mixers][:2] == [None, 17]
+    assert all(isinstance(mixer, Attention) and mixer.rotary and not mixer.causal for mixer in mixers)
+    assert (model.numerics.rope_theta, model.numerics.local_rope_theta) == (160000.0, 10000.0)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 import torch
-from transformers import AutoConfig, AutoModelForCausalLM
+from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForMaskedLM
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
@@ -32,7 +32,7 @@ def main() -> None:
         attention, folder = line.split()
         config = AutoConfig.from_pretrained(folder)
         with torch.device("meta"):
-            model = AutoModelForCausalLM.from_config(config)
+            model = network(config).from_config(config)
         linear = {name for name, part in model.named_modules() if isinstance(part, torch.nn.Linear)}
         answer = {
             "params": sum(parameter.numel() for parameter in model.parameters()),
@@ -43,6 +43,11 @@ def main() -> None:
         }
         sys.stdout.write(json.dumps(answer) + "\n")
         sys.stdout.flush()
+
+
+def network(config):
+    """Return what builds the model that a configuration is for."""
+    return AutoModelForMaskedLM if config.architectures[0].endswith("ForMaskedLM") else AutoModelForCausalLM
 
 
 def stand_in(*tensors, softcap=None, **options):
@@ -59,7 +64,7 @@ def undeclared(folder, kind) -> set[str]:
 
 def own_classes(config) -> None:
     """Let a type that picks its attention by class take FlashAttention's, with PyTorch's kernel inside."""
-    name = config.model_type.removesuffix("_text")
+    name = config.model_type.removesuffix("_text").replace("-", "_")
     module = importlib.import_module(f"transformers.models.{name}.modeling_{name}")
     table = next((one for key, one in vars(module).items() if key.endswith("_ATTENTION_CLASSES")), None)
     if table is not None:
@@ -84,7 +89,7 @@ def layer_bytes(config, attention) -> int:
     if packaged:
         own_classes(config)
     built = "eager" if packaged else attention
-    model = AutoModelForCausalLM.from_config(config, attn_implementation=built).to(torch.bfloat16).train()
+    model = network(config).from_config(config, attn_implementation=built).to(torch.bfloat16).train()
     if packaged:
         model.config._attn_implementation_internal = STAND_IN
     held = [*model.parameters(), *model.buffers()]

@@ -30,6 +30,8 @@ UNSEEN: Final[Mapping[str, Mapping[str, str]]] = {
         "no-virtual-stages": "the config has no key for it",
         "no-sequence-parallel": "the config has no key for it",
         "experts-whole": "the config written has whole experts",
+        "masks-trained-whole": "the script is not run",
+        "positions-cover-sequence": "the model is not built from the config",
         "pipeline-offload": "the stages of the script are not tried with it",
         "pipeline-balance": "the stages of the script pass hidden states alone",
         "pipeline-ties": "the stages of the script do not share weights",
@@ -58,6 +60,8 @@ UNSEEN: Final[Mapping[str, Mapping[str, str]]] = {
         "attention-splits": "the model is not built by the launcher",
         "sequence-divides": "seen in the first forward",
         "model-in-transformers": "no config could be written",
+        "masks-trained-whole": "the script is not run",
+        "positions-cover-sequence": "the model is not built by the launcher",
         "context-is-causal": "raised by Accelerate when the model is prepared",
         "host-weights-have-shards": "one rank has nothing to shard, and its weights may rest on the host",
         "batch-divides": "the launcher does not know the global batch",
@@ -72,6 +76,7 @@ UNSEEN: Final[Mapping[str, Mapping[str, str]]] = {
         if name != "own-model-without-pp"
     },
     "torchtitan": {
+        "positions-cover-sequence": "no model with learned positions is written",
         "model-in-torchtitan": "a model of other parts was written",
         "schedule-chunks": "a schedule of one stage runs its first and leaves the others out",
         "schedule-micro-batches": "raised when the schedule is built",
@@ -91,6 +96,7 @@ UNSEEN: Final[Mapping[str, Mapping[str, str]]] = {
         "host-weights-unpiped": "read when FSDP wraps the stages, which is not done here",
     },
     "nanotron": {
+        "positions-cover-sequence": "no model with learned positions is written",
         "no-context-parallel": "trainer.py raises when weights are initialised",
         "model-in-nanotron": "a model of other parts was written",
         "experts-whole": "the YAML has no key for it",

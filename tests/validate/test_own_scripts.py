@@ -7,6 +7,7 @@ validate` makes one.
 from __future__ import annotations
 
 import json
+import math
 import os
 import random
 import re
@@ -17,6 +18,7 @@ from typing import Any
 
 import pytest
 
+from planner.inputs.hf_config import model_from_config
 from planner.inputs.model import ModelSpec
 from planner.launchers import Card, launch_files, launchers, target
 from planner.plan import Plan
@@ -133,6 +135,45 @@ def test_a_smoke_run_needs_nothing_and_says_its_step_time(
     assert said
     assert float(said[1]) in last
     assert {path.name for path in set(tmp_path.iterdir()) - before} <= {"__pycache__", "hub"}
+
+
+MASKED = {
+    kind: model_from_config({"model_type": kind, **fields}, "config.json", kind).model
+    for kind, fields in {
+        "bert": {"hidden_size": 64, "num_attention_heads": 4, "num_hidden_layers": 3,
+                 "intermediate_size": 128, "vocab_size": 513, "max_position_embeddings": 64},
+        "roberta": {"hidden_size": 64, "num_attention_heads": 4, "num_hidden_layers": 3,
+                    "intermediate_size": 128, "vocab_size": 513, "max_position_embeddings": 66},
+        "eurobert": {"hidden_size": 64, "num_attention_heads": 4, "num_key_value_heads": 2,
+                     "num_hidden_layers": 3, "intermediate_size": 128, "vocab_size": 513,
+                     "max_position_embeddings": 64},
+    }.items()
+}  # fmt: skip
+
+
+@pytest.mark.skipif(not has("datasets"), reason="no interpreter with datasets: make validate")
+@pytest.mark.parametrize("kind", MASKED)
+@pytest.mark.parametrize(("runtime", "axes"), [PLANS[1], PLANS[6]], ids=str)
+def test_masked_tokens_are_filled_in(runtime: str, axes: dict[str, Any], kind: str, tmp_path: Path) -> None:
+    """Of 513 words: the loss begins at their number's logarithm and falls as documents come again."""
+    layout = emitted(runtime, tmp_path, MASKED[kind], **axes)
+    told = corpus(tmp_path) | {"TRAIN_STEPS": "12", "DECAY_STEPS": "12", "LEARNING_RATE": "0.003"}
+    told |= {"EVAL_STEPS": "1", "EVAL_INTERVAL": "10", "OUTPUT_DIR": str(tmp_path / "out")}
+    words = tmp_path / "tokenizer"
+    whole = json.loads((words / "tokenizer.json").read_text())
+    whole["model"]["vocab"]["[MASK]"] = 512
+    (words / "tokenizer.json").write_text(json.dumps(whole))
+    kind_of = json.loads((words / "tokenizer_config.json").read_text()) | {"mask_token": "[MASK]"}
+    (words / "tokenizer_config.json").write_text(json.dumps(kind_of))
+    found = [
+        float(loss)
+        for loss, _ in losses(run(tmp_path, environment(tmp_path, layout, runtime, **told))).values()
+    ]
+    assert len(found) == 12
+    assert found[0] == pytest.approx(math.log(513), abs=0.25)
+    assert 4.0 < sum(found[-3:]) / 3 < found[0]
+    config = json.loads((tmp_path / "config.json").read_text())
+    assert config["architectures"][0].endswith("ForMaskedLM")
 
 
 def test_no_reducer_outlives_the_process_group(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from planner.formulas.unfused_attention import (
     unfused_attention_backward_seconds,
     unfused_attention_forward_seconds,
 )
+from planner.inputs.model import Attention, LatentAttention
 from planner.numeric import Num, ceil, maximum, minimum
 
 SCORES_KEPT = ("unfused", "fused-softmax")
@@ -188,12 +189,19 @@ def split_softmax(rows: Num) -> Num:
     return result
 
 
+def keys_of(mixer: Attention | LatentAttention, seq: float, document: float | None = None) -> Num:
+    """Keys that a query of attention sees in the mean. [-]"""
+    if isinstance(mixer, Attention):
+        return mean_keys(seq, mixer.reach, mixer.chunked, document, mixer.causal)
+    return mean_keys(seq, mixer.reach, False, document)
+
+
 def mean_keys(
     seq: float, window: int | None, chunked: bool, document: float | None = None, causal: bool = True
 ) -> Num:
     """Keys that a query sees in the mean, within a sliding window or a chunk, in its document. [-]
 
-    All before it where it is ``causal``, else all.
+    All before it where it is ``causal``, else as many before it as after it.
 
     Examples
     --------
@@ -205,5 +213,6 @@ def mean_keys(
     seq = min(seq, float(document or seq))
     reach = min(seq, float(window or seq))
     if not causal:
-        return reach
+        side = (reach - 1.0) / 2.0
+        return reach if chunked or reach == seq else reach - side * (side + 1.0) / seq
     return visible_keys(reach, reach, reach) if chunked else visible_keys(seq, seq, reach)

@@ -69,10 +69,27 @@ def head_operators(pricer: Pricer, tied: bool = False) -> list[Operator]:
     else:
         product = product.with_values(stored=_head_bytes(case, product))
     return [
-        norm_operator(pricer, "final_norm"),
+        *([norm_operator(pricer, "final_norm")] if model.final_norm else []),
+        *_before_head(pricer),
         product,
         pricer.elementwise("loss", "head", logits, moved).with_values(reruns=float(parts > 1.0)),
     ]
+
+
+def _before_head(pricer: Pricer) -> list[Operator]:
+    """Price the product, activation and norm that some models have before the head."""
+    model, rows = pricer.case.model, pricer.tokens
+    if model.head_product is None:
+        return []
+    kept = 2 * rows * model.hidden
+    made = pricer.linear(
+        "head_product", "head", rows, float(model.hidden), float(model.hidden), saved=kept,
+        bias=model.head_product.bias,
+    )  # fmt: skip
+    kernels = pricer.case.traits.kernels
+    moved = traffic.PLAIN[kernels.fused_activation or kernels.compiled]
+    activated = pricer.elementwise("head_activation", "head", rows * model.hidden, moved, saved=kept)
+    return [made, activated, norm_operator(pricer, "head_norm", readers=("head",))]
 
 
 def _head_bytes(case: Case, product: Operator) -> Num:

@@ -13,7 +13,7 @@ from planner.cost.layer.attention_core import (
     SPLIT_SOFTMAX,
     attention_outside,
     attention_seconds,
-    mean_keys,
+    keys_of,
     split_softmax,
 )
 from planner.cost.layer.casts import gradient_cast_seconds, input_cast_seconds
@@ -252,16 +252,14 @@ class Pricer:
     def attention(self, mixer: Attention | LatentAttention, heads: Num, shared: Num = 1.0) -> Operator:
         """Price the attention core with the runtime's kernel, shared over context parallelism."""
         case, plan = self.case, self.plan
-        (qk_dim, value_dim), window = mixer.core_widths, mixer.reach
-        chunked = isinstance(mixer, Attention) and mixer.chunked
+        qk_dim, value_dim = mixer.core_widths
         shares = head_ranks(case, plan, mixer)
         local_heads = ceil(heads / shares) if case.context.shares_heads else heads
         seq = float(case.workload.seq_len)
         share = shares / plan.cp
         rows = plan.micro_batch * local_heads
         head_dim = (qk_dim + value_dim) / 2
-        causal = not isinstance(mixer, Attention) or mixer.causal
-        visible = mean_keys(seq, window, chunked, case.workload.attended_tokens, causal)
+        visible = keys_of(mixer, seq, case.workload.attended_tokens)
         flops = attention_flops(plan.micro_batch, local_heads, seq * share, visible, head_dim)
         core = self._core(case.traits.attention.kernel, rows, seq, share, visible, head_dim, shared)
         if case.context.kernel:

@@ -17,6 +17,7 @@ from planner.runtimes.hub.config import (
     unwritten_rules,
     whole_layer_rules,
 )
+from planner.runtimes.hub.masked import masked_rule
 from planner.runtimes.offered import (
     exactly,
     head_counts,
@@ -71,6 +72,7 @@ def deepspeed_rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
         *whole_layer_rules(plan, model),
         *chunk_rules(job),
         adapted_rule(model, work),
+        masked_rule(model, work),
     ]
 
 

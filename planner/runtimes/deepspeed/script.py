@@ -1,5 +1,6 @@
 """The training script of a DeepSpeed plan: a whole model, or one stage of it for each pipeline rank."""
 
+from planner.runtimes.hub.script_masks import with_masks
 from planner.runtimes.script_data import DATA
 from planner.runtimes.script_run import LOOP
 
@@ -325,4 +326,5 @@ if __name__ == "__main__":
 def script(settings: dict[str, object], piped: bool) -> str:
     """Return ``train.py`` with the plan's settings at its top."""
     lines = "".join(f"{name} = {value!r}\n" for name, value in settings.items())
-    return HEAD.replace("# SETTINGS\n", lines) + DATA + LOOP + (PIPED if piped else WHOLE) + TAIL
+    text = HEAD.replace("# SETTINGS\n", lines) + DATA + LOOP + (PIPED if piped else WHOLE) + TAIL
+    return with_masks(text) if "MASKED_SHARE" in settings else text

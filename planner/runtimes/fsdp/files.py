@@ -22,6 +22,7 @@ from planner.runtimes.hub.config import (
     model_notes,
     wrapped_class,
 )
+from planner.runtimes.hub.script_masks import MASKED_SHARE, with_masks
 from planner.runtimes.offered import trial_note
 from planner.runtimes.script_run import SMOKE, STEP_LINE, defaults, production, where_set
 from planner.runtimes.settings import NO_CHANGES, Changes, Settings
@@ -130,9 +131,9 @@ def script_text(plan: Plan, job: Job, changes: Changes = NO_CHANGES) -> str:
         "WEIGHT_DECAY": run.weight_decay,
         "CLIP": run.clip,
     }
-    return SCRIPT.replace(
-        "# SETTINGS\n", "".join(f"{name} = {value!r}\n" for name, value in settings.items())
-    )
+    settings |= {"MASKED_SHARE": MASKED_SHARE} if job.model.fills_masks else {}
+    text = with_masks(SCRIPT) if job.model.fills_masks else SCRIPT
+    return text.replace("# SETTINGS\n", "".join(f"{name} = {value!r}\n" for name, value in settings.items()))
 
 
 def notes(plan: Plan, model: ModelSpec, work: Workload) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ from planner.runtimes.hub.config import (
     unwritten_rules,
     whole_layer_rules,
 )
+from planner.runtimes.hub.masked import masked_rule
 from planner.runtimes.offered import (
     exactly,
     is_plain_causal,
@@ -52,6 +53,7 @@ def fsdp_rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
             lambda: (f"qlora with {plan.slug}", "4-bit weights whole or sharded: tp 1, cp 1", "tp 1, cp 1"),
         ),
         adapted_rule(model, work),
+        masked_rule(model, work),
         *_mesh_rules(plan),
         *_tensor_rules(plan, model),
         *_context_rules(plan, model, work.seq_len),

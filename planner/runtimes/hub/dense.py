@@ -53,7 +53,7 @@ def _opt(model: ModelSpec) -> Fields:
     return NO_DROPOUT | {
         "ffn_dim": inner_of(model),
         "word_embed_proj_dim": model.hidden,
-        "max_position_embeddings": (model.max_positions or 2) - 2,
+        "max_position_embeddings": model.max_positions,
         "activation_function": model.numerics.activation or "relu",
         "enable_bias": mixer_of(model).qkv_bias,
         "do_layer_norm_before": True,

@@ -92,11 +92,11 @@ def _same(kind: str, one: HubType, model: ModelSpec) -> bool:
 def _built(model: ModelSpec) -> tuple[object, ...]:
     blocks = [model.blocks[name] for name in model.layers]
     ends = (model.hidden, model.vocab, model.tied_embeddings, model.learned_positions, model.final_norm)
-    rows = model.max_positions if model.learned_positions else None
+    rows = (model.position_rows, model.spare_positions, model.token_types, model.head_product)
     return (
         *ends,
         model.layer_inputs,
-        rows,
+        *rows,
         model.norm,
         model.norm_bias,
         model.variants,

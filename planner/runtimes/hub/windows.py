@@ -24,7 +24,7 @@ from planner.runtimes.hub.fields import (
 from planner.runtimes.hub.types import REGULAR, Fields, HubType
 
 
-def _each_kind(model: ModelSpec) -> Fields:
+def each_kind(model: ModelSpec) -> Fields:
     """Return rotary positions of layers with a window and of those without."""
     whole, own = positions(model), model.numerics
     theta = own.local_rope_theta or own.rope_theta
@@ -43,7 +43,7 @@ def _gemma2(model: ModelSpec) -> Fields:
 
 
 def _gemma3(model: ModelSpec) -> Fields:
-    return _gemma2(model) | _each_kind(model)
+    return _gemma2(model) | each_kind(model)
 
 
 def _gemma4(model: ModelSpec) -> Fields:
@@ -54,7 +54,7 @@ def _gemma4(model: ModelSpec) -> Fields:
     assert isinstance(whole, Attention)
     same = whole.projected == "queries-keys"
     experts = next(iter(model.expert_kinds), None)
-    fields = gated_fields(model) | _each_kind(model) | windows(model) | {
+    fields = gated_fields(model) | each_kind(model) | windows(model) | {
         "head_dim": near.head_dim,
         "num_key_value_heads": near.kv_heads,
         "global_head_dim": whole.head_dim,
@@ -76,7 +76,7 @@ def _gemma4(model: ModelSpec) -> Fields:
 
 
 def _olmo3(model: ModelSpec) -> Fields:
-    return gated_fields(model) | windows(model) | _each_kind(model)
+    return gated_fields(model) | windows(model) | each_kind(model)
 
 
 def _windowed(model: ModelSpec) -> Fields:

@@ -22,7 +22,7 @@ def same_parts(one: ModelSpec, other: ModelSpec) -> bool:
 
 
 def _parts(model: ModelSpec) -> tuple[Any, ...]:
-    positions = model.max_positions if model.learned_positions else None
+    positions = (model.position_rows, model.spare_positions, model.token_types, model.head_product)
     whole = (model.hidden, model.vocab, model.tied_embeddings, positions, model.encoder)
     norms = (model.norm, model.norm_bias, model.final_norm, model.variants, model.diffusion)
     extra = model.prediction and (model.prediction.layers, model.blocks[model.prediction.block])

@@ -53,7 +53,7 @@ UNSET: Final = ("MINUTES", "TENSORBOARD_DIR", "WANDB_PROJECT")
 
 
 def _positions_rule(model: ModelSpec, seq_len: int) -> Rule:
-    learned = model.max_positions if model.learned_positions and model.max_positions else seq_len
+    learned = model.position_rows or seq_len
     return Rule(
         "positions-equal-sequence",
         bool(np.equal(learned, seq_len)),

@@ -22,7 +22,15 @@ from planner.inputs.model import (
 from planner.inputs.variants import variant_texts
 from planner.remembered import remembered
 from planner.runtimes.megatron_lm.hybrid import hybrid_obstacles, is_hybrid
-from planner.runtimes.offered import BLOCK_INDEXER, LAYER_INPUTS, OWN
+from planner.runtimes.offered import (
+    ACTIVATION_WEIGHTS,
+    BLOCK_INDEXER,
+    BOTH_WAYS,
+    HEAD_PRODUCT,
+    LAYER_INPUTS,
+    OWN,
+    TOKEN_TYPES,
+)
 
 Biases = Literal["none", "qkv", "all", "mixed"]
 
@@ -170,6 +178,7 @@ def _ffn_obstacles(model: ModelSpec, arch: Architecture) -> list[str]:
     experts = [ffn for ffn in ffns if isinstance(ffn, Experts)]
     all_biased = arch.biases == "all"
     found = {
+        ACTIVATION_WEIGHTS: any(isinstance(ffn, DenseFfn) and ffn.activation_weights for ffn in ffns),
         "dense layers of several widths": len({ffn.inner for ffn in ffns if isinstance(ffn, DenseFfn)}) > 1,
         "experts of several shapes": len({ffn.model_dump_json() for ffn in experts}) > 1,
         "gated and plain feed-forward layers together": len({ffn.gated for ffn in ffns}) > 1,
@@ -188,6 +197,9 @@ def obstacles(model: ModelSpec, arch: Architecture) -> tuple[str, ...]:
         *variant_texts(model.variants),
         *[OWN] * extras,
         *[LAYER_INPUTS] * (model.layer_inputs is not None),
+        *[HEAD_PRODUCT] * (model.head_product is not None),
+        *[TOKEN_TYPES] * bool(model.token_types),
+        *[BOTH_WAYS] * model.fills_masks,
     )
     if is_hybrid(model):
         bare = ["no norm before the head"] * (not model.final_norm)

@@ -85,7 +85,7 @@ def padded_vocab(vocab: int, tp: float) -> int:
 def model_flags(model: ModelSpec, work: Workload, arch: Architecture) -> list[str]:
     """Return the flags of width, depth, norms, positions and biases."""
     ffn = arch.dense or arch.experts
-    positions = work.seq_len if model.max_positions is None else max(work.seq_len, model.max_positions)
+    positions = max(work.seq_len, model.position_rows or model.max_positions or 0)
     flags = [
         *(() if is_hybrid(model) else ("--num-layers", str(model.num_layers))),
         *("--hidden-size", str(model.hidden)),

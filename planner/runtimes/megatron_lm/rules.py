@@ -113,10 +113,10 @@ def _near_groups(tp: Num, groups: int) -> str:
 
 def sequence_rules(plan: Plan, job: Job) -> list[Rule]:
     """Return the rules on sequence length and sequence parallelism, which is switched off at tp 1."""
-    seq_len, positions = job.workload.seq_len, job.model.max_positions
+    seq_len = job.workload.seq_len
     ranks = plan.cp * (plan.tp if plan.sequence_parallel else 1.0)
     halves = np.where(np.greater(plan.cp, 1), 2 * plan.cp, 1.0)
-    rules = [
+    return [
         Rule(
             "sequence-divides",
             divides(ranks, seq_len) & divides(halves, seq_len),
@@ -131,19 +131,6 @@ def sequence_rules(plan: Plan, job: Job) -> list[Rule]:
             ),
         ),
     ]
-    if job.model.learned_positions and positions is not None:
-        rules.append(
-            Rule(
-                "positions-cover-sequence",
-                seq_len <= positions,
-                lambda: (
-                    f"sequence length {seq_len}",
-                    f"at most the {positions} learned positions",
-                    str(positions),
-                ),
-            )
-        )
-    return rules
 
 
 def expert_rules(plan: Plan, arch: Architecture) -> list[Rule]:

@@ -160,6 +160,8 @@ def missing_parts(model: ModelSpec) -> tuple[str, ...]:
     experts = [block.ffn for block in blocks if isinstance(block.ffn, Experts)]
     if any(ffn.shared_gate for ffn in experts):
         needs.add("gates on shared experts")
+    if any(ffn.router_bias for ffn in experts) and not sinking.is_sinking(model):
+        needs.add("router biases")
     if model.prediction is not None:
         needs.add("multi-token prediction")
     return tuple(sorted(needs))

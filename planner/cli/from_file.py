@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 
 import typer
 
-from planner.cli import complete, from_file_start
+from planner.cli import complete, from_file_cluster, from_file_start
 from planner.cli.options import JobOptions, PlanOptions
 from planner.dataclasses import dataclass, fields, replace
 from planner.deferred import deferred
@@ -220,7 +220,9 @@ def asked_of(
     found, job = from_file_start.started(found, job, values)
     user = {name: text for options in (job, plan) for name, text in _given(options).items()}
     found.checked(set(user) if job.model else set(user) - {"model"})
-    job = without_settings(job, found, context)
+    said = [field.name for field in fields(job) if field.name in {*found.options, "runtime"}]
+    job = from_file_cluster.without_settings(job, said, context)
+    job, cluster = from_file_cluster.on_own_cluster(found, job, context)
     model = job.model or found.model_name or ""
     if not model and found.model is None:
         hint = "".join(f" ({note})" for note in found.notes if "MODEL" in note)
@@ -235,20 +237,7 @@ def asked_of(
         changes=[*found.changes, *(job.changes or ())] or None,
     )
     own = None if model else found.model
-    return FileRequest(filled, _filled(plan, taken), Origin(path, found, taken), own)
-
-
-def without_settings(job: JobOptions, found: Imported, context: typer.Context | None) -> JobOptions:
-    """Return the options without those settings of the user or project that the file says otherwise."""
-    if context is None:
-        return job
-    said = [field.name for field in fields(job) if field.name in {*found.options, "runtime"}]
-    sources = {name: context.get_parameter_source(name) for name in said}
-    dropped = {
-        name for name, source in sources.items() if source is not None and source.name == "DEFAULT_MAP"
-    }
-    nothing: dict[str, Any] = dict.fromkeys(dropped)
-    return job.but(**nothing)
+    return FileRequest(filled, _filled(plan, taken), Origin(path, found, cluster | taken), own)
 
 
 def _vocabulary(job: JobOptions) -> int | None:

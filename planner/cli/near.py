@@ -144,7 +144,7 @@ def recipe_of(
     except InputError as error:
         was, origin = _in_another_format(origin, job, error)
         whole, own_plan, _, _, _ = origin.read(estimate.read)
-    filled = origin.job.but(hardware=job.hardware, gpus=job.gpus or origin.job.gpus)
+    filled = origin.job.but(hardware=job.hardware or origin.job.hardware, gpus=job.gpus or origin.job.gpus)
     notes = list(origin.notes())
     count = _count(job.gpus)
     given = job.global_batch is not None or job.global_batch_tokens is not None

@@ -24,11 +24,31 @@ def test_what_was_saved_is_priced_the_same(name: str, tmp_path: Path) -> None:
     saved = tmp_path / "plan.yaml"
     done = planner("estimate", *JOBS[name].split(), "--save", str(saved), "--format", "json")
     assert done.code == 0, done.err
-    cluster = JOBS[name].split()[2]
-    again = planner("estimate", "--from", str(saved), "--hardware", cluster, "--format", "json")
+    again = planner("estimate", "--from", str(saved), "--format", "json")
     assert again.code == 0, again.err
     for figure in ("step_time_s", "memory", "plan"):
         assert again.json[figure] == done.json[figure]
+
+
+def test_a_saved_plan_names_its_cluster_with_nodes_price_and_limit(tmp_path: Path) -> None:
+    saved = tmp_path / "plan.yaml"
+    more = "--gpus-per-node 4 --price 3.5 --memory-limit 70"
+    done = planner(
+        "estimate", *JOBS["dense"].split(), *more.split(), "--save", str(saved), "--format", "json"
+    )
+    again = planner("estimate", "--from", str(saved), "--format", "json")
+    for figure in ("step_time_s", "memory", "plan", "cost_usd_per_step"):
+        assert again.json[figure] == done.json[figure], figure
+    assert again.json["from"]["options"]["memory_limit"] == "70.0 GiB"
+    named = planner(
+        "estimate", "--from", str(saved), "--hardware", "dgx-h100", "--price", "7", "--format", "json"
+    )
+    assert named.json["step_time_s"] == done.json["step_time_s"]
+    assert named.json["cost_usd_per_step"] == pytest.approx(2 * done.json["cost_usd_per_step"])
+    moved = planner("estimate", "--from", str(saved), "--hardware", "dgx-b200", "--format", "json")
+    assert "gpus_per_node" not in moved.json["from"]["options"]
+    near = planner("search", "--near", str(saved), "--format", "json")
+    assert near.json["plans"][0]["hardware"]["name"] == "dgx-h100"
 
 
 def test_a_saved_plan_moves_to_another_machine(tmp_path: Path) -> None:

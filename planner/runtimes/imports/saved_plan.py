@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from planner.dataclasses import replace
 from planner.fields import ASKED_AXES, FIELDS, PLAN_FORMAT
 from planner.runtimes.imports.file_format import FileFormat, Source
 from planner.runtimes.imports.sheet import Imported, Sheet
+
+CLUSTER: Final = {"hardware": "name", "gpus_per_node": "gpus_per_node", "price": "price"}
+"""Options of a cluster, and the keys of a plan's."""
 
 
 def fits(source: Source) -> bool:
@@ -16,7 +20,7 @@ def fits(source: Source) -> bool:
 
 
 def read(source: Source) -> Imported:
-    """Return what the plan says; what it was priced on counts as far as the accelerators' number."""
+    """Return what the plan says, the cluster that it was priced on among it."""
     tree = {name: part if isinstance(part, Mapping) else {} for name, part in source.tree.items()}
     flat = {f"{name}.{key}": value for name, part in tree.items() for key, value in part.items()}
     sheet = Sheet(source.where, flat)
@@ -39,7 +43,12 @@ def read(source: Source) -> Imported:
             sheet.fault(key, "nothing", "what `--save` writes")
     if source.tree.get("order") is not None:
         sheet.notes.append("the plan's own order of passes is left aside")
-    return sheet.imported(str(flat.get("runtime.name")), model_name=str(flat.get("model.name")))
+    found = sheet.imported(str(flat.get("runtime.name")), model_name=str(flat.get("model.name")))
+    named = {name: _words(flat.get(f"hardware.{key}")) for name, key in CLUSTER.items()}
+    named["price"] = (named["price"] or "").removesuffix(" USD/h") or None
+    named["memory_limit"] = _words(source.tree.get("memory_limit"))
+    cluster = {name: text for name, text in named.items() if text is not None}
+    return replace(found, cluster=cluster if "hardware" in cluster else {})
 
 
 def _words(value: Any) -> str | None:

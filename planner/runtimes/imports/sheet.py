@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from planner.dataclasses import dataclass, replace
+from planner.dataclasses import dataclass, field, replace
 from planner.errors import InputError, Problem
 from planner.inputs.model import ModelSpec
 
@@ -51,6 +51,8 @@ class Imported:
     lifted : tuple of str
         Rules of the runtime that are about the files that the planner writes for it, where another tool's
         file is read.
+    cluster : mapping
+        The cluster that the file names, as options: counts where the user names no other.
     """
 
     runtime: str
@@ -63,6 +65,7 @@ class Imported:
     notes: tuple[str, ...] = ()
     faults: tuple[tuple[str, Problem], ...] = ()
     lifted: tuple[str, ...] = ()
+    cluster: Mapping[str, str] = field(default_factory=dict)
 
     def checked(self, given: Iterable[str] = ()) -> Imported:
         """Return this, if nothing is wrong beside what the options that are ``given`` say in its place.

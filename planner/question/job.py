@@ -17,7 +17,7 @@ from planner.inputs.model import ModelSpec
 from planner.inputs.workload import Workload
 from planner.question.meant import meant
 from planner.question.reading import Reading, Span, shown
-from planner.question.traits import trait_changes
+from planner.question.traits import check_settings, trait_changes
 from planner.question.usual import runtimes_for
 from planner.question.values import read_value, read_values
 from planner.runtimes import runtimes
@@ -263,6 +263,7 @@ def _runtimes(
         words = (f"{runtime.name} {runtime.release}" if named else runtime.release for runtime in silent)
         defaults["release"] = ", ".join(dict.fromkeys(words))
     changes = trait_changes(said.get("changes") or (), reading)
+    check_settings(said.get("changes") or (), chosen.values(), reading)
     return tuple(runtime.with_traits(**changes) for runtime in chosen.values())
 
 

@@ -9,6 +9,9 @@ from typing import Any, Final
 from planner.errors import nearest
 from planner.inputs.workload import Workload
 from planner.question.reading import Reading, shown
+from planner.runtimes import runtimes
+from planner.runtimes.family import Runtime
+from planner.runtimes.settings import ANY
 from planner.runtimes.trait_values import expected, is_allowed, words_of
 from planner.runtimes.traits import TRAITS
 from planner.techniques.settings import SETTINGS
@@ -45,6 +48,50 @@ def trait_changes(given: Iterable[str] | Mapping[str, Any], reading: Reading) ->
             known = f"one of {', '.join(values)}" if values else expected(name)
             reading.fault(place, shown(word), known, nearest(str(word), values or words_of(name)))
     return changes
+
+
+def check_settings(
+    given: Iterable[str] | Mapping[str, Any], chosen: Iterable[Runtime], reading: Reading
+) -> None:
+    """Note a fault for each setting that is given a value which other runtimes have, and this one has not.
+
+    What no runtime's files say is priced for whoever builds it, and no files are written. A release for which
+    none are written has whatever its recipes switched on.
+    """
+    by_name = isinstance(given, Mapping)
+    pairs = given.items() if isinstance(given, Mapping) else (_parts(text)[::2] for text in given)
+    for name, value in ((_spelled(key), _meant(_spelled(key), word)) for key, word in pairs):
+        able = (
+            []
+            if value is None
+            else [one for one, known in runtimes().items() if has_setting(known, name, value)]
+        )
+        for runtime in chosen if able and value is not None else ():
+            if runtime.release in ("", *runtime.versions) and not has_setting(runtime, name, value):
+                found = f"{value} with {runtime.name}, whose files cannot ask for it"
+                place = name if by_name else f"--set {name}"
+                reading.fault(
+                    place, found, f"a runtime that has it: {', '.join(able)}", f"--runtime {able[0]}"
+                )
+
+
+def _meant(name: str, word: Any) -> str | None:
+    """Return the value of a setting that a word means, by its own name or as that of the trait alone."""
+    if name not in SETTINGS:
+        return None
+    values = SETTINGS[name].values
+    if str(word).lower() in values:
+        return str(word).lower()
+    alone = _value(name, word) if name in TRAITS else None
+    return next((value for value, traits in values.items() if traits == {name: alone}), None)
+
+
+def has_setting(runtime: Runtime, name: str, value: str) -> bool:
+    """Return whether a runtime is as a setting's value says, or its files can say the value."""
+    return all(
+        runtime.traits.value_of(trait) == wanted or {wanted, ANY} & set(runtime.settings.get(trait, ()))
+        for trait, wanted in SETTINGS[name].values[value].items()
+    )
 
 
 def pinned_settings(texts: Iterable[str], workload: Workload) -> tuple[str, ...]:

@@ -22,12 +22,14 @@ NO_CHANGES: Final[Changes] = MappingProxyType({})
 
 CHOICES: Final = frozenset(
     {
-        "attention", "compiled", "context_by_length", "dropout", "fused_activation", "fused_norm",
-        "fused_rope", "fused_weight_gradient", "gradient_dtype", "host_checkpoints", "mlp_tiles",
-        "parameter_dtype",
-        "quantised_gathers", "quantised_reductions", "reduce_dtype", "secondary_shards", "selective",
-        "shard_levels", "stages_inside",
-        "vocab_parallel_loss", "fp8_activation_input", "fp8_attention", "cached_transposes",
+        "adapter_dropout", "attention", "cached_transposes", "compiled", "context_by_length",
+        "dispatcher", "dropout", "float8_scales", "fp8_activation_input", "fp8_attention",
+        "fused_activation", "fused_norm", "fused_rope", "fused_weight_gradient", "gradient_dtype",
+        "graphed", "host_checkpoints", "launch_blocking", "loss_chunks", "low_bit_head",
+        "low_bit_weights", "mlp_tiles", "operator_fuser", "overlaps_experts", "parameter_dtype",
+        "precision_aware", "quantised_gathers", "quantised_reductions", "reduce_dtype",
+        "secondary_shards", "selective", "shard_levels", "stages_inside", "static_experts",
+        "vocab_parallel_loss",
     }
 )  # fmt: skip
 """Traits that say which code runs; the others are what is known of its speed and memory."""

@@ -27,7 +27,7 @@ def expected(name: str) -> str:
     if TRAITS[name].kind is bool:
         return "true or false"
     trait = TRAITS[name]
-    return f"a number {'above' if trait.above_zero else 'from'} 0 to {trait.up_to:g}"
+    return f"a number {'above' if trait.above_zero else 'from'} {trait.least:g} to {trait.up_to:g}"
 
 
 def is_allowed(name: str, value: object) -> bool:
@@ -39,5 +39,5 @@ def is_allowed(name: str, value: object) -> bool:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return False
     trait = TRAITS[name]
-    low = value > 0 or (value == 0 and not trait.above_zero)
+    low = value > trait.least or (value == trait.least and not trait.above_zero)
     return low and value <= trait.up_to and math.isfinite(value)

@@ -171,13 +171,12 @@ def test_files_say_tiles_and_are_read_back_at_the_same_price(tmp_path: Path) -> 
     assert again.json["memory"] == done.json["memory"]
 
 
-def test_others_say_that_no_setting_of_theirs_tiles_a_feed_forward(tmp_path: Path) -> None:
-    saved, tiles = tmp_path / "plan.yaml", ("--set", "mlp_tiles=32")
+def test_others_say_that_no_setting_of_theirs_tiles_a_feed_forward() -> None:
     job = ("llama3-8b", "--hardware", "dgx-h100", "--gpus", "8", "--tp", "8", "--runtime", "megatron-lm")
-    assert planner("estimate", *job, *tiles, "--save", str(saved)).code == 0
-    done = planner("emit", str(saved), "--out", str(tmp_path / "out"))
-    assert done.code == 1
-    assert "mlp_tiles: 32; needs 1" in done.err
+    done = planner("estimate", *job, "--set", "mlp_tiles=32")
+    assert done.code == 2
+    assert "32 with megatron-lm" in done.err
+    assert "a runtime that has it: deepspeed" in done.err
 
 
 def test_a_search_finds_the_tiles_without_which_nothing_fits() -> None:

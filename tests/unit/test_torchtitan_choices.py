@@ -238,7 +238,7 @@ def test_fused_kernels_bring_each_token_back_once() -> None:
     )
     plain, fused, narrow = (
         planner("estimate", *asked, *more).json["memory"]["stages"][0]
-        for more in ((), ("--set", "expert_dispatcher=fused"), BF16)
+        for more in ((), ("--set", "dispatcher=fused"), BF16)
     )
     assert plain["activations_gib"] - fused["activations_gib"] == pytest.approx(48 * 7 * 0.125)
     assert fused["total_gib"] < 178 < plain["total_gib"]

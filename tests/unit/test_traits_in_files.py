@@ -52,12 +52,17 @@ def test_a_changed_trait_is_in_the_files_or_refused_or_told(name: str, trait: st
 
 
 @pytest.mark.parametrize("name", RUNTIMES)
-@pytest.mark.parametrize("trait", ["dp_exposed", "tp_exposed", "low_bit_weights"])
+@pytest.mark.parametrize("trait", ["dp_exposed", "tp_exposed"])
 def test_a_value_without_a_setting_leaves_the_files_as_they_are(name: str, trait: str) -> None:
     """Half of the messages hidden is no setting: the files must not switch overlap off for it."""
-    value = "passing" if trait == "low_bit_weights" else 0.5
-    plain, found = written(name, job=LOW), written(name, job=LOW, **{trait: value})
+    plain, found = written(name, job=LOW), written(name, job=LOW, **{trait: 0.5})
     assert {file for file in plain if found[file] != plain[file]} == {"README.md"}
+
+
+@pytest.mark.parametrize("name", RUNTIMES)
+def test_copies_of_weights_in_passing_are_refused_where_no_flag_makes_them(name: str) -> None:
+    with pytest.raises(UnsupportedPlan, match="low_bit_weights: passing; needs beside, alone"):
+        written(name, job=LOW, low_bit_weights="passing")
 
 
 REFUSED: dict[str, tuple[Job, dict[str, Any], dict[str, Any], str]] = {

@@ -177,7 +177,7 @@ def messages(case: Case, plan: Plan, gathered: Num) -> Num:
     """
     layers, engine = case.model.num_layers / plan.pp, case.traits.engine
     if not case.sharding.shards_parameters:
-        if case.sharding.shards_optimizer and engine.flat_buckets:
+        if case.sharding.shards_optimizer and engine.flat_buckets and engine.bucket_elements:
             return maximum(1.0, gathered / (GATHERED_BYTES * engine.bucket_elements))
         if not case.sharding.shards_optimizer or case.engine.states == "buffer":
             return 1.0

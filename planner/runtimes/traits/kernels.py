@@ -25,7 +25,7 @@ class KernelTraits:
         "Tiles of a rank's tokens that pass through a dense feed-forward one after another; above one, it "
         "runs forward again in backward.",
         unit="-",
-        above_zero=True,
+        least=1.0,
     )
     fused_rope: bool = trait(
         True,

@@ -42,7 +42,7 @@ class LossTraits:
         "Parts of a micro-batch that pass through head and loss, forward and backward, one after another.",
         unit="-",
         name="loss_chunks",
-        above_zero=True,
+        least=1.0,
     )
     chunks_again: bool = trait(
         False,

@@ -30,6 +30,8 @@ class Trait:
         What it may be, where it is a word.
     above_zero : bool
         Whether it may not be zero.
+    least : float
+        The least that it may be.
     up_to : float
         The most that it may be.
     """
@@ -44,6 +46,7 @@ class Trait:
     words: tuple[str, ...]
     above_zero: bool
     up_to: float
+    least: float
 
 
 def trait(
@@ -53,11 +56,12 @@ def trait(
     name: str = "",
     above_zero: bool = False,
     up_to: float = LARGEST,
+    least: float = 0.0,
     words: tuple[str, ...] = (),
 ) -> Any:
     """Declare a trait: a field of a record in the stack; ``name`` is its flat name, if another."""
     known = {"meaning": meaning, "unit": unit, "name": name, "above_zero": above_zero, "up_to": up_to}
-    known["words"] = words
+    known |= {"least": least, "words": words}
     return field(default=default, metadata=known)
 
 

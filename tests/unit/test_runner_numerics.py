@@ -18,6 +18,7 @@ from planner.rules import violations
 from planner.runtimes import runtimes
 from planner.runtimes.family import Job
 from planner.runtimes.hub.config import hub_config
+from planner.runtimes.imports.core_fields import core_flags
 from planner.runtimes.imports.megatron_numerics import numerics_record
 from planner.runtimes.imports.sheet import Sheet
 from planner.runtimes.imports.zoo import same_name, with_own_numbers
@@ -296,3 +297,31 @@ def test_a_config_with_other_numbers_is_not_taken_for_the_zoos_model() -> None:
     longer = scaling.model_copy(update={"factor": 16.0})
     other = model.numerics.model_copy(update={"rope_scaling": longer})
     assert same_name(model.model_copy(update={"numerics": other})) is None
+
+
+def fields_read(**fields: Any) -> dict[str, Any]:
+    """The numerics that fields of Megatron-core's configuration say."""
+    return numerics_record(Sheet("train.py", core_flags(fields)), True)
+
+
+def test_latent_attention_has_fields_of_its_own_for_yarn() -> None:
+    """Megatron-core, multi_latent_attention.py reads none of ``yarn_...``, gpt_model.py nothing else."""
+    own = {"rotary_scaling_factor": 40.0, "original_max_position_embeddings": 8192, "beta_fast": 16.0}
+    others = {f"yarn_{name}": value / 2 for name, value in own.items()}
+    latent = fields_read(**own, **others, multi_latent_attention=True, rope_type="yarn")
+    assert latent["rope_scaling"] == {
+        "kind": "yarn", "factor": 40.0, "original_positions": 8192, "beta_fast": 16.0,
+    }  # fmt: skip
+    others |= {"yarn_original_max_position_embeddings": 4096}
+    plain = fields_read(**own, **others, position_embedding_type="yarn")
+    assert plain["rope_scaling"] == {
+        "kind": "yarn", "factor": 20.0, "original_positions": 4096, "beta_fast": 8.0,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", [None, "none", "sinkhorn"])
+def test_a_router_without_a_balancing_loss_has_none_whatever_its_coefficient(kind: str | None) -> None:
+    """Megatron-core, moe/router.py, ``get_aux_loss_coeff``: None is a kind that no loss has."""
+    read = fields_read(moe_router_load_balancing_type=kind, moe_aux_loss_coeff=0.001)
+    assert "router" not in read
+    assert fields_read(moe_aux_loss_coeff=0.001)["router"] == {"aux_loss": 0.001}

@@ -153,9 +153,12 @@ def smoke_of(folder, read):
 def run_of(config):
     """Return what the config says of a run beside its plan."""
     rates, optimizer = config.optimizer.learning_rate_scheduler, config.optimizer
+    start, decay = rates.lr_decay_starting_step, rates.lr_decay_steps
+    if decay is None:  # as nanotron/helpers.py, ``lr_scheduler_builder``
+        decay = config.tokens.train_steps - rates.lr_warmup_steps - (start or 0)
     return {
         "steps": config.tokens.train_steps, "rate": rates.learning_rate, "lowest": rates.min_decay_lr,
-        "warmup": rates.lr_warmup_steps, "end": rates.lr_decay_starting_step + rates.lr_decay_steps,
+        "warmup": rates.lr_warmup_steps, "end": (rates.lr_warmup_steps if start is None else start) + decay,
         "decay_style": rates.lr_decay_style, "weight_decay": optimizer.weight_decay,
         "clip": optimizer.clip_grad, "seed": config.general.seed,
         "save_interval": config.checkpoints.checkpoint_interval,

@@ -34,6 +34,9 @@ RANKS: Final = "use_tp_pp_dp_mapping"
 PROVIDERS: Final = ("GPTModelProvider", "MLAModelProvider")
 """Providers that have Megatron-core's own defaults, dropout among them."""
 
+LATENT_DEFAULTS: Final = {"multi_latent_attention": True, "rope_type": "yarn", "rotary_scaling_factor": 40}
+"""What Megatron-core has for latent attention that says nothing (``MLATransformerConfig``)."""
+
 TARGETS: Final = {
     "linear_qkv": "qkv", "linear_q_proj": "qkv", "linear_q_down_proj": "qkv", "linear_q_up_proj": "qkv",
     "linear_kv_down_proj": "qkv", "linear_kv_up_proj": "qkv", "linear_proj": "proj", "linear_fc1": "fc1",
@@ -110,6 +113,8 @@ def section_fields(said: Fields) -> Fields:
     fields.setdefault("max_position_embeddings", fields.get("seq_length"))
     if said.get(f"{ROOT}model") in PROVIDERS:
         fields = {"attention_dropout": DROPOUT, "hidden_dropout": DROPOUT} | fields
+    if said.get(f"{ROOT}model") == "MLAModelProvider":
+        fields = dict(LATENT_DEFAULTS) | fields
     return fields
 
 

@@ -87,6 +87,18 @@ OFF: Final = {
 }
 """Fields whose flag switches them off."""
 
+LATENT: Final = (
+    "rope_type", "rotary_scaling_factor", "original_max_position_embeddings", "beta_fast", "beta_slow",
+    "mscale", "mscale_all_dim",
+)  # fmt: skip
+"""Fields that stretch the positions of latent attention, which reads no others."""
+
+STRETCHED: Final = tuple(f"yarn_{name}" for name in LATENT[1:])
+"""Those of other attention, which reads none of the former."""
+
+BALANCE: Final = "moe_router_load_balancing_type"
+"""A field that says no balance by None too, and has a balancing loss where it is not said."""
+
 PATTERNS: Final = ("hybrid_layer_pattern", "hybrid_override_pattern")
 """Fields of a pattern of layers, which says their number too."""
 
@@ -115,7 +127,12 @@ def core_flags(fields: Mapping[str, Any]) -> dict[str, str]:
     {'--tensor-model-parallel-size': '2', '--disable-bias-linear': '', '--bf16': ''}
     """
     flags: dict[str, str] = {}
+    others = STRETCHED if _on(fields.get("multi_latent_attention", False)) else LATENT
     for name, value in fields.items():
+        if name in others:
+            continue
+        if name == BALANCE and value is None:
+            flags["--moe-router-load-balancing-type"] = "none"
         if value is None or (name == "num_layers" and any(fields.get(key) for key in PATTERNS)):
             continue
         if name in SAME or name in OTHER:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Final
 
 from planner.runtimes.imports.sheet import Sheet
 from planner.runtimes.megatron_lm.numerics import LLAMA3
+
+LOSSES: Final = ("aux_loss", "seq_aux_loss", "global_aux_loss")
+"""Kinds of balance that take the coefficient (Megatron-core, moe/router.py, ``get_aux_loss_coeff``)."""
 
 
 def numerics_record(sheet: Sheet, sparse: bool) -> dict[str, Any]:
@@ -58,15 +61,16 @@ def _activation(sheet: Sheet, sparse: bool) -> str | None:
 
 
 def _scaling(sheet: Sheet, latent: bool, positions: str) -> dict[str, Any] | None:
+    own = "--" if latent else "--yarn-"  # latent attention reads fields of its own, which no argument sets
     llama, factor = sheet.has("--use-rope-scaling"), _number(sheet, "--rope-scaling-factor")
     linear = _number(sheet, "--rotary-seq-len-interpolation-factor")
     yarn = {
         "factor": _number(sheet, "--rotary-scaling-factor"),
         "mscale": _number(sheet, "--mscale"),
         "mscale_all_dim": _number(sheet, "--mscale-all-dim", none=0.0),
-        "original_positions": sheet.whole("--yarn-original-max-position-embeddings"),
-        "beta_fast": _number(sheet, "--yarn-beta-fast"),
-        "beta_slow": _number(sheet, "--yarn-beta-slow"),
+        "original_positions": sheet.whole(f"{own}original-max-position-embeddings"),
+        "beta_fast": _number(sheet, f"{own}beta-fast"),
+        "beta_slow": _number(sheet, f"{own}beta-slow"),
         "truncate": False if sheet.has("--no-yarn-correction-range-round-to-int") else None,
     }
     kind = sheet.take("--rope-type")
@@ -83,6 +87,7 @@ def _router(sheet: Sheet) -> dict[str, Any]:
     score = sheet.take("--moe-router-score-function")
     groups, top = sheet.whole("--moe-router-num-groups"), sheet.whole("--moe-router-group-topk")
     kind, loss = sheet.take("--moe-router-load-balancing-type"), sheet.take("--moe-aux-loss-coeff")
+    balanced = kind is None or str(kind) in LOSSES
     record: dict[str, Any] = {
         "score": score if score in ("softmax", "sigmoid") else None,
         "groups": groups,
@@ -91,6 +96,6 @@ def _router(sheet: Sheet) -> dict[str, Any]:
         "expert_bias": True if sheet.has("--moe-router-enable-expert-bias") else None,
         "per_sequence": True if kind == "seq_aux_loss" else None,
     }
-    if loss is not None and str(loss).strip("0.") and " " not in str(loss).strip():
+    if balanced and loss is not None and str(loss).strip("0.") and " " not in str(loss).strip():
         record["aux_loss"] = _number(sheet, "--moe-aux-loss-coeff")
     return {name: value for name, value in record.items() if value is not None}

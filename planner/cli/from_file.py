@@ -220,8 +220,8 @@ def asked_of(
     found, job = from_file_start.started(found, job, values)
     user = {name: text for options in (job, plan) for name, text in _given(options).items()}
     found.checked(set(user) if job.model else set(user) - {"model"})
-    said = [field.name for field in fields(job) if field.name in {*found.options, "runtime"}]
-    job = from_file_cluster.without_settings(job, said, context)
+    named = [field.name for field in fields(job) if field.name in {*found.options, "runtime"}]
+    job = from_file_cluster.without_settings(job, named, context)
     job, cluster = from_file_cluster.on_own_cluster(found, job, context)
     model = job.model or found.model_name or ""
     if not model and found.model is None:

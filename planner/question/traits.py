@@ -60,19 +60,18 @@ def check_settings(
     """
     by_name = isinstance(given, Mapping)
     pairs = given.items() if isinstance(given, Mapping) else (_parts(text)[::2] for text in given)
-    for name, value in ((_spelled(key), _meant(_spelled(key), word)) for key, word in pairs):
-        able = (
-            []
-            if value is None
-            else [one for one, known in runtimes().items() if has_setting(known, name, value)]
-        )
-        for runtime in chosen if able and value is not None else ():
-            if runtime.release in ("", *runtime.versions) and not has_setting(runtime, name, value):
+    for name, word in pairs:
+        spelled = _spelled(name)
+        value = _meant(spelled, word)
+        if value is None:
+            continue
+        able = [one for one, known in runtimes().items() if has_setting(known, spelled, value)]
+        for runtime in chosen if able else ():
+            if runtime.release in ("", *runtime.versions) and not has_setting(runtime, spelled, value):
+                place = spelled if by_name else f"--set {spelled}"
                 found = f"{value} with {runtime.name}, whose files cannot ask for it"
-                place = name if by_name else f"--set {name}"
-                reading.fault(
-                    place, found, f"a runtime that has it: {', '.join(able)}", f"--runtime {able[0]}"
-                )
+                expected = f"a runtime that has it: {', '.join(able)}"
+                reading.fault(place, found, expected, f"--runtime {able[0]}")
 
 
 def _meant(name: str, word: Any) -> str | None:

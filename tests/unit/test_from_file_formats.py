@@ -80,7 +80,29 @@ def test_keys_of_smollm3_s_nanotron_are_read_or_told(tmp_path: Path) -> None:
     tree["model"]["model_config"] |= {"no_rope_layer": 4, "ring_attn_heads_k_stride": None}
     found = nanotron(tmp_path, tree)
     assert (found.unknown, found.faults) == ((), ())
-    assert [note for note in found.notes if "no_rope_layer 4" in note]
+    assert found.model is not None
+    assert [found.model.blocks[name].mixer.rotary for name in found.model.layers[:8]] == [
+        True,
+        True,
+        True,
+        False,
+    ] * 2
+
+
+def test_a_period_without_positions_divides_the_layers(tmp_path: Path) -> None:
+    """nanotron, config/models_config.py, ``Qwen2Config.__post_init__``."""
+    tree = copy.deepcopy(NANOTRON)
+    tree["model"]["model_config"]["no_rope_layer"] = 5
+    ((_, problem),) = nanotron(tmp_path, tree).faults
+    assert "divisor of the 32 layers" in problem.expected
+
+
+def test_a_resumed_nanotron_run_may_split_sequences(tmp_path: Path) -> None:
+    """nanotron, trainer.py: context parallelism is for weights that are loaded."""
+    tree = copy.deepcopy(NANOTRON)
+    assert "no-context-parallel" not in nanotron(tmp_path, tree).lifted
+    tree["checkpoints"] = {**tree.get("checkpoints", {}), "resume_checkpoint_path": "s3://somewhere/10000"}
+    assert "no-context-parallel" in nanotron(tmp_path, tree).lifted
 
 
 @pytest.mark.parametrize(

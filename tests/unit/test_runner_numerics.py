@@ -325,3 +325,12 @@ def test_a_router_without_a_balancing_loss_has_none_whatever_its_coefficient(kin
     read = fields_read(moe_router_load_balancing_type=kind, moe_aux_loss_coeff=0.001)
     assert "router" not in read
     assert fields_read(moe_aux_loss_coeff=0.001)["router"] == {"aux_loss": 0.001}
+
+
+def test_an_activation_that_no_model_has_is_told() -> None:
+    """Megatron-core, transformer/mlp.py: the linear part is shifted by any offset."""
+    for offset, clamp, notes in ((1.0, 7.0, 0), (3.0, 7.0, 1), (3.0, 5.0, 2)):
+        fields = {"gated_linear_unit": True, "activation_func": "quick_gelu", "glu_linear_offset": offset}
+        sheet = Sheet("train.py", core_flags(fields | {"activation_func_clamp_value": clamp}))
+        assert numerics_record(sheet, True)["activation"] == "swiglu_oai"
+        assert len(sheet.notes) == notes

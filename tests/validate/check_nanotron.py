@@ -132,6 +132,7 @@ def numbers_of(config):
         "tied": model.tie_word_embeddings,
         "activation": model.hidden_act,
         "topk": model.moe_config.top_k if model.moe_config else None,
+        "bare": model.no_rope_layer,
     }
 
 

@@ -179,7 +179,7 @@ def titan_says(model: ModelSpec, layer: str) -> dict[str, Any]:
 
 def nanotron_says(model: ModelSpec) -> dict[str, Any]:
     """Return what ``check_nanotron.numbers_of`` should find."""
-    own = model.numerics
+    own, blocks = model.numerics, [model.blocks[name] for name in model.layers]
     return {
         "theta": own.rope_theta,
         "interpolation": own.rope_scaling.factor if own.rope_scaling else 1.0,
@@ -188,4 +188,5 @@ def nanotron_says(model: ModelSpec) -> dict[str, Any]:
         "tied": model.tied_embeddings,
         "activation": own.activation,
         "topk": model.expert_kinds[0].topk if model.expert_kinds else None,
+        "bare": next((n for n, block in enumerate(blocks, 1) if not block.mixer.rotary), None),
     }

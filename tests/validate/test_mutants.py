@@ -35,6 +35,9 @@ BESIDE = ("run", "smoke")
 UNPRICED = ("layernorm_epsilon", "epsilon", "init_std", "init_method_std", "moe_router_pre_softmax")
 """Numbers of the function that decide no price and that the zoo's models need not say."""
 
+SAVED = ("FSDP_STATE_DICT_TYPE",)
+"""Variables that decide how checkpoints are written, and nothing of a step."""
+
 UNJUDGED = (
     "no available devices found",
     "This op had not been implemented on CPU backend",
@@ -129,6 +132,9 @@ def _in_effect(verdict: Verdict, told: Told) -> tuple[Verdict, Told]:
     name, derived, plan = "sequence_parallel", dict(verdict.derived), dict(told.plan)
     if derived.get("pp") == 1:
         derived = {key: value for key, value in derived.items() if key not in ("engine", "pp_microbatches")}
+    if "environment" in derived:
+        kept = {key: value for key, value in derived["environment"].items() if key not in SAVED}
+        derived["environment"] = kept
     for found in (derived, plan):
         found |= {name: found[name] and found.get("tp", 1) > 1} if name in found else {}
     return Verdict(verdict.error, derived), told._replace(plan=plan)

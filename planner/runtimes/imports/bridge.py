@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from planner.dataclasses import replace
 from planner.inputs.load import load_model
+from planner.runtimes.imports.bridge_adapters import adapted, is_latent
 from planner.runtimes.imports.bridge_own_layers import core_layer_fields, with_own_layers
 from planner.runtimes.imports.bridge_sums import bridge_sums
 from planner.runtimes.imports.bridge_vision import language_fields, with_images
@@ -36,13 +37,6 @@ PROVIDERS: Final = ("GPTModelProvider", "MLAModelProvider")
 
 LATENT_DEFAULTS: Final = {"multi_latent_attention": True, "rope_type": "yarn", "rotary_scaling_factor": 40}
 """What Megatron-core has for latent attention that says nothing (``MLATransformerConfig``)."""
-
-TARGETS: Final = {
-    "linear_qkv": "qkv", "linear_q_proj": "qkv", "linear_q_down_proj": "qkv", "linear_q_up_proj": "qkv",
-    "linear_kv_down_proj": "qkv", "linear_kv_up_proj": "qkv", "linear_proj": "proj", "linear_fc1": "fc1",
-    "linear_fc2": "fc2",
-}  # fmt: skip
-"""Layers that carry an adapter, by the planner's names."""
 
 
 def fits(source: Source) -> bool:
@@ -129,10 +123,9 @@ def adapters(said: Fields, found: Imported) -> dict[str, str]:
     """Return options with those of LoRA, where the container has such a section."""
     options = dict(found.options)
     if said.get(f"{ROOT}peft") == "LoRA":
-        targets = said.get(f"{ROOT}peft.target_modules", list(TARGETS))
-        names = [TARGETS[name] for name in targets if name in TARGETS] if isinstance(targets, list) else []
+        names = adapted(said.get(f"{ROOT}peft.target_modules"), is_latent(said, ROOT))
         options |= {"method": "lora", "lora_rank": str(said.get(f"{ROOT}peft.dim", 32))}
-        options |= {"lora_targets": "+".join(dict.fromkeys(names))} if names else {}
+        options |= {"lora_targets": "+".join(names)} if names else {}
     return options
 
 

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from planner.dataclasses import replace
 from planner.errors import Problem
+from planner.runtimes.imports.bridge_adapters import adapter_fault, is_latent
 from planner.runtimes.imports.field_kinds import absent, field_kinds, misfit
 from planner.runtimes.imports.sheet import Imported
 from planner.units import is_whole
@@ -147,6 +148,9 @@ def _empty(fields: Mapping[str, Any]) -> Iterator[Fault]:
         yield "optimizer.optimizer", "''", "adam or sgd"
     if fields.get("peft") == "LoRA" and fields.get("peft.target_modules", TARGETED) in (None, []):
         yield "peft.target_modules", "none, so all linear layers", "a list of modules"
+    elif fields.get("peft") == "LoRA":
+        wrong = adapter_fault(fields.get("peft.target_modules"), is_latent(fields, ""))
+        yield from [("peft.target_modules", *wrong)] if wrong else []
     blended = any(_said(fields, "dataset", name) for name in ("blend", "data_path"))
     if fields.get("dataset") == "GPTDatasetConfig" and blended and not _said(fields, "dataset", "split"):
         yield "dataset.split", "nothing", "the shares of training, validation and test"

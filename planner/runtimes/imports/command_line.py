@@ -15,6 +15,7 @@ from planner.units import is_whole
 _MEGATRON: Final = re.compile(
     r"(?:.*/)?(?:pretrain|posttrain|finetune|train)_(?!bert|t5|vision|vlm|ict)\w+\.py"
 )
+_OTHER_MODELS: Final = re.compile(r"(?:.*/)?(?:pretrain|finetune|train)_(?:bert|t5|vision|vlm|ict)\w*\.py")
 _TITAN: Final = re.compile(r"torchtitan\.(?:train|experiments\.[\w.]+\.train)|(?:.*/)?torchtitan/train\.py")
 _TITAN_SCRIPT: Final = re.compile(r"(?:.*/)?run_train\.sh")
 _TORCHRUN: Final = re.compile(r"(?:.*/)?torchrun|torch\.distributed\.(?:run|launch)")
@@ -161,8 +162,11 @@ def training_of(text: str, where: str) -> Training:
     InputError
         If no command of it is known, or it cannot be read.
     """
+    _check_ends(text, where)
     script = read_script(text, where)
     for programs in (PROGRAMS, (PLAIN,), (ARGUMENTS,)):
+        if PLAIN in programs:
+            _check_language(script, where)
         for words, doubts in _candidates(script, where) if ARGUMENTS not in programs else _arrays(script):
             for program in programs:
                 place = program.place(words)
@@ -195,6 +199,27 @@ def _unset_program(script: ShellScript) -> str:
             if unset:
                 return unset[0]
     return ""
+
+
+_BROKEN: Final = re.compile(r"^[^#\n]*\S[ \t]+\\[ \t]+\n\s*-{1,2}[A-Za-z]", re.MULTILINE)
+"""A line that ends in a backslash and a blank, and an option below it."""
+
+
+def _check_ends(text: str, where: str) -> None:
+    """Refuse a command that a blank behind a backslash ends before its options do."""
+    if (broken := _BROKEN.search(text)) is not None:
+        line = text.count("\n", 0, broken.start()) + 1
+        expected = "a backslash alone: the command ends here, without the options below"
+        raise InputError(Problem(f"{where}:{line}", "a blank behind the backslash", expected))
+
+
+def _check_language(script: ShellScript, where: str) -> None:
+    """Refuse Megatron-LM's programs for other than language models, whose arguments may stand in arrays."""
+    for words, _ in _candidates(script, where):
+        for word in words:
+            if _OTHER_MODELS.fullmatch(word):
+                expected = "a program that trains a language model, such as pretrain_gpt.py"
+                raise InputError(Problem(where, word.rpartition("/")[2], expected))
 
 
 def _candidates(script: ShellScript, where: str) -> Iterator[tuple[tuple[str, ...], tuple[str, ...]]]:

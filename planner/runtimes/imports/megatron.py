@@ -308,13 +308,14 @@ def _is_one(value: object) -> bool:
 def _recompute(sheet: Sheet) -> None:
     kind, method = sheet.take("--recompute-granularity"), sheet.take("--recompute-method")
     layers, modules = (
-        sheet.whole("--recompute-num-layers"),
+        sheet.whole("--recompute-num-layers", "--activations-checkpoint-num-layers"),
         str(sheet.take("--recompute-modules") or "").split(),
     )
     if sheet.has("--recompute-activations") and kind is None:
         kind = "selective"
-    if sheet.has("--checkpoint-activations") and kind is None:
-        kind, method = "full", method or "uniform"
+    older = sheet.take("--activations-checkpoint-method")
+    if (sheet.has("--checkpoint-activations") or older is not None) and kind is None:
+        kind, method = "full", method or older or "uniform"
     if kind is None:
         return
     text = str(kind)

@@ -56,6 +56,12 @@ def _activation(sheet: Sheet, sparse: bool) -> str | None:
     if clamp is not None and sheet.has("--swiglu") and (not sparse or offset not in (None, "0", "0.0")):
         sheet.fault("--activation-func-clamp-value", str(clamp)[:60], "with --swiglu experts, and no offset")
     if sheet.has("--quick-geglu"):
+        for key, value, usual in (
+            ("--glu-linear-offset", offset, "1"),
+            ("--activation-func-clamp-value", clamp, "7"),
+        ):
+            if value is not None and str(value).removesuffix(".0") != usual:
+                sheet.notes.append(f"{key} {str(value)[:60]}: priced as {usual}, the one that models have")
         return "swiglu_oai" if offset is not None else "quick_gelu"
     return "silu" if sheet.has("--swiglu") else "relu2" if sheet.has("--squared-relu") else None
 

@@ -65,6 +65,8 @@ OLD: Final = {"--moe-token-dispatcher-type": "alltoall_seq"}
 RENAMED: Final = {
     "--batch-size": "--micro-batch-size",
     "--checkpoint-activations": "--recompute-activations",
+    "--activations-checkpoint-method": "--recompute-method",
+    "--activations-checkpoint-num-layers": "--recompute-num-layers",
     "--no-position-embedding": "--position-embedding-type",
 }
 """Arguments of old releases that are read as they were meant."""

@@ -26,7 +26,7 @@ from planner.runtimes.imports.model import with_record
 from planner.runtimes.imports.nanotron_words import check_words, grouped, is_foreign, modern, unscaled
 from planner.runtimes.imports.sheet import Imported, Sheet
 from planner.runtimes.nanotron.rules import unsaid
-from planner.runtimes.nanotron.table import DEGREES, ENGINES, MODES
+from planner.runtimes.nanotron.table import BARE, DEGREES, ENGINES, MODES
 
 SECTIONS: Final = ("parallelism", "tokens", "optimizer", "model")
 """Sections that decide a price."""
@@ -52,6 +52,10 @@ SHORT: Final = (*(f"{kind}-dtype-offered" for kind in ("gradient", "master", "st
 bf16 weights and pad it (src/nanotron/helpers.py, ``init_optimizer_and_grad_accumulator`` and
 ``_vocab_size_with_padding``).
 """
+
+RESUMED: Final = ("no-context-parallel",)
+"""Rules on runs that begin: trainer.py initialises no weights under context parallelism, and loads those of a
+checkpoint."""
 
 SCHEDULES: Final = {word: name for name, word in ENGINES.items()}
 SEQUENTIAL: Final = {word: on for on, word in MODES.items()}
@@ -97,7 +101,8 @@ def read(source: Source) -> Imported:
     _world(sheet, source)
     unscaled(sheet)
     sheet.seen.update(key for key in sheet.values if WITHOUT_EFFECT.fullmatch(key) and not is_foreign(key))
-    found = replace(sheet.imported("nanotron"), lifted=SHORT)
+    lifted = (*SHORT, *(RESUMED if sheet.values.get("checkpoints.resume_checkpoint_path") else ()))
+    found = replace(sheet.imported("nanotron"), lifted=lifted)
     found = with_record(found, record, source.path, "model_config")
     return _own_numerics(found, record, source.where)
 
@@ -268,8 +273,6 @@ def _record(sheet: Sheet) -> dict[str, Any] | None:
         "qkv_bias": sheet.has(f"{SHAPE}attention_bias"),
         "window": sheet.whole(f"{SHAPE}sliding_window_size"),
     }
-    if (bare := sheet.whole(f"{SHAPE}no_rope_layer")) is not None:
-        sheet.notes.append(f"no_rope_layer {bare}: priced with rotary positions on every layer")
     act = sheet.take(f"{SHAPE}hidden_act")
     if act not in (None, "silu", "gelu", "gelu_new", "gelu_pytorch_tanh", "relu"):
         sheet.fault(f"{SHAPE}hidden_act", repr(act), "silu, gelu or relu")
@@ -277,10 +280,12 @@ def _record(sheet: Sheet) -> dict[str, Any] | None:
         sheet.notes.append(f"activation {act}: priced as silu")
     layers = sizes["num_hidden_layers"]
     dense, moe, sparse = _ffns(sheet, sizes["intermediate_size"], layers)
-    blocks = {"dense": {"mixer": mixer, "ffn": dense}} | (
-        {"sparse": {"mixer": mixer, "ffn": moe}} if moe else {}
-    )
-    order = ["sparse" if moe and layer in sparse else "dense" for layer in range(min(layers, 10_000))]
+    ffns = {"dense": dense} | ({"sparse": moe} if moe else {})
+    bare = _bare(sheet, layers)
+    blocks = {name: {"mixer": mixer, "ffn": ffn} for name, ffn in ffns.items()}
+    blocks |= {f"bare-{name}": {"mixer": mixer | {"rotary": False}, "ffn": ffn} for name, ffn in ffns.items()}
+    kinds = ["sparse" if moe and layer in sparse else "dense" for layer in range(min(layers, 10_000))]
+    order = [f"bare-{kind}" if bare and n % bare == 0 else kind for n, kind in enumerate(kinds, 1)]
     std = sheet.values.get("model.init_method.std")
     stretch = _real(sheet, "rope_seq_len_interpolation_factor", 1.0)
     numerics = {
@@ -300,6 +305,15 @@ def _record(sheet: Sheet) -> dict[str, Any] | None:
         "layers": order,
         "numerics": numerics,
     }
+
+
+def _bare(sheet: Sheet, layers: int) -> int | None:
+    """Return N where each Nth layer has no rotary positions; it divides their number."""
+    key = f"{SHAPE}{BARE}"
+    period = sheet.whole(key)
+    if period is not None and (period < 1 or layers % period):
+        sheet.fault(key, str(period), f"a divisor of the {layers} layers")
+    return period
 
 
 def _ffns(sheet: Sheet, width: int, layers: int) -> tuple[dict[str, Any], dict[str, Any] | None, set[int]]:

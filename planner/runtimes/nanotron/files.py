@@ -11,7 +11,7 @@ from planner.inputs.numerics import Router
 from planner.plan import Plan
 from planner.runtimes.family import GROWING_SEGMENTS, Command, Job, StepLine
 from planner.runtimes.nanotron.start import START
-from planner.runtimes.nanotron.table import ENGINES, MODES, degree_keys
+from planner.runtimes.nanotron.table import BARE, ENGINES, MODES, bare_period, degree_keys
 from planner.runtimes.numerics import unknown_numerics
 from planner.runtimes.offered import attention_of, trial_note
 from planner.runtimes.settings import NO_CHANGES, Changes
@@ -57,6 +57,9 @@ def model_config(model: ModelSpec, seq_len: int) -> dict[str, Any]:
     scaling = model.numerics.rope_scaling
     if scaling is not None and scaling.kind == "linear":
         config["rope_seq_len_interpolation_factor"] = scaling.factor
+    bare = bare_period(model)
+    if bare is not None:
+        config[BARE] = bare
     if experts is not None:
         config["moe_config"] = _moe_config(model, experts)
     return config

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from planner.inputs.model import Experts, ModelSpec
+from planner.inputs.model import Attention, Experts, ModelSpec
 from planner.inputs.numerics import Router, without_place
 from planner.plan import Plan
 from planner.rules import Mask, Rule
 from planner.runtimes.family import Job, Runtime
+from planner.runtimes.nanotron.table import bare_period
 from planner.runtimes.offered import (
     divisor_rule,
     exactly,
@@ -59,15 +60,21 @@ def _whole_nodes_rule(job: Job) -> Rule:
     )
 
 
+def _turned(mixer: object) -> object:
+    """Return a mixer as it is with rotary positions."""
+    return mixer.model_copy(update={"rotary": True}) if isinstance(mixer, Attention) else mixer
+
+
 def missing_parts(model: ModelSpec) -> tuple[str, ...]:
     """Return the parts of a model that nanotron's Qwen2 model does not have."""
     blocks = [model.blocks[name] for name in dict.fromkeys(model.layers)]
-    needs = set().union(*(uses(model, block) for block in blocks)) - {"query/key/value biases"}
-    if len({block.mixer for block in blocks}) != 1:
+    has = {"query/key/value biases", *(["attention without rotary positions"] if bare_period(model) else [])}
+    needs = set().union(*(uses(model, block) for block in blocks)) - has
+    if len({_turned(block.mixer) for block in blocks}) != 1:
         needs.add("layers with different attention")
     if model.prediction is not None:
         needs.add("multi-token prediction")
-    ffns = [block.ffn for block in blocks]
+    ffns = list(dict.fromkeys(block.ffn for block in blocks))
     experts = [ffn for ffn in ffns if isinstance(ffn, Experts)]
     if len(experts) > 1 or len(ffns) - len(experts) > 1:
         needs.add("feed-forward layers of several widths")

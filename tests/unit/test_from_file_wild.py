@@ -1,0 +1,69 @@
+"""What launch files of other repositories say in ways that were read wrong once, each by its kind."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from planner.errors import InputError
+from planner.runtimes.imports.bridge_adapters import adapted, adapter_fault
+from planner.runtimes.imports.dispatch import read_runner_file
+from planner.runtimes.imports.sheet import Imported
+
+GPT = (
+    "--num-layers 24 --hidden-size 1024 --num-attention-heads 16 --seq-length 1024 "
+    "--max-position-embeddings 1024 --micro-batch-size 8 --global-batch-size 64 --train-iters 10 --fp16"
+)
+
+
+def read(tmp_path: Path, text: str) -> Imported:
+    path = tmp_path / "train.sh"
+    path.write_text(text, encoding="utf-8")
+    return read_runner_file(path)
+
+
+@pytest.mark.parametrize(
+    ("flags", "wanted"),
+    [
+        ("--activations-checkpoint-method uniform", "full"),
+        ("--activations-checkpoint-method block --activations-checkpoint-num-layers 3", "full:3"),
+        ("--checkpoint-activations", "full"),
+        ("", None),
+    ],
+)
+def test_layers_that_old_megatron_recomputes_are_recomputed(
+    flags: str, wanted: str | None, tmp_path: Path
+) -> None:
+    """Megatron-LM 2.4 to 2.6, megatron/arguments.py, ``--activations-checkpoint-method``."""
+    found = read(tmp_path, f"torchrun --nproc_per_node 8 pretrain_gpt.py {GPT} {flags}\n")
+    assert found.options.get("recompute") == wanted
+    assert found.unknown == ()
+
+
+@pytest.mark.parametrize("program", ["pretrain_t5.py", "examples/pretrain_vlm.py", "pretrain_bert.py"])
+def test_a_program_for_other_models_is_refused_by_its_name(program: str, tmp_path: Path) -> None:
+    arrays = (
+        f'GPT_ARGS=({GPT})\nAPP="torchrun --nproc_per_node 8 {program} ${{GPT_ARGS[@]}}"\n${{RUN}} ${{APP}}\n'
+    )
+    for text in (arrays, f"torchrun --nproc_per_node 8 {program} {GPT}\n"):
+        with pytest.raises(InputError, match=program.rpartition("/")[2]):
+            read(tmp_path, text)
+
+
+def test_a_command_that_a_blank_behind_a_backslash_ends_is_refused(tmp_path: Path) -> None:
+    text = f"torchrun --nproc_per_node 8 pretrain_gpt.py \\\n  {GPT} \\ \n  --tensor-model-parallel-size 8\n"
+    with pytest.raises(InputError, match=r"train\.sh:2: found a blank behind the backslash"):
+        read(tmp_path, text)
+    told = f"# ends so: \\ \n#  --bf16\ntorchrun --nproc_per_node 8 pretrain_gpt.py {GPT}\n"
+    assert read(tmp_path, told).options["gpus"] == "8"
+
+
+def test_adapters_are_beside_layers_that_the_model_has() -> None:
+    """Megatron-Bridge, peft/module_matcher.py: what no name matches carries no adapter."""
+    kv = ["linear_kv_down_proj", "linear_kv_up_proj"]
+    assert adapted(["linear_q_down_proj", *kv, "linear_proj"], False) == ["proj"]
+    assert adapted(["linear_q_proj", *kv, "linear_fc2"], True) == ["qkv", "fc2"]
+    assert adapter_fault(["linear_q_proj", *kv], True) is None
+    assert adapter_fault(["linear_q_down_proj", *kv], True) is not None
+    assert adapter_fault(kv, False) is not None

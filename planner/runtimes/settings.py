@@ -26,8 +26,8 @@ CHOICES: Final = frozenset(
         "dispatcher", "dropout", "float8_scales", "fp8_activation_input", "fp8_attention",
         "fused_activation", "fused_norm", "fused_rope", "fused_weight_gradient", "gradient_dtype",
         "graphed", "host_checkpoints", "launch_blocking", "loss_chunks", "low_bit_head",
-        "low_bit_weights", "mlp_tiles", "operator_fuser", "overlaps_experts", "parameter_dtype",
-        "precision_aware", "quantised_gathers", "quantised_reductions", "reduce_dtype",
+        "low_bit_weights", "mlp_tiles", "operator_fuser", "overlaps_experts", "overlaps_shared_expert",
+        "parameter_dtype", "precision_aware", "quantised_gathers", "quantised_reductions", "reduce_dtype",
         "secondary_shards", "selective", "shard_levels", "stages_inside", "static_experts",
         "vocab_parallel_loss",
     }

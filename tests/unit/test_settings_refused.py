@@ -65,6 +65,7 @@ JOBS = (
     ("llama3-8b", "fp8", 4096, "dgx-h100", None),
     ("qwen3-30b-a3b", "bf16", 4096, "dgx-h100", None),
     ("qwen3-30b-a3b", "mxfp8", 4096, "dgx-b200", None),
+    ("qwen2-57b-a14b", "bf16", 4096, "dgx-b200", None),
 )
 LAYOUTS = (
     {"zero": 3}, {"zero": 1}, {"zero": 2}, {"zero": 3, "zero_shards": 8}, {"zero": 1, "ep": 8},

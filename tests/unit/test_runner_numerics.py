@@ -18,6 +18,7 @@ from planner.rules import violations
 from planner.runtimes import runtimes
 from planner.runtimes.family import Job
 from planner.runtimes.hub.config import hub_config
+from planner.runtimes.imports.bridge import section_fields
 from planner.runtimes.imports.core_fields import core_flags
 from planner.runtimes.imports.megatron_numerics import numerics_record
 from planner.runtimes.imports.sheet import Sheet
@@ -334,3 +335,12 @@ def test_an_activation_that_no_model_has_is_told() -> None:
         sheet = Sheet("train.py", core_flags(fields | {"activation_func_clamp_value": clamp}))
         assert numerics_record(sheet, True)["activation"] == "swiglu_oai"
         assert len(sheet.notes) == notes
+
+
+@pytest.mark.parametrize(("switch", "there"), [(True, True), (False, False), (None, False)])
+def test_layers_go_to_the_host_where_the_switch_is_on(switch: bool | None, there: bool) -> None:
+    """Megatron-core, transformer_config.py: ``cpu_offloading_num_layers`` counts under ``cpu_offloading``."""
+    said = {"model": "GPTModelProvider", "model.cpu_offloading_num_layers": 4}
+    said |= {} if switch is None else {"model.cpu_offloading": switch}
+    flags = core_flags(section_fields({f"ConfigContainer.{name}": value for name, value in said.items()}))
+    assert ("--cpu-offloading-num-layers" in flags) is there

@@ -106,7 +106,8 @@ def section_fields(said: Fields) -> Fields:
     )
     fields.setdefault("max_position_embeddings", fields.get("seq_length"))
     if said.get(f"{ROOT}model") in PROVIDERS:
-        fields = {"attention_dropout": DROPOUT, "hidden_dropout": DROPOUT} | fields
+        own = {"attention_dropout": DROPOUT, "hidden_dropout": DROPOUT, "cpu_offloading": False}
+        fields = own | fields
     if said.get(f"{ROOT}model") == "MLAModelProvider":
         fields = dict(LATENT_DEFAULTS) | fields
     return fields

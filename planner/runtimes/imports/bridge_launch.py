@@ -198,6 +198,9 @@ def _several(words: Words, said: dict[str, Any]) -> None:
         said |= {"model.recompute_granularity": "selective"}
         said["model.recompute_modules"] = re.split(r"[\s,]+", modules.strip())
     _graphs_and_dispatcher(words, said)
+    hosted = _typed(words.first("-ol", "--activation_offload_layers") or "0")
+    if hosted:
+        said |= {"model.cpu_offloading": True, "model.cpu_offloading_num_layers": hosted}
     if _on(words.first("--use_megatron_fsdp")):
         said |= {"ddp.use_megatron_fsdp": True, "ddp.data_parallel_sharding_strategy": "optim_grads_params"}
     if _on(words.first("--moe_a2a_overlap")):

@@ -99,6 +99,9 @@ STRETCHED: Final = tuple(f"yarn_{name}" for name in LATENT[1:])
 BALANCE: Final = "moe_router_load_balancing_type"
 """A field that says no balance by None too, and has a balancing loss where it is not said."""
 
+HOSTED: Final = "cpu_offloading_num_layers"
+"""Layers whose activations go to the host, unless ``cpu_offloading`` is off; Megatron-LM's flag says both."""
+
 PATTERNS: Final = ("hybrid_layer_pattern", "hybrid_override_pattern")
 """Fields of a pattern of layers, which says their number too."""
 
@@ -129,7 +132,8 @@ def core_flags(fields: Mapping[str, Any]) -> dict[str, str]:
     flags: dict[str, str] = {}
     others = STRETCHED if _on(fields.get("multi_latent_attention", False)) else LATENT
     for name, value in fields.items():
-        if name in others:
+        hosted = name != HOSTED or _on(fields.get("cpu_offloading", True))
+        if name in others or not hosted:
             continue
         if name == BALANCE and value is None:
             flags["--moe-router-load-balancing-type"] = "none"

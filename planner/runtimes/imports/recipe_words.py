@@ -31,7 +31,6 @@ FIELDS: Final[Mapping[str, str]] = {
     "--num_layers": "model.num_layers",
     "--num_moe_experts": "model.num_moe_experts",
     "--pipeline_model_parallel_layout": "model.pipeline_model_parallel_layout",
-    **dict.fromkeys(("-ol", "--activation_offload_layers"), "model.cpu_offloading_num_layers"),
 }
 """Flags that set one field."""
 
@@ -41,6 +40,7 @@ NAMED: Final = (
     *("-c", "--compute_dtype", "-cv", "--config_variant", "-rl", "--recompute_num_layers"),
     *("--cuda_graph_impl", "--cuda_graph_scope", "--moe_flex_dispatcher_backend", "--use_tokendrop"),
     *("--nccl_ub", "--model_name", "--model_size"),
+    *("-ol", "--activation_offload_layers"),
     *("--use_megatron_fsdp", "--moe_a2a_overlap", "--recompute_modules", "--hf_path", "--peft_scheme"),
 )
 """Flags that choose the recipe and the machine, or set several fields."""

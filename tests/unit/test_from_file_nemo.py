@@ -138,6 +138,23 @@ def test_what_benchmarks_set_is_read(tmp_path: Path) -> None:
     wanted |= {"precision": "fp8", "gradient_dtype": "bf16", "sequence_parallel": "true"}
     assert {name: found.options.get(name) for name in wanted} == wanted
     assert found.faults == ()
+    assert "low_bit_weights=alone" in found.changes
+
+
+@pytest.mark.parametrize(
+    ("change", "setting"),
+    [
+        ("recipe.trainer.plugins = bf16_with_fp8_current_scaling_mixed()", "low_bit_weights=alone"),
+        ("recipe.model.config.enable_cuda_graph = True", "cuda_graphs=attention"),
+    ],
+)
+def test_settings_of_the_model_and_its_precision_are_read(tmp_path: Path, change: str, setting: str) -> None:
+    """NeMo's recipes/precision/mixed_precision.py: ``fp8_param_gather`` is on in its recipes for fp8."""
+    found = _read(tmp_path, RECIPE.replace("CHANGE", change))
+    assert setting in found.changes
+    off = "recipe.trainer.plugins.fp8_param_gather = False"
+    plain = _read(tmp_path, RECIPE.replace("CHANGE", f"{change}\n    {off}"))
+    assert "low_bit_weights=alone" not in plain.changes
 
 
 def test_degrees_that_an_unknown_function_may_change_are_asked_for(tmp_path: Path) -> None:

@@ -263,7 +263,8 @@ def set_traits(fields: Mapping[str, Any]) -> list[str]:
 
 
 SETTING_FIELDS: Final = (
-    "cuda_graph_impl", "cuda_graph_modules", "cuda_graph_scope", "overlap_moe_expert_parallel_comm",
+    "cuda_graph_impl", "enable_cuda_graph", "external_cuda_graph", "cuda_graph_modules", "cuda_graph_scope",
+    "overlap_moe_expert_parallel_comm",
     "moe_shared_expert_overlap", "cross_entropy_fusion_impl", "cross_entropy_loss_fusion",
     "fp8_param_gather", "fp4_param_gather",
     "fp8_output_proj", "fp8_dot_product_attention", "peft_dropout",
@@ -276,8 +277,10 @@ SETTING_FIELDS: Final = (
 def _settings(fields: Mapping[str, Any]) -> list[str]:
     """Return the settings that fields switch on or off."""
     modules = fields.get("cuda_graph_modules") or fields.get("cuda_graph_scope") or []
+    older = fields.get("enable_cuda_graph") or fields.get("external_cuda_graph")
+    implementation = fields.get("cuda_graph_impl") or ("transformer_engine" if older else "")
     found, _ = graph_setting(
-        str(fields.get("cuda_graph_impl") or ""), [modules] if isinstance(modules, str) else map(str, modules)
+        str(implementation), [modules] if isinstance(modules, str) else map(str, modules)
     )
     whole = found == ["cuda_graphs=passes"]
     split = str(fields.get("tensor_model_parallel_size", 1)) != "1" and fields.get("sequence_parallel")

@@ -254,7 +254,9 @@ class _Reader:
             isinstance(value, Unread) and (name in core_fields.SWITCHES or name in core_fields.OFF)
         ):
             fields[key] = tuple(value) if isinstance(value, list) and name != "moe_layer_freq" else value
-        elif name in ("recompute_modules", "window_size", "cp_comm_type", "num_query_groups"):
+        elif name in ("recompute_modules", "window_size", "cp_comm_type", "num_query_groups") or (
+            name in core_fields.SETTING_FIELDS and not isinstance(value, Unread | Made)
+        ):
             fields[key] = value
         elif value not in (None, False) and not isinstance(value, Made):
             self.unknown += [name] if not core_fields.WITHOUT_EFFECT.fullmatch(name) else []

@@ -5,6 +5,7 @@ The names below are the public ones; each is loaded when it is first used: ``imp
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -94,10 +95,8 @@ def __getattr__(name: str) -> Any:
         near = " or ".join(one for one in __all__ if name.lower() in one.lower())
         hint = f"; did you mean {near}?" if near and not name.startswith("_") else ""
         raise AttributeError(f"module 'planner' has no attribute {name!r}{hint}")
-    import importlib
-
     module = "planner.notebook" if name in NOTEBOOK else "planner.api"
-    return getattr(importlib.import_module(module), name)
+    return getattr(import_module(module), name)
 
 
 def __dir__() -> list[str]:

@@ -58,6 +58,15 @@ def violations(rules: Iterable[Rule]) -> tuple[Violation, ...]:
     return tuple(Violation(rule.name, *rule.tell()) for rule in rules if not every(rule.holds))
 
 
+def refusal(runtime: str, faults: Iterable[Violation]) -> str:
+    """Return why a runtime cannot run a plan, one line for each rule with the nearest that it can."""
+    return "\n".join(
+        f"{runtime} cannot run this plan: {fault.rule}: {fault.found}; needs {fault.expected}; "
+        f"nearest: {fault.nearest}"
+        for fault in faults
+    )
+
+
 def divides(part: Num, whole: Num) -> Mask:
     """Whether ``part`` divides ``whole`` without remainder; both are whole numbers below 2^52."""
     quotient = np.asarray(whole, dtype=float) / part

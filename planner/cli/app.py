@@ -7,6 +7,8 @@ import gc
 import io
 import os
 import sys
+import traceback
+import warnings
 from typing import Final
 
 from planner.cli.commands import run
@@ -48,8 +50,6 @@ def _open_closed_streams() -> None:
 def _silence_warnings() -> None:
     """Keep warnings of libraries from users, unless Python was asked to show them."""
     if not sys.warnoptions and not os.environ.get(DEBUG):
-        import warnings
-
         warnings.simplefilter("ignore")
 
 
@@ -71,8 +71,6 @@ def ended(error: BaseException) -> int:
         sys.stderr.write(f"error: the answer could not be written: {error.strerror}\n")
         return INTERNAL
     if os.environ.get(DEBUG):
-        import traceback
-
         traceback.print_exception(error)
     words = " ".join(f"{type(error).__name__}: {error}".split())[:200]
     sys.stderr.write(f"internal error ({words}); please report it, with what {DEBUG}=1 shows\n")

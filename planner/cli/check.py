@@ -19,6 +19,7 @@ from planner.profile.nvml import open_driver
 from planner.units import GIB, show
 
 with deferred():
+    from planner import rules
     from planner.cli import plans
     from planner.cost import price
     from planner.profile import check as profile_check
@@ -54,14 +55,12 @@ def check(
     verbose: VerboseOption = False,
 ) -> None:
     """Run one rank's share of a plan's layers on this device and report how far off its estimate is."""
-    from planner.launchers.emit import refusal
-
     if not (math.isfinite(tolerance) and tolerance > 0):
         raise InputError(Problem("--tolerance", f"{tolerance:g}", "a share above 0, such as 0.1"))
     saved = plans.read_plan(plan)
     priced = price.price(saved.plan, saved.job, saved.runtime, saved.names.memory_limit)
     if isinstance(priced, price.Unpriced) or priced.violations:
-        raise UnsupportedPlan(refusal(saved.runtime, priced.violations))
+        raise UnsupportedPlan(rules.refusal(saved.runtime.name, priced.violations))
     opened = open_device(device)
     notes = list(saved.notes)
     if not allow_busy:

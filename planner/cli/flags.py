@@ -8,11 +8,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Final
 
+from planner.launchers.emit import Target, priced_command
 from planner.printable import printable
 
 if TYPE_CHECKING:
     from planner.cost.estimate import Estimate
-    from planner.launchers.emit import Target
     from planner.runtimes.family import Command
 
 SETTINGS: Final = frozenset({".json", ".yaml", ".yml", ".toml"})
@@ -27,8 +27,6 @@ def flags_of(answer: Estimate, wanted: Target, order: str | None = None) -> dict
     UnsupportedPlan
         If the runner cannot run the plan as it was priced.
     """
-    from planner.launchers.emit import priced_command
-
     _, command = priced_command(answer.plan, answer.job, wanted, order)
     return {
         "runtime": f"{wanted.runtime.title} {wanted.version}",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+import textwrap
 from collections.abc import Iterator
 from functools import cache
 from typing import Annotated, Any, Final, NamedTuple
@@ -163,8 +164,6 @@ def _row(entry: GlossaryEntry) -> dict[str, Any]:
 
 
 def _line(entry: GlossaryEntry) -> str:
-    import textwrap
-
     unit = f" [{entry.unit}]" if entry.unit not in {"", "-"} else ""
     text = f"{', '.join(entry.names)}{unit}: {entry.means}"
     return "\n".join(textwrap.wrap(text, 80, subsequent_indent="  "))

@@ -10,7 +10,6 @@ import typer
 from planner.cli.explain import priced, read_saved
 from planner.cli.goodput_nodes import NodeOptions, goodput_nodes
 from planner.cli.goodput_recoveries import goodput_recoveries
-from planner.cli.goodput_stragglers import goodput_stragglers
 from planner.cli.options import Format, OutputOptions, spread
 from planner.cli.output import emit_document, emit_page, emit_rows
 from planner.cli.search_goodput import FailureOptions
@@ -19,6 +18,7 @@ from planner.errors import Infeasible
 from planner.question.reading import Reading
 
 with deferred():
+    from planner.cli import goodput_stragglers as slow_ranks
     from planner.report import as_json
     from planner.report import goodput as report_goodput
 
@@ -121,7 +121,7 @@ def goodput(
     never makes progress.
     """
     if stragglers is not None:
-        goodput_stragglers(plan, stragglers, shown)
+        slow_ranks.goodput_stragglers(plan, stragglers, shown)
         return
     if lose is not None or nodes_return is not None or repair is not None:
         goodput_nodes(plan, NodeOptions(lose, nodes_return, storage, repair, fully_reshardable), shown)

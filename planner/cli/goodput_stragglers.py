@@ -6,6 +6,7 @@ import csv
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
 import typer
 
 from planner.cli.explain import priced, read_saved
@@ -80,8 +81,6 @@ def read_times(path: Path) -> Column:
     InputError
         If it is missing, or a number in it is wrong.
     """
-    import numpy as np
-
     with table_lines(path) as lines:
         rows = list(csv.DictReader(lines))
     if not rows or "seconds" not in rows[0]:

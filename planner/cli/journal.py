@@ -14,6 +14,11 @@ from planner.errors import InputError, Problem
 from planner.inputs.bounded import LINE_BYTES
 from planner.sweep.row import CASE, Row, row_of
 
+try:
+    import fcntl
+except ImportError:  # the system has no such locks
+    fcntl = None  # type: ignore[assignment]
+
 HEAD: Final = json.dumps({"schema": CASE})[:-1].encode()
 """How every line starts."""
 
@@ -57,9 +62,7 @@ class Journal:
 
     def _lock(self) -> None:
         """Keep other sweeps away, where the system has locks."""
-        try:
-            import fcntl
-        except ImportError:
+        if fcntl is None:
             return
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -20,6 +20,7 @@ from planner.question.reading import Reading
 from planner.units import GIB
 
 with deferred():
+    from planner import rules
     from planner.cli import plans, tables
     from planner.cost import price
     from planner.question import axes
@@ -147,11 +148,9 @@ def priced(plan: Plan, job: Job, runtime: Runtime, names: Names, unfit: bool = F
     Infeasible
         If it does not fit, and ``unfit`` is false.
     """
-    from planner.launchers.emit import refusal
-
     answer = price.price(plan, job, runtime, names.memory_limit)
     if isinstance(answer, price.Unpriced) or answer.violations:
-        raise UnsupportedPlan(refusal(runtime, answer.violations))
+        raise UnsupportedPlan(rules.refusal(runtime.name, answer.violations))
     if not answer.feasible and not unfit:
         raise Infeasible("the plan does not fit; --unfit writes its files nevertheless")
     return answer

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from planner.cli.config import KEYS
-from planner.cli.flags import flags_of, print_flags
 from planner.cli.launch import LauncherOption, SmokeOption, TargetOption, write_best
 from planner.cli.near import NearJobOptions, NearOption, recipe_of
 from planner.cli.notes import file_notes, job_notes, method_notes
@@ -39,6 +38,7 @@ from planner.question.launched import Launch
 from planner.question.reading import Reading
 
 with deferred():
+    from planner.cli import flags as runner_flags
     from planner.cli import reach, tables
     from planner.question import job as question_job
     from planner.question import launch as question_launch
@@ -196,7 +196,7 @@ def best_flags(result: SearchResult, launch: Launch, order: str | None) -> dict[
     if not result.plans:
         return None
     best = result.plans[0]
-    return flags_of(best, question_launch.wanted_target(launch, best.runtime), order)
+    return runner_flags.flags_of(best, question_launch.wanted_target(launch, best.runtime), order)
 
 
 def order_of(result: SearchResult, made: tuple[MadeOrder, ...] | None, objective: str) -> str | None:
@@ -300,11 +300,8 @@ def check_names(target: str | None, launcher: str) -> None:
     """
     if target is None and launcher == "torchrun":
         return
-    from planner.launchers import launchers
-
     reading = Reading()
-    reading.named("--target", target, question_launch.targets())
-    reading.named("--launcher", launcher, launchers())
+    question_launch.named_files(target, launcher, reading)
     reading.finish()
 
 
@@ -383,4 +380,4 @@ def emit_search(
             shown.output,
         )
         if flags is not None:
-            print_flags(flags)
+            runner_flags.print_flags(flags)

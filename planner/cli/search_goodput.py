@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from planner.cli.launch import priced, write_best
+from planner.cli.launch import write_best
 from planner.cli.options import Format, OutputOptions
 from planner.cli.output import emit_document, emit_page, emit_rows
 from planner.cli.progress import Progress
@@ -18,18 +18,16 @@ from planner.question.reading import Reading
 from planner.units import parse
 
 with deferred():
+    from planner.cli import goodput_groups as group_files
     from planner.cli import tables
     from planner.inputs import failures as inputs_failures
-    from planner.question import launch as question_launch
     from planner.report import reliability
     from planner.search import goodput
 
 if TYPE_CHECKING:
     from planner.cost.reliability import Reliable
-    from planner.plan import Plan
     from planner.question.launched import Launch
     from planner.question.question import Question
-    from planner.runtimes.family import Job
     from planner.search.goodput import Conditions, Reckoned
     from planner.search.optimise import SearchResult
     from planner.search.request import SearchRequest
@@ -196,40 +194,6 @@ def saving_of(best: Reliable) -> tables.Saving:
     )
 
 
-def write_groups(best: Reliable, asked: Question, launch: Launch) -> None:
-    """Write the launch files of torchft's replica groups: a folder for each.
-
-    Raises
-    ------
-    UnsupportedPlan
-        If the runtime cannot run a group alone.
-    """
-    from planner.runtimes.torchtitan.semi_sync import SemiSync, semi_sync_runtime
-
-    answer, groups = best.answer, int(best.replicas)
-    plan, job = group_of(best)
-    names = asked.names(job.hardware)
-    alone = priced(plan, job, answer.runtime, names)
-    for number in range(groups):
-        way = SemiSync("", 1, 1, 0, False, groups, number, best.mode_step - answer.step, least=1)
-        runtime = semi_sync_runtime(answer.runtime, way)
-        place = replace(launch, out=launch.out / f"group-{number}")
-        wanted = replace(question_launch.wanted_target(place, answer.runtime), runtime=runtime)
-        typer.echo(
-            question_launch.write_files(replace(alone, runtime=runtime), names, wanted, place), err=True
-        )
-
-
-def group_of(best: Reliable) -> tuple[Plan, Job]:
-    """Return the plan and the job of one of torchft's replica groups."""
-    answer, groups = best.answer, int(best.replicas)
-    work = answer.job.workload
-    shared = work.model_copy(update={"global_batch": work.global_batch // groups})
-    job = replace(answer.job, gpus=best.gpus // groups, workload=shared)
-    dp = answer.plan.dp / groups
-    return replace(answer.plan, dp=dp, zero_shards=dp * answer.plan.cp), job
-
-
 def search_goodput(
     asked: Question,
     request: SearchRequest,
@@ -253,7 +217,7 @@ def search_goodput(
         launch = replace(launch, saving=saving_of(best))
     if launch is not None and best.recovery.name == "torchft":
         write_best(best.answer, asked, save, None, force)
-        write_groups(best, asked, launch)
+        group_files.write_groups(best, asked, launch)
     else:
         write_best(best.answer, asked, save, launch, force)
     return None

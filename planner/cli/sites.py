@@ -11,13 +11,13 @@ from planner.cli import complete
 from planner.cli.options import Format, JobOptions, OutputOptions, PlanOptions
 from planner.cli.output import emit_document, emit_page, emit_rows
 from planner.cli.progress import Progress
-from planner.cli.sites_files import write_sites
 from planner.dataclasses import dataclass, fields, replace
 from planner.deferred import deferred
 from planner.errors import InputError, Problem, nearest
 from planner.question.reading import Reading
 
 with deferred():
+    from planner.cli import sites_files
     from planner.inputs import sites
     from planner.question import axes as question_axes
     from planner.question import job as question_job
@@ -167,7 +167,7 @@ def search_over_sites(
     if not result.ranked:
         raise typer.Exit(1)
     if asked.launch is not None:
-        write_sites(result, request, job, asked.launch)
+        sites_files.write_sites(result, request, job, asked.launch)
 
 
 def flat_way(document: dict[str, Any]) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from planner.cli.options import JobOptions
 from planner.dataclasses import replace
 from planner.deferred import deferred
 from planner.errors import UnsupportedPlan
+from planner.runtimes.torchtitan.semi_sync import SemiSync, semi_sync_runtime
 
 with deferred():
     from planner.inputs import load_hardware
@@ -21,7 +22,6 @@ with deferred():
 
 if TYPE_CHECKING:
     from planner.question.launched import Launch
-    from planner.runtimes.torchtitan.semi_sync import SemiSync
     from planner.search.sites.request import SitesRequest
     from planner.search.sites.ways import Ranked, SitesResult
 
@@ -52,8 +52,6 @@ def write_sites(result: SitesResult, request: SitesRequest, job: JobOptions, lau
 
 def _write_replicas(best: Ranked, request: SitesRequest, job: JobOptions, launch: Launch) -> None:
     """Write a folder of files for each replica, which torchft keeps together."""
-    from planner.runtimes.torchtitan.semi_sync import semi_sync_runtime
-
     replica = 0
     for site in request.profile.sites:
         answer = best.plans[site.name]
@@ -87,8 +85,6 @@ def _write_job(best: Ranked, request: SitesRequest, job: JobOptions, launch: Lau
 
 def semi_sync_of(best: Ranked, request: SitesRequest, replica: int) -> SemiSync:
     """Return a way in torchft's words, for one replica."""
-    from planner.runtimes.torchtitan.semi_sync import SemiSync
-
     way, timing = best.price.way, best.price.timing
     return SemiSync(
         method=way.sync.runners[request.runtime.name],

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self
 
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 
+from planner.deferred import deferred
 from planner.errors import InputError, Problem
 from planner.formulas.collectives import Tier
 from planner.inputs.bounds import Capability, Delay, Efficiency, Power, Rate, Reached, Size
@@ -16,6 +17,9 @@ from planner.inputs.links import WHOLE, Islands, ScaleUp
 from planner.inputs.record import Flag, FlopRate, Positive, Price, Record, Share, Sourced
 from planner.shown import Short
 from planner.units import GB, GIB
+
+with deferred():
+    from planner.inputs import kernels as curves
 
 if TYPE_CHECKING:
     from planner.formulas.kernels import Kernels
@@ -96,9 +100,7 @@ class Accelerator(Record):
     @cached_property
     def kernels(self) -> Kernels:
         """What its kernels reach, at the rates that hours of work hold; read when first asked for."""
-        from planner.inputs.kernels import load_kernels
-
-        return load_kernels(self)
+        return curves.load_kernels(self)
 
 
 class Node(Record):

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from planner.deferred import deferred
 from planner.errors import InputError
 from planner.inputs import spoken_model
 from planner.inputs.build import build
 from planner.inputs.model import ModelSpec
 from planner.inputs.shipped import data_folder, find_file
 from planner.inputs.yaml_file import read_yaml
+
+with deferred():
+    from planner.inputs import hf_config
 
 
 def model_names() -> list[str]:
@@ -33,9 +37,7 @@ def load_model(text: str) -> ModelSpec:
     """
     path, name = model_file(text)
     if path.is_dir() or path.suffix == ".json":
-        from planner.inputs.hf_config import read_hf_config
-
-        return read_hf_config(path, name).model
+        return hf_config.read_hf_config(path, name).model
     return build(ModelSpec, read_yaml(path), str(path))
 
 

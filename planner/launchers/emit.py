@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from planner.calibrate.releases import find_release, plain_traits, release_of
@@ -24,7 +24,7 @@ from planner.launchers._shell import job_name
 from planner.launchers.card import CARD, MEASURED, PLAN, Card, card_text, measured_row
 from planner.launchers.family import Launcher, LauncherSettings
 from planner.plan import Plan
-from planner.rules import Violation, violations
+from planner.rules import refusal, violations
 from planner.runtimes import runtimes
 from planner.runtimes.family import Command, Job, Runtime
 from planner.runtimes.rocm import on_vendor
@@ -237,15 +237,6 @@ def packed_note(work: Workload) -> tuple[str, ...]:
     )
 
 
-def refusal(runtime: Runtime, faults: Iterable[Violation]) -> str:
-    """Return why a runtime cannot run a plan, one line for each rule with the nearest that it can."""
-    return "\n".join(
-        f"{runtime.name} cannot run this plan: {fault.rule}: {fault.found}; needs {fault.expected}; "
-        f"nearest: {fault.nearest}"
-        for fault in faults
-    )
-
-
 def _refuse(plan: Plan, job: Job, runtime: Runtime) -> None:
     if job.model.encoder is not None and not runtime.builds_encoder(job.model):
         raise UnsupportedPlan(
@@ -271,7 +262,7 @@ def _refuse(plan: Plan, job: Job, runtime: Runtime) -> None:
         )
     faults = violations(all_rules(plan, case_of(plan, job, runtime)))
     if faults:
-        raise UnsupportedPlan(refusal(runtime, faults))
+        raise UnsupportedPlan(refusal(runtime.name, faults))
 
 
 def _as_priced(plan: Plan, job: Job, runtime: Runtime) -> Plan:

@@ -22,6 +22,8 @@ from planner.question.usual import runtimes_for
 from planner.question.values import read_value, read_values
 from planner.runtimes import runtimes
 from planner.runtimes.family import Runtime
+from planner.runtimes.libraries import library_named
+from planner.runtimes.libraries.family import HOSTS
 from planner.techniques.methods import METHODS
 from planner.techniques.precision import PRECISIONS, nearest_format
 
@@ -299,9 +301,6 @@ def _told_as_library(text: str, reading: Reading) -> bool:
     """Note that a name is that of a library, whose files are a target; return whether it is."""
     if text.partition("@")[0].strip().lower() in runtimes():
         return False
-    from planner.runtimes.libraries import library_named
-    from planner.runtimes.libraries.family import HOSTS
-
     library = library_named(text)
     if library is not None:
         under = f"a runtime under {library.title}, whose files are a target"

@@ -46,8 +46,7 @@ def wanted_target(launch: Launch, runtime: Runtime, door: Door = OPTIONS) -> Tar
         With every unknown name.
     """
     reading = Reading(door)
-    named = reading.named(door.place("target"), launch.target, targets())
-    starter = reading.named(door.place("launcher"), launch.launcher, launchers())
+    named, starter = named_files(launch.target, launch.launcher, reading)
     if isinstance(named, Library):
         wanted = (
             reading.attempt(_library_target, named, runtime, starter, launch.version) if starter else None
@@ -59,6 +58,17 @@ def wanted_target(launch: Launch, runtime: Runtime, door: Door = OPTIONS) -> Tar
     if wanted is None:
         raise AssertionError("a fault was not told")
     return wanted
+
+
+def named_files(
+    target: str | None, launcher: str, reading: Reading
+) -> tuple[Runtime | Library | None, Launcher | None]:
+    """Return what reads the files and what starts them, by their names; None, and noted, for one unknown."""
+    place = reading.door.place
+    return (
+        reading.named(place("target"), target, targets()),
+        reading.named(place("launcher"), launcher, launchers()),
+    )
 
 
 def targets() -> dict[str, Runtime | Library]:

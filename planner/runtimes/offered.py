@@ -15,6 +15,7 @@ from planner.inputs.workload import Workload
 from planner.numeric import Num
 from planner.plan import Plan, even_split
 from planner.rules import Mask, ModelRule, Rule, divides, nearest_divisors
+from planner.runtimes import runtimes
 from planner.runtimes.family import Job, Runtime
 from planner.techniques.context.family import offered_name
 from planner.techniques.offload.family import share_of
@@ -94,8 +95,6 @@ def method_rule(method: str, known: tuple[str, ...]) -> Rule:
 
 def runtimes_with(method: str) -> list[str]:
     """Return how to ask for the runtimes that train with ``method``."""
-    from planner.runtimes import runtimes
-
     return [f"--runtime {name}" for name, runtime in runtimes().items() if method in runtime.methods]
 
 

@@ -13,6 +13,7 @@ from typing import Final, Literal
 
 from planner.dataclasses import dataclass, replace
 from planner.errors import SolverError
+from planner.search.highs import solve_from
 
 SLOTS: Final = 30
 """Times on the grid of the program. [-]"""
@@ -191,8 +192,6 @@ def _program(tasks: Sequence[Task], gpus: int, objective: Objective, horizon: fl
         \sum_{j,x,s \le t < s + d_{jx}} x \, z_{jxs} \le G
     """
     import pulp
-
-    from planner.search.highs import solve_from
 
     slot = horizon / SLOTS
     model = pulp.LpProblem("shares", pulp.LpMinimize)

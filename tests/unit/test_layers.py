@@ -104,17 +104,65 @@ def module_imports(path: Path) -> set[str]:
     return found
 
 
-def test_imports_stand_at_the_top() -> None:
-    """Those inside functions: cycles, and packages that few users reach. The number may only fall."""
-    inside = {
-        (path, node.lineno)
-        for path in (ROOT / "planner").rglob("*.py")
+COSTLY = ("scipy", "pulp", "ortools", "rich", "jinja2", "markupsafe", "plotly", "importlib.metadata")
+"""Packages that few answers need and that take long to import."""
+
+
+def imports_inside(package: Path) -> list[str]:
+    """Return the imports inside functions that could stand at the top, or there under ``with deferred()``.
+
+    A family's folder is imported at once, with every file of it, so commands import one where they need it.
+    """
+    return [
+        f"{path.relative_to(package)}:{node.lineno}: {name}"
+        for path in sorted(package.rglob("*.py"))
         for function in ast.walk(parsed(path))
-        if isinstance(function, ast.FunctionDef)
+        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef)
         for node in ast.walk(function)
         if isinstance(node, ast.Import | ast.ImportFrom)
-    }
-    assert len(inside) <= 60
+        for name in (
+            [alias.name for alias in node.names] if isinstance(node, ast.Import) else [node.module or ""]
+        )
+        if not any(f"{name}.".startswith(f"{one}.") for one in COSTLY) and not is_family(package, path, name)
+    ]
+
+
+def names_of(node: ast.Import | ast.ImportFrom) -> list[str]:
+    """Return the modules that an import statement names."""
+    return [alias.name for alias in node.names] if isinstance(node, ast.Import) else [node.module or ""]
+
+
+def is_family(package: Path, path: Path, name: str) -> bool:
+    """Whether a module lies in the folder of a family, to which the file that imports it does not belong."""
+    parts = name.split(".")[1:] if name.startswith(f"{package.name}.") else []
+    folders = [package.joinpath(*parts[: depth + 1]) for depth in range(len(parts))]
+    return any(
+        (folder / "__init__.py").is_file()
+        and "load_family(" in (folder / "__init__.py").read_text(encoding="utf-8")
+        and folder not in path.parents
+        for folder in folders
+    )
+
+
+def test_imports_stand_at_the_top() -> None:
+    assert imports_inside(ROOT / "planner") == []
+
+
+def test_an_import_inside_a_function_is_found(tmp_path: Path) -> None:
+    package = tmp_path / "pack"
+    (package / "cheap").mkdir(parents=True)
+    (package / "family").mkdir()
+    (package / "family/__init__.py").write_text("MEMBERS = load_family(1)\n")
+    (package / "family/one.py").write_text("def f():\n    from pack.family import two\n")
+    (package / "cli.py").write_text(
+        "def f():\n    import json\n    import scipy.special\n    import rich\n    from pack.cheap import a\n"
+        "    from pack.family import MEMBERS\n"
+    )
+    assert imports_inside(package) == [
+        "cli.py:2: json",
+        "cli.py:5: pack.cheap",
+        "family/one.py:2: pack.family",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ import numpy as np
 
 from planner.errors import UnsupportedPlan
 from planner.inputs.build import build
+from planner.inputs.hf_fields import Config
 from planner.inputs.model import ModelSpec
 from planner.plan import Plan
 from planner.rules import Rule
@@ -45,7 +46,6 @@ def known_record(text_tokens: object) -> dict[str, Any]:
     """Return the fields of torchtitan's FLUX.1, which has no embedder of a guidance, with such text."""
     # With all families beside it: only where files are written.
     from planner.inputs.diffusers.flux import ENTRY
-    from planner.inputs.hf_fields import Config
 
     record = ENTRY.record(Config({}, ENTRY.defaults, "FLUX.1"))
     record["diffusion"] |= {"text_tokens": text_tokens}

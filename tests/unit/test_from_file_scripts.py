@@ -370,6 +370,7 @@ def test_torchrun_starts_one_process_a_node_where_it_is_not_told(
         ("open_instruct/dpo_tune_cache.py", False),
         ("run.py --gpus 8 -- torchrun --nproc_per_node 8 scripts/run_dpo.py", False),
         ("train_grpo.py", False),
+        ("nash_md.py", False),
         ("reward_modeling.py", False),
         ("train_sft.py", True),
     ],

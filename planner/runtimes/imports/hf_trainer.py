@@ -66,25 +66,9 @@ DIALECTS: Final = {"run_clm.py": CLM, "run_clm_lora.py": CLM, "sft.py": TRL, "ru
 """Scripts by name; others have transformers' own defaults."""
 
 OTHERS: Final = frozenset(
-    {
-        "dpo",
-        "grpo",
-        "kto",
-        "orpo",
-        "reward",
-        "rloo",
-        "ppo",
-        "gkd",
-        "cpo",
-        "bco",
-        "online_dpo",
-        "prm",
-        "nash_md",
-        "xpo",
-        "simpo",
-        "rlhf",
-    }
-)
+    ("dpo", "grpo", "kto", "orpo", "reward", "rloo", "ppo", "gkd", "cpo", "bco", "prm", "nash", "xpo",
+     "simpo", "rlhf")
+)  # fmt: skip
 """Commands of TRL, and words in names of programs, that train with rewards or preferences."""
 
 UNPRICED: Final = ("a training with rewards or preferences", "next-token training, which is priced")

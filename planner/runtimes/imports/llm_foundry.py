@@ -27,7 +27,6 @@ from planner.runtimes.imports.sheet import Imported, Sheet
 from planner.runtimes.imports.trainer_layout import OF_OUR_FILES, TrainerLaunch
 from planner.units import is_whole
 
-KEYS: Final = ("device_train_microbatch_size", "global_train_batch_size", "device_train_grad_accum")
 BATCH: Final = "global_train_batch_size"
 PASS: Final = "device_train_microbatch_size"
 PRECISIONS: Final = {"amp_bf16": "bf16", "amp_fp16": "fp16", "amp_fp8": "fp8", "fp32": "fp32"}

@@ -15,7 +15,6 @@ from typing import Any, Final
 from planner.runtimes.imports.command_line import Training
 from planner.runtimes.imports.megatron_names import flags_of
 
-FLAG: Final = "--yaml-cfg"
 SECTIONS: Final = ("language_model", "model_parallel")
 GIVEN_ALONE: Final = ("swiglu", "squared_relu", "openai_gelu", "num_experts")
 """Arguments of the command line that the YAML's own fields decide: the model is built from those alone."""

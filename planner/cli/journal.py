@@ -8,16 +8,17 @@ import stat
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Self
+from typing import Any, Final, Self
 
 from planner.errors import InputError, Problem
 from planner.inputs.bounded import LINE_BYTES
 from planner.sweep.row import CASE, Row, row_of
 
+fcntl: Any
 try:
     import fcntl
 except ImportError:  # the system has no such locks
-    fcntl = None  # type: ignore[assignment]
+    fcntl = None
 
 HEAD: Final = json.dumps({"schema": CASE})[:-1].encode()
 """How every line starts."""

@@ -41,7 +41,7 @@ demo: setup  ## the main job: plans for a 70B model on 64 GPUs, and the files th
 	$(RUN) planner search llama3-70b --hardware dgx-h100 --gpus 64 --seq-len 8192 --global-batch 1024 --runtime megatron-lm --emit out/ --force
 
 test: setup  ## all light tests, on all cores: no network, no GPU, no torch; `make docs` runs the documents' examples
-	$(RUN) compileall -q planner
+	$(RUN) compileall -q -j 0 planner
 	$(PYTEST) -n auto --dist worksteal --deselect tests/cli/test_docs.py --ignore tests/speed
 	$(PYTEST) tests/speed
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from pathlib import Path
 
 import pytest
@@ -23,9 +23,24 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="rewrite golden files instead of comparing")
 
 
-def pytest_configure() -> None:
+class ExamplesAlone:
+    """Looks for examples in docstrings only where a file has some: a sixth of the package's."""
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_collect_file(
+        self, file_path: Path
+    ) -> Generator[None, list[pytest.Collector], list[pytest.Collector]]:
+        """Return what is collected of a file without a search for examples that are not there."""
+        found = yield
+        if file_path.suffix != ".py" or ">>>" in file_path.read_text(encoding="utf-8"):
+            return found
+        return [one for one in found if type(one) is pytest.Module]
+
+
+def pytest_configure(config: pytest.Config) -> None:
     """Make no passes over all objects while tests are collected: what they make stays to the end."""
     gc.disable()
+    config.pluginmanager.register(ExamplesAlone())
 
 
 def pytest_collection_finish() -> None:

@@ -14,14 +14,14 @@ from planner.runtimes.fsdp.files import mesh
 from planner.runtimes.hub.config import architecture, hub_config, layer_class
 from tests.helpers import ROOT
 from tests.unit.runner_jobs import MODELS
-from tests.validate.ask import PYTHON, counted, has, judged, ours_alone, refusals
+from tests.validate.ask import PYTHON, counted, judged, ours_alone, refusals
 from tests.validate.known_rules import UNSEEN
 from tests.validate.numerics import hub_says
 from tests.validate.random_plans import Case, priced_params
 
 pytestmark = [
     pytest.mark.torch,
-    pytest.mark.skipif(not has("accelerate"), reason="no interpreter with accelerate: make validate"),
+    pytest.mark.needs("accelerate", "no interpreter with accelerate: make validate"),
 ]
 
 

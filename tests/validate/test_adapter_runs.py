@@ -53,7 +53,7 @@ def priced(plan: Plan, task: Job) -> StageWeights:
     )
 
 
-@pytest.mark.skipif(not has("peft"), reason="no interpreter with peft")
+@pytest.mark.needs("peft", "no interpreter with peft")
 @pytest.mark.parametrize(("method", "zero"), [("lora", 0), ("lora", 3), ("qlora", 0), ("qlora", 3)], ids=str)
 def test_adapters_are_trained_and_held_as_they_are_priced(method: str, zero: int, tmp_path: Path) -> None:
     if method == "qlora" and not has("bitsandbytes"):

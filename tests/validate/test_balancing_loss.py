@@ -12,12 +12,12 @@ import pytest
 from planner.runtimes import runtimes
 from tests.helpers import ROOT
 from tests.unit.test_numerics_compared import with_numbers
-from tests.validate.ask import PYTHON, has
+from tests.validate.ask import PYTHON
 from tests.validate.megatron import cases
 
 pytestmark = [
     pytest.mark.torch,
-    pytest.mark.skipif(not has("deepspeed"), reason="no interpreter with deepspeed: make validate"),
+    pytest.mark.needs("deepspeed", "no interpreter with deepspeed: make validate"),
 ]
 
 

@@ -12,14 +12,14 @@ import pytest
 from planner.runtimes.deepspeed import ENTRY
 from planner.techniques.offload import OFFLOADS
 from planner.techniques.offload.family import read_offload
-from tests.validate.ask import Verdict, counted, has, judged, ours_alone, refusals
+from tests.validate.ask import Verdict, counted, judged, ours_alone, refusals
 from tests.validate.known_rules import UNSEEN
 from tests.validate.numerics import hub_says
 from tests.validate.random_plans import stage_params
 
 pytestmark = [
     pytest.mark.torch,
-    pytest.mark.skipif(not has("deepspeed"), reason="no interpreter with deepspeed: make validate"),
+    pytest.mark.needs("deepspeed", "no interpreter with deepspeed: make validate"),
 ]
 
 

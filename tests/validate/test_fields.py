@@ -9,11 +9,11 @@ import pytest
 from planner.runtimes.imports.deepspeed_fields import TABLE
 from planner.runtimes.imports.field_kinds import field_kinds
 from tests.helpers import ROOT
-from tests.validate.ask import PYTHON, has
+from tests.validate.ask import PYTHON
 
 pytestmark = [
     pytest.mark.torch,
-    pytest.mark.skipif(not has("deepspeed"), reason="no interpreter with deepspeed: make validate"),
+    pytest.mark.needs("deepspeed", "no interpreter with deepspeed: make validate"),
 ]
 
 

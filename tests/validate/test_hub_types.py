@@ -24,11 +24,11 @@ from planner.runtimes.hub.config import architecture, attention_name, hub_config
 from planner.runtimes.hub.hybrids import HYBRIDS
 from planner.runtimes.hub.kinds import TYPES
 from tests.helpers import ROOT
-from tests.validate.ask import PYTHON, has
+from tests.validate.ask import PYTHON
 
 pytestmark = [
     pytest.mark.torch,
-    pytest.mark.skipif(not has("transformers"), reason="no interpreter with transformers: make validate"),
+    pytest.mark.needs("transformers", "no interpreter with transformers: make validate"),
 ]
 
 TOKENS = 256

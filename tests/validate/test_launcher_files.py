@@ -100,7 +100,7 @@ def answers(check: str, questions: list[dict[str, Any]], home: Path) -> list[dic
     return [answer["derived"] for answer in found]
 
 
-@pytest.mark.skipif(not has("sky"), reason="no interpreter with skypilot in VALIDATE_PYTHON")
+@pytest.mark.needs("sky", "no interpreter with skypilot in VALIDATE_PYTHON")
 def test_skypilot_reads_every_task_as_meant(tmp_path: Path) -> None:
     cases_ = list(written("skypilot"))
     questions = []
@@ -126,7 +126,7 @@ def test_skypilot_reads_every_task_as_meant(tmp_path: Path) -> None:
         assert found["mounts"] == mounted
 
 
-@pytest.mark.skipif(not has("sky"), reason="no interpreter with skypilot in VALIDATE_PYTHON")
+@pytest.mark.needs("sky", "no interpreter with skypilot in VALIDATE_PYTHON")
 @pytest.mark.parametrize("name", ["dgx-h100", "dgx-a100-80gb", "dgx-b200", "dgx-h200", "gb200-nvl72"])
 def test_skypilot_knows_the_names_of_accelerators(name: str, tmp_path: Path) -> None:
     gpus = load_hardware(name).pool.gpus_per_node
@@ -138,7 +138,7 @@ def test_skypilot_knows_the_names_of_accelerators(name: str, tmp_path: Path) -> 
     assert found["accelerators"] == {ACCELERATORS[job.hardware.pool.accelerator.name]: gpus}
 
 
-@pytest.mark.skipif(not has("jsonschema"), reason="no interpreter with jsonschema in VALIDATE_PYTHON")
+@pytest.mark.needs("jsonschema", "no interpreter with jsonschema in VALIDATE_PYTHON")
 @pytest.mark.parametrize("manifest", KUBEFLOW)
 def test_kubeflow_takes_every_manifest(manifest: str, tmp_path: Path) -> None:
     checkout = os.environ.get(KUBEFLOW[manifest])

@@ -17,11 +17,11 @@ from planner.plan import Plan
 from planner.report.made_order import MadeOrder, made_order
 from planner.runtimes.torchtitan import ENTRY
 from tests.unit.runner_jobs import DENSE, job
-from tests.validate.ask import PYTHON, has
+from tests.validate.ask import PYTHON
 
 pytestmark = [
     pytest.mark.torch,
-    pytest.mark.skipif(not has("torch.distributed.pipelining"), reason="no interpreter with torch"),
+    pytest.mark.needs("torch.distributed.pipelining", "no interpreter with torch"),
 ]
 
 PLANS = (

@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import random
 from collections import Counter, defaultdict
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -53,15 +54,15 @@ SAME = {
 """What a runner derives, by the plan's names."""
 
 bridge, megatron = (bool(os.environ.get(name)) for name in ("MEGATRON_BRIDGE", "MEGATRON_LM"))
-THERE = {
-    "megatron-lm": megatron and not bridge,
-    "megatron-bridge": megatron and bridge,
-    "torchtitan": bool(os.environ.get("TORCHTITAN")) and has("tyro"),
-    "nanotron": bool(os.environ.get("NANOTRON")) and has("dacite"),
-    "deepspeed": has("deepspeed"),
-    "fsdp": has("accelerate"),
+THERE: dict[str, Callable[[], bool]] = {
+    "megatron-lm": lambda: megatron and not bridge,
+    "megatron-bridge": lambda: megatron and bridge,
+    "torchtitan": lambda: bool(os.environ.get("TORCHTITAN")) and has("tyro"),
+    "nanotron": lambda: bool(os.environ.get("NANOTRON")) and has("dacite"),
+    "deepspeed": lambda: has("deepspeed"),
+    "fsdp": lambda: has("accelerate"),
 }
-"""Runners that can be asked here."""
+"""Whether a runner can be asked here."""
 
 pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore")]
 
@@ -180,7 +181,7 @@ def mutants(plain: list[Folder], file: str, place: Path) -> list[Mutant]:
 def test_no_changed_file_is_priced_in_silence(
     name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    if not THERE[name]:
+    if not THERE[name]():
         pytest.skip(f"{name} cannot be asked here: see the tests of its plans")
     runner = RUNNERS[name]
     for place in ("plain", "changed", "stand-ins"):

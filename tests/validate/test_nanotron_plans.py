@@ -13,7 +13,7 @@ import pytest
 from planner.runtimes.nanotron import ENTRY
 from planner.runtimes.nanotron.rules import own_split
 from planner.runtimes.training_run import TrainingRun, run_of
-from tests.validate.ask import counted, has, judged, ours_alone, refusals
+from tests.validate.ask import counted, judged, ours_alone, refusals
 from tests.validate.known_rules import UNSEEN
 from tests.validate.numerics import nanotron_says
 from tests.validate.random_plans import priced_params
@@ -21,7 +21,7 @@ from tests.validate.random_plans import priced_params
 pytestmark = [
     pytest.mark.torch,
     pytest.mark.skipif(not os.environ.get("NANOTRON"), reason="NANOTRON names no checkout of nanotron"),
-    pytest.mark.skipif(not has("dacite"), reason="no interpreter with dacite in VALIDATE_PYTHON"),
+    pytest.mark.needs("dacite", "no interpreter with dacite in VALIDATE_PYTHON"),
 ]
 
 

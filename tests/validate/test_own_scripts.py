@@ -26,14 +26,14 @@ from planner.runtimes import runtimes
 from planner.runtimes.family import Job
 from tests.helpers import ROOT
 from tests.unit.runner_jobs import job, model, plan
-from tests.validate.ask import PYTHON, has
+from tests.validate.ask import PYTHON
 
 pytestmark = [
     pytest.mark.torch,
     pytest.mark.skipif(
         not os.environ.get("VALIDATE_RUNS"), reason="real runs take minutes: make validate-full"
     ),
-    pytest.mark.skipif(not has("deepspeed, accelerate"), reason="no interpreter with runners: make validate"),
+    pytest.mark.needs("deepspeed, accelerate", "no interpreter with runners: make validate"),
 ]
 
 GQA = {"kind": "attention", "heads": 4, "kv_heads": 2, "head_dim": 16}
@@ -209,7 +209,7 @@ def stopped(folder: Path, env: dict[str, str], after: int) -> str:
     return printed
 
 
-@pytest.mark.skipif(not has("datasets"), reason="no interpreter with datasets: make validate")
+@pytest.mark.needs("datasets", "no interpreter with datasets: make validate")
 @pytest.mark.parametrize(("runtime", "axes"), [PLANS[1], PLANS[3], PLANS[6]], ids=str)
 def test_a_run_that_was_stopped_goes_on_as_if_it_had_not_been(
     runtime: str, axes: dict[str, Any], tmp_path: Path

@@ -16,12 +16,12 @@ import pytest
 
 from planner.inputs.load import load_model
 from tests.cli.command import planner
-from tests.validate.ask import PYTHON, has
+from tests.validate.ask import PYTHON
 
 pytestmark = [
     pytest.mark.torch,
     pytest.mark.skipif(not os.environ.get("TORCHTITAN"), reason="TORCHTITAN names no checkout of torchtitan"),
-    pytest.mark.skipif(not has("tyro"), reason="no interpreter with tyro in VALIDATE_PYTHON"),
+    pytest.mark.needs("tyro", "no interpreter with tyro in VALIDATE_PYTHON"),
 ]
 
 TWO = """\

@@ -16,13 +16,13 @@ from planner.plan import Plan
 from planner.rules import violations
 from planner.runtimes.family import Job
 from planner.runtimes.torchtitan import ENTRY
-from tests.validate.ask import asked, has, refusals
+from tests.validate.ask import asked, refusals
 from tests.validate.random_plans import Case
 
 pytestmark = [
     pytest.mark.torch,
     pytest.mark.skipif(not os.environ.get("TORCHTITAN"), reason="TORCHTITAN names no checkout of torchtitan"),
-    pytest.mark.skipif(not has("tyro"), reason="no interpreter with tyro in VALIDATE_PYTHON"),
+    pytest.mark.needs("tyro", "no interpreter with tyro in VALIDATE_PYTHON"),
 ]
 
 

@@ -17,7 +17,7 @@ from planner.runtimes.torchtitan import ENTRY
 from planner.runtimes.torchtitan.rules import training_dtype
 from planner.runtimes.torchtitan.schedules import SCHEDULES
 from planner.runtimes.training_run import TrainingRun, run_of
-from tests.validate.ask import counted, has, judged, ours_alone, refusals
+from tests.validate.ask import counted, judged, ours_alone, refusals
 from tests.validate.known_rules import UNSEEN
 from tests.validate.numerics import titan_says
 from tests.validate.random_plans import stage_params
@@ -25,7 +25,7 @@ from tests.validate.random_plans import stage_params
 pytestmark = [
     pytest.mark.torch,
     pytest.mark.skipif(not os.environ.get("TORCHTITAN"), reason="TORCHTITAN names no checkout of torchtitan"),
-    pytest.mark.skipif(not has("tyro"), reason="no interpreter with tyro in VALIDATE_PYTHON"),
+    pytest.mark.needs("tyro", "no interpreter with tyro in VALIDATE_PYTHON"),
 ]
 
 

@@ -19,13 +19,13 @@ from planner.inputs.model import Experts
 from tests.cli.command import planner
 from tests.helpers import ROOT
 from tests.unit.runner_jobs import job
-from tests.validate.ask import PYTHON, has
+from tests.validate.ask import PYTHON
 from tests.validate.numerics import titan_says
 from tests.validate.test_own_scripts import LIMIT, TINY, emitted, environment, written
 
 pytestmark = [
     pytest.mark.torch,
-    pytest.mark.skipif(not has("tyro"), reason="no interpreter with tyro in VALIDATE_PYTHON"),
+    pytest.mark.needs("tyro", "no interpreter with tyro in VALIDATE_PYTHON"),
 ]
 
 STEP = re.compile(r"step:\s+(\d+).*tps: ([0-9,]+)")

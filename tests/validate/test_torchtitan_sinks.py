@@ -17,14 +17,14 @@ from planner.plan import Plan
 from planner.rules import violations
 from planner.runtimes.family import Job
 from planner.runtimes.torchtitan import ENTRY
-from tests.validate.ask import asked, has, refusals
+from tests.validate.ask import asked, refusals
 from tests.validate.numerics import titan_says
 from tests.validate.random_plans import Case, stage_params
 
 pytestmark = [
     pytest.mark.torch,
     pytest.mark.skipif(not os.environ.get("TORCHTITAN"), reason="TORCHTITAN names no checkout of torchtitan"),
-    pytest.mark.skipif(not has("tyro"), reason="no interpreter with tyro in VALIDATE_PYTHON"),
+    pytest.mark.needs("tyro", "no interpreter with tyro in VALIDATE_PYTHON"),
 ]
 
 WHOLE = Plan(dp=64.0, zero=3, zero_shards=32.0, micro_batch=1.0, num_microbatches=4.0, recompute="full")

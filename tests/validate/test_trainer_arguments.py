@@ -14,11 +14,11 @@ import pytest
 from planner.runtimes.imports.dispatch import read_runner_file
 from planner.runtimes.imports.trainer import OPTIMIZERS
 from tests.helpers import ROOT
-from tests.validate.ask import COUNT, PYTHON, SEED, has
+from tests.validate.ask import COUNT, PYTHON, SEED
 
 pytestmark = [
     pytest.mark.torch,
-    pytest.mark.skipif(not has("transformers"), reason="no interpreter with transformers: make validate"),
+    pytest.mark.needs("transformers", "no interpreter with transformers: make validate"),
 ]
 
 STAGES = {"full_shard auto_wrap": "3", "shard_grad_op auto_wrap": "2", "no_shard": "0"}

@@ -9,14 +9,40 @@ import subprocess
 import sys
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 
 
 @cache
+def parsed_text(source: str) -> ast.Module:
+    """Return the tree of a source, which is parsed once for all tests that read sources."""
+    return ast.parse(source)
+
+
+@cache
 def parsed(path: Path) -> ast.Module:
-    """Return the tree of a source file, which is parsed once for all tests that read sources."""
-    return ast.parse(path.read_text(encoding="utf-8"))
+    """Return the tree of a source file."""
+    return parsed_text(path.read_text(encoding="utf-8"))
+
+
+@cache
+def _walked(path: Path) -> dict[type[ast.AST], list[ast.AST]]:
+    found: dict[type[ast.AST], list[ast.AST]] = {}
+    for node in ast.walk(parsed(path)):
+        found.setdefault(type(node), []).append(node)
+    return found
+
+
+def nodes(path: Path, *kinds: type[ast.AST]) -> list[Any]:
+    """Return the nodes of some classes in a source file, which is walked once for all tests."""
+    known = _walked(path)
+    return [node for kind in kinds for node in known.get(kind, ())]
+
+
+def package_files(package: Path = ROOT / "planner") -> list[Path]:
+    """Return the source files of a package."""
+    return sorted(package.rglob("*.py"))
 
 
 def user_environment(home: Path, pythonpath: Path = ROOT) -> dict[str, str]:

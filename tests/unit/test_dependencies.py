@@ -7,22 +7,21 @@ import re
 import sys
 import tomllib
 from collections.abc import Iterator
+from pathlib import Path
 
-from tests.helpers import ROOT
+from tests.helpers import ROOT, nodes, package_files
 
 DISTRIBUTIONS = {"yaml": "pyyaml"}
 """Modules whose distribution has another name."""
 
 
-def foreign(source: str) -> Iterator[str]:
-    """Yield the distributions outside the standard library and the package whose modules a text imports."""
-    for node in ast.walk(ast.parse(source)):
+def foreign(path: Path) -> Iterator[str]:
+    """Yield the distributions outside the standard library and the package whose modules a file imports."""
+    for node in nodes(path, ast.Import, ast.ImportFrom):
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom) and node.level == 0:
-            names = [node.module or ""]
         else:
-            continue
+            names = [node.module] if node.level == 0 else []
         tops = {name.partition(".")[0] for name in names}
         for name in tops - set(sys.stdlib_module_names) - {"planner"}:
             yield DISTRIBUTIONS.get(name, name).replace("_", "-")
@@ -34,12 +33,13 @@ def test_every_imported_package_is_declared() -> None:
     declared = {re.split(r"[<>=!~;\[ ]", line)[0].lower() for line in (*project["dependencies"], *extras)}
     found = {
         f"{path.relative_to(ROOT)}: {name}"
-        for path in (ROOT / "planner").rglob("*.py")
-        for name in foreign(path.read_text(encoding="utf-8"))
+        for path in package_files()
+        for name in foreign(path)
         if name not in declared
     }
     assert not found
 
 
-def test_an_undeclared_package_is_found() -> None:
-    assert set(foreign("import click\nfrom yaml import safe_load\nimport os")) == {"click", "pyyaml"}
+def test_an_undeclared_package_is_found(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("import click\nfrom yaml import safe_load\nimport os")
+    assert set(foreign(tmp_path / "a.py")) == {"click", "pyyaml"}

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.helpers import ROOT, parsed
+from tests.helpers import ROOT, nodes
 
 LAYERS = (
     ("__init__", "__main__"),
@@ -38,17 +38,15 @@ COST_ORDER = ("layer", "memory", "traffic", "step")
 HEIGHT = {part: -line for line, parts in enumerate(LAYERS) for part in parts}
 
 
-def imported_parts(tree: ast.AST, package: str = "planner") -> Iterator[tuple[int, str]]:
-    """Yield the line and the part of ``package`` that each import statement names."""
-    for node in ast.walk(tree):
+def imported_parts(path: Path, package: str = "planner") -> Iterator[tuple[int, str]]:
+    """Yield the line and the part of ``package`` that each import statement of a file names."""
+    for node in nodes(path, ast.Import, ast.ImportFrom):
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom):
+        else:
             module = "." * node.level + (node.module or "")
             whole = module == package
             names = [f"{package}.{alias.name}" for alias in node.names] if whole else [module]
-        else:
-            continue
         for name in names:
             name = name.replace(f"{package}.", "planner.", 1)
             top, _, rest = name.partition(".")
@@ -64,7 +62,7 @@ def upward_imports(package: Path) -> list[str]:
         if part not in HEIGHT:
             faults.append(f"{path}: {part} stands in no layer")
             continue
-        for line, other in imported_parts(parsed(path)):
+        for line, other in imported_parts(path):
             if other != part and HEIGHT.get(other, 1) >= HEIGHT[part]:
                 faults.append(f"{path}:{line}: {part} imports {other or 'planner'}")
     return faults
@@ -79,7 +77,7 @@ def test_packages_of_the_price_use_those_before_them() -> None:
     back = set()
     for path in (ROOT / "planner/cost").rglob("*.py"):
         own = path.parent.name
-        for _, other in imported_parts(parsed(path), "planner.cost"):
+        for _, other in imported_parts(path, "planner.cost"):
             if own in COST_ORDER and other in COST_ORDER[COST_ORDER.index(own) + 1 :]:
                 back.add((f"{own}/{path.stem}", other))
     assert back == {("memory/activation_offload", "step")}
@@ -98,9 +96,8 @@ def test_no_modules_import_each_other() -> None:
 def module_imports(path: Path) -> set[str]:
     """Return the modules whose names a file imports, or which it imports whole."""
     found = set()
-    for node in ast.walk(parsed(path)):
-        if isinstance(node, ast.ImportFrom):
-            found |= {node.module or ""} | {f"{node.module}.{alias.name}" for alias in node.names}
+    for node in nodes(path, ast.ImportFrom):
+        found |= {node.module or ""} | {f"{node.module}.{alias.name}" for alias in node.names}
     return found
 
 
@@ -116,8 +113,7 @@ def imports_inside(package: Path) -> list[str]:
     return [
         f"{path.relative_to(package)}:{node.lineno}: {name}"
         for path in sorted(package.rglob("*.py"))
-        for function in ast.walk(parsed(path))
-        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef)
+        for function in nodes(path, ast.FunctionDef, ast.AsyncFunctionDef)
         for node in ast.walk(function)
         if isinstance(node, ast.Import | ast.ImportFrom)
         for name in (
@@ -209,8 +205,8 @@ def private_elsewhere(package: Path) -> list[str]:
     return [
         f"{path.relative_to(package)} imports {node.module}"
         for path in sorted(package.rglob("*.py"))
-        for node in ast.walk(parsed(path))
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("planner.")
+        for node in nodes(path, ast.ImportFrom)
+        if (node.module or "").startswith("planner.")
         for parts in [[package.name, *(node.module or "").split(".")[1:]]]
         if any(part.startswith("_") for part in parts)
         and path.parent.parts[-len(parts) + 1 :] != tuple(parts[:-1])

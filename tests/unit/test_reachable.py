@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
-from tests.helpers import ROOT
+from tests.helpers import ROOT, parsed_text
 
 DOORS = ("planner", "planner.__main__", "planner.cli.app", "planner.api", "planner.notebook")
 LOADERS = ("load_family(", "import_module(", "iter_modules(")
@@ -27,7 +27,7 @@ def modules(package: Path) -> dict[str, str]:
 def named(source: str) -> set[str]:
     """Return all names that a module imports or writes out, members of modules among them."""
     names = set()
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(parsed_text(source)):
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
@@ -112,7 +112,7 @@ def mentions(tree: ast.AST) -> set[str]:
 def unused(sources: Mapping[str, str], doors: tuple[str, ...]) -> set[str]:
     """Return definitions that no module names, their own included; what doors define is for users."""
     named_by: dict[str, list[tuple[ast.stmt, set[str]]]] = {
-        module: [(node, mentions(node)) for node in ast.parse(source).body]
+        module: [(node, mentions(node)) for node in parsed_text(source).body]
         for module, source in sources.items()
     }
     modules_with = Counter(

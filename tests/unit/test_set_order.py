@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ast
+from pathlib import Path
 
 import pytest
 
-from tests.helpers import ROOT
+from tests.helpers import nodes, package_files
 
 ORDERLESS = {"any", "all", "sorted", "set", "frozenset", "len", "min", "max"}
 """What says the same of a set in any order."""
@@ -24,19 +25,17 @@ def is_set(node: ast.AST, named: frozenset[str] = frozenset()) -> bool:
     )
 
 
-def walks_over_sets(source: str) -> list[str]:
+def walks_over_sets(path: Path) -> list[str]:
     """Return the loops of functions that go over a set in its own order."""
     found = []
-    for function in ast.walk(ast.parse(source)):
-        if not isinstance(function, ast.FunctionDef):
-            continue
-        nodes = list(ast.walk(function))
-        given = [one for one in nodes if isinstance(one, ast.Assign) and is_set(one.value)]
+    for function in nodes(path, ast.FunctionDef):
+        inner = list(ast.walk(function))
+        given = [one for one in inner if isinstance(one, ast.Assign) and is_set(one.value)]
         named = frozenset(one.id for each in given for one in each.targets if isinstance(one, ast.Name))
-        calls = [one for one in nodes if isinstance(one, ast.Call) and isinstance(one.func, ast.Name)]
+        calls = [one for one in inner if isinstance(one, ast.Call) and isinstance(one.func, ast.Name)]
         free = {id(part) for call in calls if call.func.id in ORDERLESS for part in call.args}
-        loops = [one.iter for one in nodes if isinstance(one, ast.For)]
-        for one in nodes:
+        loops = [one.iter for one in inner if isinstance(one, ast.For)]
+        for one in inner:
             if isinstance(one, ast.GeneratorExp | ast.ListComp | ast.DictComp) and id(one) not in free:
                 loops += [part.iter for part in one.generators]
         found += [f"{function.name}: {ast.unparse(one)}" for one in loops if is_set(one, named)]
@@ -44,8 +43,7 @@ def walks_over_sets(source: str) -> list[str]:
 
 
 def test_no_function_goes_over_a_set_in_its_own_order() -> None:
-    paths = sorted((ROOT / "planner").rglob("*.py"))
-    found = {path.name: walks_over_sets(path.read_text(encoding="utf-8")) for path in paths}
+    found = {str(path): walks_over_sets(path) for path in package_files()}
     assert {name: loops for name, loops in found.items() if loops} == {}
 
 
@@ -59,5 +57,6 @@ def test_no_function_goes_over_a_set_in_its_own_order() -> None:
         ("return [x for x in sorted(set(a))]", 0),
     ],
 )
-def test_loops_over_sets_are_found(line: str, loops: int) -> None:
-    assert len(walks_over_sets(f"def f(a, b, y=0):\n    {line}")) == loops
+def test_loops_over_sets_are_found(line: str, loops: int, tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text(f"def f(a, b, y=0):\n    {line}")
+    assert len(walks_over_sets(tmp_path / "a.py")) == loops

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.helpers import ROOT, parsed
+from tests.helpers import ROOT, nodes, package_files, parsed
 
 MOST_FILE_LINES = 400
 MOST_FUNCTION_LINES = 50
@@ -48,13 +48,10 @@ def shape_faults(package: Path) -> list[str]:
     faults = []
     for path in sorted(package.rglob("*.py")):
         text, here = path.read_text(encoding="utf-8"), path.relative_to(package)
-        tree = parsed(path)
         if (lines := len(text.splitlines())) > MOST_FILE_LINES:
             faults.append(f"{here}: {lines} lines")
-        faults += [f"{here}: {name} has no docstring" for name in undescribed(tree)]
-        for node in ast.walk(tree):
-            if not isinstance(node, Function):
-                continue
+        faults += [f"{here}: {name} has no docstring" for name in undescribed(parsed(path))]
+        for node in nodes(path, *Function.__args__):
             if (lines := body_lines(node)) > MOST_FUNCTION_LINES:
                 faults.append(f"{here}:{node.lineno}: {node.name} has {lines} lines")
             # The parameters of a command are its options: the contract says how many there are. What a
@@ -103,8 +100,7 @@ def field_counts(folder: Path) -> dict[str, int]:
     return {
         f"{path.relative_to(folder)}: {node.name}": sum(isinstance(line, ast.AnnAssign) for line in node.body)
         for path in sorted(folder.rglob("*.py"))
-        for node in ast.walk(parsed(path))
-        if isinstance(node, ast.ClassDef)
+        for node in nodes(path, ast.ClassDef)
     }
 
 
@@ -124,8 +120,8 @@ def test_texts_are_asked_in_one_place_whether_they_are_whole_numbers() -> None:
     """``isdigit`` takes what ``int`` refuses: superscripts, and thousands of digits (`units.is_whole`)."""
     asking = [
         str(path.relative_to(ROOT))
-        for path in sorted((ROOT / "planner").rglob("*.py"))
-        for node in ast.walk(parsed(path))
-        if isinstance(node, ast.Attribute) and node.attr in ("isdigit", "isdecimal", "isnumeric")
+        for path in package_files()
+        for node in nodes(path, ast.Attribute)
+        if node.attr in ("isdigit", "isdecimal", "isnumeric")
     ]
     assert asking == ["planner/units.py"]

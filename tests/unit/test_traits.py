@@ -11,7 +11,7 @@ import pytest
 from planner.runtimes.traits import TRAITS, Traits
 from planner.runtimes.traits.trait import Trait
 from tests.cli.command import planner
-from tests.helpers import ROOT, parsed
+from tests.helpers import ROOT, nodes
 
 MOST_FIELDS = 45
 CORE = ("runtimes", "techniques", "cost")
@@ -23,8 +23,7 @@ def field_counts(package: Path) -> dict[str, int]:
     classes = [
         (path.relative_to(package), node)
         for path in package.rglob("*.py")
-        for node in ast.walk(parsed(path))
-        if isinstance(node, ast.ClassDef)
+        for node in nodes(path, ast.ClassDef)
     ]
     return {
         f"{path}: {node.name}": sum(isinstance(line, ast.AnnAssign) for line in node.body)

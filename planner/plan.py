@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
+from operator import attrgetter
 from typing import Any, Final
 
 import numpy as np
@@ -28,6 +29,11 @@ NAMES: Final = tuple(axis.name for axis in AXES if axis.table)
 
 _USUAL_NUMBERS: Final = frozenset({int, float, np.float64, np.ndarray})
 """Types of nearly every degree; others are looked at one by one."""
+
+_TEXT: Final = frozenset({str})
+
+_degrees: Final = attrgetter(*DEGREES)
+_names: Final = attrgetter(*NAMES)
 
 
 @made_with_care
@@ -86,10 +92,7 @@ class Plan:
         InputError
             With every field of another type.
         """
-        given = vars(self)
-        if _USUAL_NUMBERS.issuperset(type(given[name]) for name in DEGREES) and all(
-            type(given[name]) is str for name in NAMES
-        ):
+        if _USUAL_NUMBERS.issuperset(map(type, _degrees(self))) and _TEXT.issuperset(map(type, _names(self))):
             return
         if any(isinstance(getattr(self, name), str | bool | None) for name in DEGREES) or not all(
             isinstance(getattr(self, name), str) for name in NAMES

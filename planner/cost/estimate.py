@@ -316,7 +316,8 @@ def stage_bytes(case: Case, result: StepPrice, ranks: int) -> tuple[StageBytes, 
     memory = result.memory
 
     def on_stages(column: Num) -> Column:
-        return np.broadcast_to(np.asarray(column, float), (ranks,))
+        array = np.asarray(column, float)
+        return array if array.shape == (ranks,) else np.broadcast_to(array, (ranks,))
 
     columns = {name: on_stages(getattr(memory, name)) for name in MEMORY_COLUMNS}
     columns |= {"reserve": on_stages(reserve_bytes(case, memory))}

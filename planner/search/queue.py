@@ -10,6 +10,7 @@ import heapq
 from bisect import insort
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
+from typing import NamedTuple
 
 from planner.cost.estimate import Estimate
 from planner.dataclasses import dataclass, field, replace
@@ -23,9 +24,8 @@ FIRST = 5
 """Candidates of least price that are refined before the bounds say which; as many plans are ranked. [-]"""
 
 
-@dataclass(frozen=True, order=True)
-class Waiting:
-    """A candidate that waits for an operator, in the order in which its turn comes.
+class Waiting(NamedTuple):
+    """A candidate that waits for an operator, in the order in which its turn comes: numbers are unique.
 
     One that is ``sure`` is refined whatever its bound.
     """
@@ -33,9 +33,9 @@ class Waiting:
     turn: float
     key: float
     number: int
-    operator: SearchOperator = field(compare=False)
-    candidate: Candidate = field(compare=False)
-    sure: bool = field(compare=False)
+    operator: SearchOperator
+    candidate: Candidate
+    sure: bool
 
 
 @dataclass

@@ -111,14 +111,12 @@ def objective_column(name: str, within: float = np.inf) -> Callable[[StepPrice],
 
 def objective_value(name: str, plan: Estimate, seconds: float | None = None) -> float:
     """Return what the ranking minimises, of a step that takes its price or other seconds; inf if unknown."""
+    if name == "time":
+        return plan.step if seconds is None else seconds
+    if name == "memory":
+        return plan.peak
     bill = plan.bill if seconds is None or seconds == plan.step else plan.bill.stretched(seconds / plan.step)
-    values = {
-        "time": plan.step if seconds is None else seconds,
-        "memory": plan.peak,
-        "cost": bill.usd_per_step,
-        "energy": bill.joules_per_step,
-    }
-    value = values[name]
+    value = bill.usd_per_step if name == "cost" else bill.joules_per_step
     return float("inf") if value is None else value
 
 
@@ -133,11 +131,12 @@ def objective_bound(name: str, job: Job, seconds: float) -> float:
     Nothing is known of their memory. Of energy, they compute at least the model's FLOPs at the peak, and wait
     the rest of the time.
     """
-    if seconds == float("inf"):
+    if seconds == float("inf") or name == "time":
         return seconds
+    if name == "memory":
+        return 0.0
     bill = bill_of(job, seconds, _least_phases(job, seconds) if name == "energy" else None)
-    values = {"time": seconds, "memory": 0.0, "cost": bill.usd_per_step, "energy": bill.joules_per_step}
-    value = values[name]
+    value = bill.usd_per_step if name == "cost" else bill.joules_per_step
     return float("inf") if value is None else value
 
 

@@ -25,7 +25,7 @@ from planner.cost.step.step import (
 from planner.cost.step.step_end import StepEnd, step_end
 from planner.cost.traffic.sharing import sharing
 from planner.dataclasses import dataclass
-from planner.numeric import Num
+from planner.numeric import Num, highest
 from planner.plan import Plan
 
 
@@ -109,6 +109,11 @@ class PlanParts:
     def held(self) -> StepBytes:
         """What the step needs in memory."""
         return price_bytes(self.case, self.plan, self.passes, self.stages)
+
+    @property
+    def peak(self) -> float:
+        """What the peak stage needs, whatever the step takes. [byte]"""
+        return float(highest(self.held.total))
 
     def stepped(self, passes: PassPrice) -> StepPrice:
         """Return the price of the step whose passes take other seconds."""

@@ -79,7 +79,7 @@ class Improver:
         """Return what a plan needs on its peak stage, without its full price. [byte]"""
         if (known := self._priced.get(plan)) is not None:
             return known.peak
-        return float(self.parts(plan).step.total_bytes)
+        return self.parts(plan).peak
 
     def parts(self, plan: Plan) -> PlanParts:
         """Take a plan apart, once until it is priced in full."""

@@ -151,7 +151,7 @@ MASKED = {
 }  # fmt: skip
 
 
-@pytest.mark.skipif(not has("datasets"), reason="no interpreter with datasets: make validate")
+@pytest.mark.needs("datasets", "no interpreter with datasets: make validate")
 @pytest.mark.parametrize("kind", MASKED)
 @pytest.mark.parametrize(("runtime", "axes"), [PLANS[1], PLANS[6]], ids=str)
 def test_masked_tokens_are_filled_in(runtime: str, axes: dict[str, Any], kind: str, tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 from itertools import combinations, product
 from typing import Final, Literal
 
@@ -93,6 +94,7 @@ class LayerRun:
         return 0.0 if self.task.deadline is None else max(0.0, self.end - self.task.deadline)
 
 
+@lru_cache(maxsize=4096)
 def alone_seconds(task: Task, gpus: int, jobs: int) -> float:
     """Return the time of a job on its own equal share of a cluster, in turns where it may not have so few.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
@@ -53,7 +54,8 @@ def test_twenty_jobs_share_a_cluster_better_than_a_queue_and_equal_shares(tmp_pa
 
 def test_shares_that_change_are_taken_where_they_are_better(tmp_path: Path) -> None:
     ask = ("cluster", twenty(tmp_path / "jobs.yaml"), "-q", "--format", "json", "--objective")
-    changed = planner(*ask, "makespan", "--changing").json
+    with mock.patch("planner.search.shares.SOLVER_SECONDS", 1.0):
+        changed = planner(*ask, "makespan", "--changing").json
     assert changed["cost"] <= changed["baselines"]["changing shares"]["cost"] * (1 + 1e-9)
     assert 0 < changed["figures"]["in_use"] <= 1
     events = [(spell["start_s"], spell["gpus"]) for run in changed["runs"] for spell in run["spells"]]
@@ -62,7 +64,8 @@ def test_shares_that_change_are_taken_where_they_are_better(tmp_path: Path) -> N
     for _, change in sorted(events):
         used += change
         assert 0 <= used <= 64
-    fair = planner(*ask, "fairness", "--changing")
+    with mock.patch("planner.search.shares.SOLVER_SECONDS", 1.0):
+        fair = planner(*ask, "fairness", "--changing")
     assert fair.code == 0, fair.err
     figures = fair.json["baselines"]["changing shares"]
     assert fair.json["figures"]["unfairness"] <= figures["unfairness"] * (1 + 1e-9)

@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ import pytest
 
 from tests.cli.command import Done, once, planner
 from tests.helpers import ROOT, hears_interrupts, user_environment
+from tests.swept_here import swept_here
 
 GRID = """\
 models: llama3-8b
@@ -55,6 +57,13 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.fixture
+def here(folder: Path) -> Iterator[Path]:
+    """The same, where searches need no processes of their own."""
+    with swept_here():
+        yield folder
+
+
 def lines(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
@@ -86,21 +95,21 @@ def test_two_processes_say_what_one_says_and_what_a_search_alone_says(folder: Pa
     assert set(best) == set(row) - {"row"}
 
 
-def test_a_second_run_skips_what_is_there_and_a_changed_grid_searches_what_is_new(folder: Path) -> None:
+def test_a_second_run_skips_what_is_there_and_a_changed_grid_searches_what_is_new(here: Path) -> None:
     first = planner("sweep", "grid.yaml", "--jobs", "1")
     assert first.code == 0
     assert "4 cases: 4 fit, 0 do not." in first.out
-    before = (folder / "grid.jsonl").read_bytes()
+    before = (here / "grid.jsonl").read_bytes()
     again = planner("sweep", "grid.yaml", "--jobs", "1")
     assert (again.code, again.err) == (0, "4 of 4 cases are in grid.jsonl and are skipped\n")
     assert again.out == first.out.replace("0 do not.", "0 do not; 4 were there and are skipped.")
-    assert (folder / "grid.jsonl").read_bytes() == before
-    (folder / "grid.yaml").write_text(GRID.replace("[8, 16]", "[4, 16]"), encoding="utf-8")
+    assert (here / "grid.jsonl").read_bytes() == before
+    (here / "grid.yaml").write_text(GRID.replace("[8, 16]", "[4, 16]"), encoding="utf-8")
     other = planner("sweep", "grid.yaml", "--jobs", "1", "--out", "grid.jsonl", "--quiet")
     assert (other.code, other.err) == (0, "")
     assert "2 were there and are skipped" in other.out
-    assert (folder / "grid.jsonl").read_bytes().startswith(before)
-    assert len(lines(folder / "grid.jsonl")) == 6
+    assert (here / "grid.jsonl").read_bytes().startswith(before)
+    assert len(lines(here / "grid.jsonl")) == 6
 
 
 def started(folder: Path) -> subprocess.Popen[str]:
@@ -162,7 +171,8 @@ def test_a_sweep_goes_on_after_a_kill_and_leaves_no_process(folder: Path) -> Non
     done = resumed(folder, kept)
     keys = [line["key"] for line in lines(folder / "slow.jsonl")]
     assert len(keys) == len(set(keys)) == 8
-    afresh = planner("sweep", "slow.yaml", "--jobs", "1", "--no-resume", "--force", "--json")
+    with swept_here():
+        afresh = planner("sweep", "slow.yaml", "--jobs", "1", "--no-resume", "--force", "--json")
     assert without_times(afresh.json) == without_times(done.json)
     assert afresh.json["counts"]["skipped"] == 0
 
@@ -178,13 +188,13 @@ def test_an_interrupt_is_one_line_and_keeps_what_was_done(folder: Path) -> None:
     assert 2 <= kept < 8
 
 
-def test_the_table_of_results_is_written_beside_its_lines(folder: Path) -> None:
+def test_the_table_of_results_is_written_beside_its_lines(here: Path) -> None:
     done = planner("sweep", "grid.yaml", "--jobs", "1", "--out", "all.csv", "--format", "csv")
     assert done.code == 0
-    text = (folder / "all.csv").read_text(encoding="utf-8")
+    text = (here / "all.csv").read_text(encoding="utf-8")
     assert text == done.out
     rows = list(csv.DictReader(io.StringIO(text)))
-    kept = {line["key"]: line for line in lines(folder / "all.jsonl")}
+    kept = {line["key"]: line for line in lines(here / "all.jsonl")}
     assert len(rows) == len(kept) == 4
     for row in rows:
         line = kept[row["key"]]
@@ -193,8 +203,8 @@ def test_the_table_of_results_is_written_beside_its_lines(folder: Path) -> None:
         assert float(row["step_time_s"]) == line["best"]["step_time_s"]
 
 
-def test_questions_are_answered(folder: Path) -> None:
-    (folder / "big.yaml").write_text(BIG, encoding="utf-8")
+def test_questions_are_answered(here: Path) -> None:
+    (here / "big.yaml").write_text(BIG, encoding="utf-8")
     asked = ("--smallest-cluster", "--finish-in", "1000d", "--longest-sequence")
     done = planner("sweep", "big.yaml", "--jobs", "1", *asked, "--json")
     assert done.code == 0
@@ -215,10 +225,10 @@ def test_questions_are_answered(folder: Path) -> None:
     assert "Nothing fits:" in soon.out
 
 
-def test_a_range_of_lengths_is_halved_and_agrees_with_a_list(folder: Path) -> None:
+def test_a_range_of_lengths_is_halved_and_agrees_with_a_list(here: Path) -> None:
     text = BIG.replace("[8, 32]", "32").replace("[full, lora]", "full") + "cp: 1\n"
-    (folder / "range.yaml").write_text(text.replace("4096", "2048..16384"), encoding="utf-8")
-    (folder / "list.yaml").write_text(
+    (here / "range.yaml").write_text(text.replace("4096", "2048..16384"), encoding="utf-8")
+    (here / "list.yaml").write_text(
         text.replace("4096", str(list(range(2048, 16385, 2048)))), encoding="utf-8"
     )
     options = ("--longest-sequence", "--jobs", "1", "--json")
@@ -232,17 +242,17 @@ def test_a_range_of_lengths_is_halved_and_agrees_with_a_list(folder: Path) -> No
     assert "one question, or a list of seq_len" in refused.err
 
 
-def test_a_range_of_accelerators_is_answered_by_the_fewest_of_it(folder: Path) -> None:
+def test_a_range_of_accelerators_is_answered_by_the_fewest_of_it(here: Path) -> None:
     text = BIG.replace("[8, 32]", "8..32").replace("[full, lora]", "lora")
-    (folder / "range.yaml").write_text(text, encoding="utf-8")
+    (here / "range.yaml").write_text(text, encoding="utf-8")
     done = planner("sweep", "range.yaml", "--smallest-cluster", "--jobs", "1", "--json")
     assert [case["case"]["gpus"] for case in done.json["cases"]] == ["8", "16", "24", "32"]
     assert done.json["answers"]["smallest_cluster"][0]["gpus"] == 8
 
 
-def test_nothing_fits_anywhere(folder: Path) -> None:
+def test_nothing_fits_anywhere(here: Path) -> None:
     text = BIG.replace("[8, 32]", "8").replace("[full, lora]", "full")
-    (folder / "none.yaml").write_text(text, encoding="utf-8")
+    (here / "none.yaml").write_text(text, encoding="utf-8")
     done = planner("sweep", "none.yaml", "--jobs", "1")
     assert done.code == 1
     assert "1 case: 0 fit, 1 do not." in done.out
@@ -285,7 +295,7 @@ def test_what_stands_in_the_way_is_told(folder: Path, arguments: tuple[str, ...]
     assert (folder / "notes.jsonl").read_text(encoding="utf-8") == "my notes"
 
 
-def test_progress_tells_cases_and_time_left(folder: Path) -> None:
+def test_progress_tells_cases_and_time_left(here: Path) -> None:
     done = planner("sweep", "grid.yaml", "--jobs", "1", "--verbose")
     assert done.code == 0
     told = [line.split("%  ")[1] for line in done.err.splitlines()]

@@ -22,6 +22,7 @@ from planner.inputs.workload import Workload
 from planner.runtimes import runtimes
 from planner.runtimes.family import Job
 from tests.cli.command import planner
+from tests.swept_here import swept_here
 
 MOE = (
     "qwen3-30b-a3b", "--hardware", "gb300-nvl72", "--gpus", "8", "--global-batch", "512",
@@ -165,10 +166,12 @@ def test_the_search_ranks_releases_side_by_side() -> None:
 def test_releases_of_one_price_are_cases_of_their_own_in_a_sweep(tmp_path: Path) -> None:
     grid = tmp_path / "grid.yaml"
     content = {"models": ["llama2-7b"], "hardware": ["dgx-h100"], "gpus": [8], "global_batch": [64]}
+    content |= dict.fromkeys(("tp", "pp", "cp", "micro_batch"), 1)
     names = ["megatron-lm@0.19", "megatron-lm@0.18", "megatron-lm"]
     grid.write_text(yaml.safe_dump(content | {"runtime": names}))
     out = ("--out", str(tmp_path / "rows.jsonl"), "--jobs", "1")
-    planner("sweep", str(grid), *out, "--format", "json")
+    with swept_here():
+        planner("sweep", str(grid), *out, "--format", "json")
     rows = [json.loads(line) for line in (tmp_path / "rows.jsonl").read_text().splitlines()]
     assert sorted(row["best"]["release"] for row in rows) == ["0.18", "0.19", "0.20"]
     assert len({row["key"] for row in rows}) == 3

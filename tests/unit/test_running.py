@@ -14,6 +14,7 @@ from planner.inputs.shipped import data_folder
 from planner.profile import running
 from planner.profile.running import installed_torch, loaded_driver, read_measured, software_notes
 from tests.cli.command import planner
+from tests.swept_here import swept_here
 
 THEN = {"torch": "2.13.0+cu130", "driver": "580.95.05", "cuda": "13.0"}
 PROPRIETARY = (
@@ -123,6 +124,8 @@ def test_a_sweep_says_so_once(profile: Path, tmp_path: Path, monkeypatch: pytest
     grid = tmp_path / "grid.yaml"
     grid.write_text(
         f"models: llama2-7b\nhardware: {profile}\ngpus: [8]\nseq_len: [2048, 4096]\nglobal_batch: 64\n"
+        "tp: 1\npp: 1\ncp: 1\nmicro_batch: 1\n"
     )
-    done = planner("sweep", str(grid), "--out", str(tmp_path / "out.jsonl"), "--jobs", "1")
+    with swept_here():
+        done = planner("sweep", str(grid), "--out", str(tmp_path / "out.jsonl"), "--jobs", "1")
     assert done.err.count("torch was 2.13.0 and is 2.14.0") == 1

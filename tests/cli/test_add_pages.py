@@ -51,7 +51,16 @@ def checkout(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize(
-    "page", ["add-a-schedule", "add-a-runtime", "add-an-engine", "add-a-setting", "add-an-era"]
+    "page",
+    [
+        "add-a-schedule",
+        "add-a-runtime",
+        "add-an-engine",
+        "add-a-setting",
+        "add-an-era",
+        "add-an-operator",
+        "add-a-launcher",
+    ],
 )
 def test_following_the_page_adds_what_it_says(page: str, checkout: Path) -> None:
     text = (ROOT / "docs" / "how-to" / f"{page}.md").read_text(encoding="utf-8")

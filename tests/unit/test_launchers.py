@@ -28,6 +28,7 @@ from planner.launchers.kubernetes import object_name
 from planner.registry import find
 from planner.runtimes import runtimes
 from planner.runtimes.family import Command
+from tests.cli.command import planner
 from tests.validate.megatron import cases
 
 LAUNCHERS = launchers()
@@ -95,6 +96,11 @@ def recorded(programs: Path, name: str) -> list[str]:
 def test_the_usual_launchers_are_in_the_table() -> None:
     assert set(LAUNCHERS) >= {"kubernetes", "ray", "skypilot", "slurm", "torchrun"}
     assert find(LAUNCHERS, "K8s", "--launcher").name == "kubernetes"
+
+
+def test_help_names_every_launcher() -> None:
+    words = " ".join(planner("emit", "--help").out.split())
+    assert [name for name in LAUNCHERS if name not in words] == []
 
 
 @settings(max_examples=30)

@@ -56,7 +56,7 @@ def test_no_plan_of_an_operator_is_below_the_bound_of_its_candidate(objective: s
                 value = found.peak if objective == "memory" else found.step
                 assert bench.is_offered(found)
                 assert least <= value * (1 + 1e-12), (operator.name, found.plan)
-    assert seen == ({"uneven", "host"} if objective == "memory" else {"split", "recompute", "host", "share"})
+    assert seen >= ({"uneven", "host"} if objective == "memory" else {"split", "recompute", "host", "share"})
 
 
 def test_graphs_of_layers_leave_recompute_of_modules() -> None:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import gc
 import socket
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
 
 from tests.helpers import assert_golden
-from tests.searched_once import changes_planner, searched_once
+from tests.searched_once import SHARED, Switch, changes_planner, searched_once
 
 settings.register_profile("repeatable", deadline=None, derandomize=True, database=None)
 settings.load_profile("repeatable")
@@ -62,24 +63,33 @@ def golden(request: pytest.FixtureRequest) -> Callable[[Path, str], None]:
     return lambda path, text: assert_golden(path, text, update)
 
 
-@pytest.fixture(autouse=True)
-def _searched_once(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    if not changes_planner(request, own={"_searched_once", "_plain_terminal", "_no_network"}):
-        monkeypatch.setattr("planner.search.optimise._searched", searched_once)
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Share searches and refuse connections, but for tests that say otherwise; fixtures take longer."""
+    SHARED.on = not changes_planner(item)
+    ONLINE.on = any(item.get_closest_marker(name) for name in NEEDS_SOCKETS)
 
 
-@pytest.fixture(autouse=True)
-def _plain_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "80")
-    monkeypatch.setenv("NO_COLOR", "1")
+def pytest_runtest_teardown() -> None:
+    """Leave nothing to what is tested outside this folder."""
+    SHARED.on, ONLINE.on = False, True
 
 
-@pytest.fixture(autouse=True)
-def _no_network(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    if any(request.node.get_closest_marker(name) for name in NEEDS_SOCKETS):
-        return
+@pytest.fixture(autouse=True, scope="session")
+def _around_all() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("COLUMNS", "80")
+        patched.setenv("NO_COLOR", "1")
+        patched.setattr("planner.search.optimise._searched", searched_once)
+        patched.setattr(socket.socket, "connect", _connect)
+        yield
 
-    def refuse(_socket: socket.socket, address: object) -> None:
+
+ONLINE = Switch()
+_CONNECT = socket.socket.connect
+
+
+def _connect(own: socket.socket, address: Any) -> None:
+    if not ONLINE.on:
         raise AssertionError(f"a light test opened a connection to {address}")
-
-    monkeypatch.setattr(socket.socket, "connect", refuse)
+    _CONNECT(own, address)

@@ -14,12 +14,24 @@ MOST = 256
 
 Answer = tuple[SearchResult, list[ScanReport]]
 
+
+class Switch:
+    """What some tests have."""
+
+    on = False
+
+
+SHARED = Switch()
+"""Whether the test that runs may be answered with what another one has searched."""
+
 run = optimise._searched
 _known: dict[tuple[object, ...], list[tuple[SearchRequest, Answer]]] = {}
 
 
 def searched_once(request: SearchRequest, progress: Progress | None, beside: bool) -> Answer:
     """Return what the search found before, or run it; a request is known by every value in it."""
+    if not SHARED.on:
+        return run(request, progress, beside)
     names = (request.model.name, *(cluster.name for cluster in request.clusters), request.gpu_counts)
     asked = _known.setdefault((names, str(request.fixed), request.objective, request.top, beside), [])
     for known, answer in asked:
@@ -41,10 +53,11 @@ def kernels_and_links(request: SearchRequest) -> list[object]:
     return [(pool.accelerator.kernels, pool.tiers) for pool in pools]
 
 
-def changes_planner(request: pytest.FixtureRequest, own: set[str]) -> bool:
-    """Whether a test, or a fixture of it beside our ``own``, may put other code in the planner's place."""
-    made = getattr(request.node, "_fixtureinfo", None)
+def changes_planner(item: pytest.Item) -> bool:
+    """Whether a test, or a fixture of it, may put other code in the planner's place."""
+    made = getattr(item, "_fixtureinfo", None)
     if made is None:
         return True
-    named = {name: defs[-1].argnames for name, defs in made.name2fixturedefs.items() if name not in own}
-    return "monkeypatch" in made.argnames or any("monkeypatch" in names for names in named.values())
+    if "monkeypatch" in made.argnames:
+        return True
+    return any("monkeypatch" in defs[-1].argnames for defs in made.name2fixturedefs.values())

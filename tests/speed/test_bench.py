@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from planner.inputs.workload import Workload
 from planner.search.request import SearchRequest
 from tests.speed.bench import (
-    cold,
     differing_bits,
     priced_in_columns,
-    search_arguments,
     timed_loop,
 )
 from tests.unit.cost_jobs import MODELS, cluster, runtime
@@ -25,8 +21,3 @@ def test_columns_are_a_hundred_times_faster_than_single_estimates() -> None:
     assert columns.report.valid > 10_000
     assert columns.report.valid * timed_loop(columns.scan, job).price > 100 * columns.elapsed
     assert differing_bits(columns, job) == 0
-
-
-def test_memory_of_a_search_is_bounded(tmp_path: Path) -> None:
-    run = cold(search_arguments("llama2-7b", "dgx-h100", 4096, 64, 8), tmp_path)
-    assert run.memory < 500e6

@@ -103,6 +103,11 @@ def local_kv_heads(pricer: Pricer, kv_heads: int) -> Num:
     return maximum(kv_heads / pricer.plan.tp, 1.0)
 
 
+HEAD_NORM_COPY = 4.0
+"""Bytes of an element that a chained norm of queries and keys keeps beside its result in 16 bit: its input in
+fp32 (Megatron-Bridge 067f987d, ``models/minimax_m2/minimax_m2_provider.py``, ``_FullDimRMSNorm``). [byte]"""
+
+
 def attention_operators(pricer: Pricer, mixer: Attention) -> list[Operator]:
     """Price grouped-query attention: projections, rotary embedding, core."""
     hidden, tp = pricer.case.model.hidden, pricer.plan.tp
@@ -128,8 +133,9 @@ def attention_operators(pricer: Pricer, mixer: Attention) -> list[Operator]:
         copies = 0.0 if fused or chain in ("halves", "complex") else 2 * turned
         operators.append(pricer.elementwise("rotary", "qkv", turned, rotary_traffic(pricer), saved=copies))
     if mixer.qk_norm != "none":
-        moved, normed = traffic.NORM[norm_is_fused(pricer.case)], rows * (queries + keys)
-        kept = (2.0 + norm_copy_bytes(pricer.case)) * normed
+        chained, normed = pricer.case.traits.kernels.chained_head_norms, rows * (queries + keys)
+        moved = traffic.NORM[norm_is_fused(pricer.case) and not chained]
+        kept = (2.0 + (HEAD_NORM_COPY if chained else norm_copy_bytes(pricer.case))) * normed
         size = mixer.qk_norm_params(local_heads, heads)
         operators.append(pricer.elementwise("qk_norm", "qkv", normed, moved, saved=kept, params=size))
     variants = pricer.case.model.variants

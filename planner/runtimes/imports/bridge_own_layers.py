@@ -12,8 +12,11 @@ from typing import Any, Final
 from planner.runtimes.imports.python_fields import Fields
 from planner.runtimes.megatron_bridge.own_layers import PROVIDERS
 
-KINDS: Final = {own.provider: kind for kind, own in PROVIDERS.items()}
+KINDS: Final = {own.provider: kind for kind, own in PROVIDERS.items() if own.spec is None}
 """Classes of providers, and the types of model that they build."""
+
+SPECS: Final = {own.spec[1]: kind for kind, own in PROVIDERS.items() if own.spec}
+"""Functions that describe layers, and the types of model that have them."""
 
 MODEL: Final = "ConfigContainer.model"
 FULL, NEAR = "full_attention", "sliding_attention"
@@ -35,6 +38,7 @@ DEFAULTS: Final[Mapping[str, Fields]] = {
         "rotary_base": (10000, 1000000), "window_size": 512, "interleaved_attn_pattern": (5, 1),
         "qk_layernorm": True, "softmax_scale": 0.0625, "rope_scaling_factor": 1.0,
     },
+    "minimax_m2": {},
     "mimo_v2_flash": _SHAPE | {
         "rotary_base": (10000, 5000000), "window_size": 128, "full_attn_num_query_groups": 4,
         "swa_num_query_groups": 8, "v_head_dim": 128, "share_embeddings_and_output_weights": False,
@@ -52,7 +56,8 @@ OWN: Final = (
 
 def kind_of(said: Fields) -> str:
     """Return the type of model that a file's provider builds of layers of its own; empty of any other."""
-    return KINDS.get(str(said.get(MODEL)), "")
+    spec = str(said.get(f"{MODEL}.transformer_layer_spec")).rpartition(".")[2]
+    return SPECS.get(spec) or KINDS.get(str(said.get(MODEL)), "")
 
 
 def core_layer_fields(said: Fields, fields: Fields) -> Fields:
@@ -91,7 +96,7 @@ def with_own_layers(said: Fields, fields: Fields, record: dict[str, Any]) -> dic
     if not kind:
         return record
     whole = {**DEFAULTS[kind], **fields}
-    mixers = (_mimo if kind == "mimo_v2_flash" else _same)(whole)
+    mixers = {"mimo_v2_flash": _mimo, "minimax_m2": _wide_normed}.get(kind, _same)(whole)
     blocks = {
         name: block
         | {"mixer": block["mixer"] | mixers[block["mixer"].get("window") is not None]}
@@ -104,6 +109,10 @@ def with_own_layers(said: Fields, fields: Fields, record: dict[str, Any]) -> dic
 
 def _same(fields: Fields) -> tuple[dict[str, Any], dict[str, Any]]:
     return {}, {}
+
+
+def _wide_normed(fields: Fields) -> tuple[dict[str, Any], dict[str, Any]]:
+    return {"qk_norm": "full"}, {"qk_norm": "full"}
 
 
 def _mimo(fields: Fields) -> tuple[dict[str, Any], dict[str, Any]]:

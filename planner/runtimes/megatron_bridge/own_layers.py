@@ -48,6 +48,8 @@ class OwnLayers(NamedTuple):
         What its layers do that Megatron-core's do not, by flat name.
     methods : tuple of str
         How its layers are trained: with adapters where Megatron-Bridge has a recipe that does.
+    spec : str
+        Of the general provider: the module and the function that describes its layers.
     """
 
     module: str
@@ -59,6 +61,15 @@ class OwnLayers(NamedTuple):
     whole_groups: bool = False
     traits: Mapping[str, Any] = MappingProxyType({})
     methods: tuple[str, ...] = ("full", "lora")
+    spec: tuple[str, str] | None = None
+
+    @property
+    def imports(self) -> str:
+        """The line that imports what describes its layers; nothing where its class does."""
+        if self.spec is None:
+            return ""
+        module, function = self.spec
+        return f"from megatron.bridge.models.{module} import {function}\n"
 
 
 def _mixers(model: ModelSpec) -> list[Attention]:
@@ -166,9 +177,26 @@ def _mimo_fields(model: ModelSpec) -> Section:
     }
 
 
-FLEX: Final = MappingProxyType({"attention": "flash-2", "attention_share": 0.87})
-"""PyTorch's FlexAttention, which bounds scores: 90% of FlashAttention-2's rate forward and 85% backward (H.
-He et al., "FlexAttention", https://pytorch.org/blog/flexattention, 2024, "Performance")."""
+def _is_wide_normed(model: ModelSpec) -> bool:
+    """Whether every layer has experts, and norms of queries and keys over all heads at once."""
+    mixers = _mixers(model)
+    kinds = {(mixer.qk_norm, mixer.window, mixer.sinks, mixer.causal) for mixer in mixers}
+    sparse = len(model.expert_kinds) == len(model.blocks) and model.prediction is None
+    return kinds == {("full", None, False, True)} and sparse and _norms(model) == {2}
+
+
+def _wide_normed_fields(model: ModelSpec) -> Section:
+    return {
+        "rotary_base": _base(model.numerics.rope_theta),
+        "transformer_layer_spec": Code("minimax_m2_layer_spec"),
+    }
+
+
+FLEX: Final = MappingProxyType({"attention": "flash-2", "attention_share": 0.86})
+"""PyTorch's FlexAttention, which bounds scores: on an A100 90% of FlashAttention-2's rate forward and 85%
+backward, of which backward is 2.5 times forward's work (H. He et al., "FlexAttention",
+https://pytorch.org/blog/flexattention, 2024, "Performance"; pytorch/pytorch.github.io,
+``_posts/2024-08-07-flexattention.md``). Of Hopper it prints only a rate against FlashAttention-3."""
 
 _GEMMA: Final = ("embedding_scale", "activation")
 
@@ -190,6 +218,11 @@ PROVIDERS: Final[Mapping[str, OwnLayers]] = {
         "mimo_v2_flash.mimo_v2_flash_provider", "MiMoV2FlashModelProvider", _is_mimo,
         ("local_rope_theta", "value_scale"), _mimo_fields, whole_sequence=True, whole_groups=True,
         methods=("full",),
+    ),
+    "minimax_m2": OwnLayers(
+        "gpt_provider", "GPTModelProvider", _is_wide_normed, (), _wide_normed_fields,
+        traits=MappingProxyType({"chained_head_norms": True}),
+        methods=("full",), spec=("minimax_m2.minimax_m2_provider", "minimax_m2_layer_spec"),
     ),
 }  # fmt: skip
 """Model types that have a provider with layers of its own."""
@@ -218,6 +251,8 @@ def as_core(model: ModelSpec) -> ModelSpec:
         mixer = block.attention
         assert isinstance(mixer, Attention)
         plain = whole.model_copy(update={"window": mixer.window, "v_head_dim": None})
+        if plain.qk_norm == "full":
+            plain = plain.model_copy(update={"qk_norm": "head"})
         blocks[name] = block.model_copy(update={"norms": 2, "mixer": plain})
     return model.model_copy(update={"blocks": blocks, "numerics": model.numerics.model_copy(update=usual)})
 

@@ -160,7 +160,9 @@ def script_text(plan: Plan, job: Job, say: Say) -> str:
         environment="".join(f"    {name}={value!r},\n" for name, value in say.environment.items()),
         module=module,
         provider=provider,
-        adapters=("from megatron.bridge.peft.lora import LoRA\n" if adapters else "") + imports_of(job.model),
+        adapters=("from megatron.bridge.peft.lora import LoRA\n" if adapters else "")
+        + imports_of(job.model)
+        + (own.imports if own else ""),
         last=(LAYERS if mixed else DELTA if delta else "")
         + (BACKEND if "attention" in say.changes else "")
         + "".join(text for name, text in FUNCTIONS.items() if model["activation_func"] == name),

@@ -42,6 +42,10 @@ class KernelTraits:
         False,
         "Whether a layer norm is a chain of kernels of a model's own code, not PyTorch's one.",
     )
+    chained_head_norms: bool = trait(
+        False,
+        "Whether norms of queries and keys are a chain of kernels in fp32 of a model's own code.",
+    )
     norm_in_product: bool = trait(
         False,
         "Whether the norm before a product of attention or of a dense feed-forward is part of that product's "

@@ -44,7 +44,10 @@ ABSENT = (
 )  # fmt: skip
 
 
-OWN = ("megatron.bridge.models.gemma.", "megatron.bridge.models.mimo_v2_flash.")
+OWN = (
+    "megatron.bridge.models.gemma.", "megatron.bridge.models.mimo_v2_flash.",
+    "megatron.bridge.models.minimax_m2.",
+)  # fmt: skip
 """Where layers stand that are the library's own."""
 
 
@@ -202,6 +205,16 @@ class Bridge:
             module.is_pp_last_stage = lambda _group: (
                 state.get_pipeline_model_parallel_rank() == state.get_pipeline_model_parallel_world_size() - 1
             )
+        wide = importlib.import_module("megatron.bridge.models.minimax_m2.minimax_m2_provider")
+        described, local = wide.minimax_m2_layer_spec, self.specs.get_gpt_layer_local_spec
+
+        @functools.wraps(described)
+        def own_layer(config: Any) -> Any:
+            fused = "get_gpt_layer_with_transformer_engine_spec"
+            with patch.object(self.specs, fused, lambda **named: local(normalization="RMSNorm", **named)):
+                return described(config)
+
+        wide.minimax_m2_layer_spec = own_layer
         layer = importlib.import_module("megatron.core.transformer.transformer_layer")
         offset = layer.get_transformer_layer_offset
         layer.get_transformer_layer_offset = lambda config, chunk=None, _rank=None: offset(

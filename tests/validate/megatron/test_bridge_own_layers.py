@@ -57,7 +57,17 @@ def held(plan: Plan, job: Job) -> float:
 
 
 @pytest.mark.parametrize(
-    "name", ["gemma-7b", "gemma2-9b", "gemma2-27b", "gemma3-4b", "gemma3-27b", "mimo-v2-flash"]
+    "name",
+    [
+        "gemma-7b",
+        "gemma2-9b",
+        "gemma2-27b",
+        "gemma3-4b",
+        "gemma3-27b",
+        "mimo-v2-flash",
+        "olmoe-1b-7b",
+        "minimax-m2.5",
+    ],
 )
 def test_the_stages_of_own_layers_hold_the_model(bridge: Any, tmp_path: Path, name: str) -> None:
     model = load_model(name)

@@ -11,7 +11,7 @@ from planner.cost.layer.block_parts import part_operators
 from planner.cost.layer.casts import cast_seconds
 from planner.cost.layer.dispatched import bias_traffic, gathered_input_bytes, latent_products
 from planner.cost.layer.extras import extra_operators
-from planner.cost.layer.norms import block_norms, norm_copy_bytes, norm_is_fused
+from planner.cost.layer.norms import block_norms, head_norm_operator, norm_copy_bytes, norm_is_fused
 from planner.cost.layer.operators import Operator, Pricer, accumulation_bytes
 from planner.cost.layer.recurrent import recurrent_operators
 from planner.cost.layer.sparse_attention import (
@@ -103,11 +103,6 @@ def local_kv_heads(pricer: Pricer, kv_heads: int) -> Num:
     return maximum(kv_heads / pricer.plan.tp, 1.0)
 
 
-HEAD_NORM_COPY = 4.0
-"""Bytes of an element that a chained norm of queries and keys keeps beside its result in 16 bit: its input in
-fp32 (Megatron-Bridge 067f987d, ``models/minimax_m2/minimax_m2_provider.py``, ``_FullDimRMSNorm``). [byte]"""
-
-
 def attention_operators(pricer: Pricer, mixer: Attention) -> list[Operator]:
     """Price grouped-query attention: projections, rotary embedding, core."""
     hidden, tp = pricer.case.model.hidden, pricer.plan.tp
@@ -133,11 +128,8 @@ def attention_operators(pricer: Pricer, mixer: Attention) -> list[Operator]:
         copies = 0.0 if fused or chain in ("halves", "complex") else 2 * turned
         operators.append(pricer.elementwise("rotary", "qkv", turned, rotary_traffic(pricer), saved=copies))
     if mixer.qk_norm != "none":
-        chained, normed = pricer.case.traits.kernels.chained_head_norms, rows * (queries + keys)
-        moved = traffic.NORM[norm_is_fused(pricer.case) and not chained]
-        kept = (2.0 + (HEAD_NORM_COPY if chained else norm_copy_bytes(pricer.case))) * normed
         size = mixer.qk_norm_params(local_heads, heads)
-        operators.append(pricer.elementwise("qk_norm", "qkv", normed, moved, saved=kept, params=size))
+        operators.append(head_norm_operator(pricer, rows * (queries + keys), size))
     variants = pricer.case.model.variants
     if "bare-head-norms" in variants and mixer.rotary:
         operators.append(_bare_norm(pricer, "qk_norm", rows * (queries + keys)))

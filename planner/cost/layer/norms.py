@@ -8,6 +8,7 @@ from planner.cost.layer.operators import Operator, Pricer
 from planner.formulas import elementwise as traffic
 from planner.inputs.model import Attention, Block, DenseFfn, Experts, LatentAttention
 from planner.inputs.recurrent import RecurrentMixer
+from planner.numeric import Num
 
 
 def norm_is_fused(case: Case) -> bool:
@@ -53,6 +54,19 @@ def norm_operator(
         + (copy + 4.0 * traits.kernels.norm_reads_fp32) * elements,
         params=float(model.norm_params),
     )
+
+
+HEAD_NORM_COPY = 4.0
+"""Bytes of an element that a chained norm of queries and keys keeps beside its result in 16 bit: its input in
+fp32 (Megatron-Bridge 067f987d, ``models/minimax_m2/minimax_m2_provider.py``, ``_FullDimRMSNorm``). [byte]"""
+
+
+def head_norm_operator(pricer: Pricer, normed: Num, params: Num) -> Operator:
+    """Price the norms of queries and keys, ``normed`` elements in all."""
+    case, chained = pricer.case, pricer.case.traits.kernels.chained_head_norms
+    moved = traffic.NORM[norm_is_fused(case) and not chained]
+    kept = (2.0 + (HEAD_NORM_COPY if chained else norm_copy_bytes(case))) * normed
+    return pricer.elementwise("qk_norm", "qkv", normed, moved, saved=kept, params=params)
 
 
 IN_PRODUCT = "norm_in_product"

@@ -113,7 +113,10 @@ def question(job: Job, plan: Plan, command: Command, place: Path) -> dict[str, A
     """Return what a script that judges is told of a plan whose files lie in ``place``."""
     degrees = {name: int(getattr(plan, name)) for name in ("tp", "pp", "cp", "ep")}
     arguments = [part for part in spoken(command, command.real) if not part.endswith(".py")]
-    place_and_size = {"folder": str(place), "gpus": job.gpus, "environment": dict(command.environment)}
+    node = job.hardware.pool.gpus_per_node
+    place_and_size = {
+        "folder": str(place), "gpus": job.gpus, "node": node, "environment": dict(command.environment),
+    }  # fmt: skip
     short = () if command.smoke is None else (*command.program, *command.smoke, *command.closing)
     smoke = spoken(command, short)
     return {**place_and_size, "arguments": arguments, "smoke": smoke, **degrees}

@@ -176,7 +176,7 @@ def derive(case, get_config_from_file, context):
         RANK="0",
         WORLD_SIZE=str(gpus),
         LOCAL_RANK="0",
-        LOCAL_WORLD_SIZE=str(min(8, gpus)),
+        LOCAL_WORLD_SIZE=str(min(case.get("node", 8), gpus)),
     )
     torch.cuda.set_device = lambda *_: None
     dist.init_process_group("fake", store=FakeStore(), rank=0, world_size=gpus)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import random
 from collections import Counter
 from collections.abc import Iterator
@@ -21,9 +22,13 @@ from planner.runtimes.family import Job, Runtime
 from planner.runtimes.nanotron.rules import own_split
 from planner.runtimes.offered import stage_layers
 from tests.unit.runner_jobs import GPT2, MODELS, job, plan
+from tests.validate.megatron.cases import cluster
 from tests.validate.numerics import WITH_NUMBERS, known
 
 WORLDS = (1, 2, 4, 8, 16, 24, 32, 64, 96, 128, 256, 512, 1024, 2048, 4096, 8192, 16384)
+CLUSTERS = ("dgx-h100", "dgx-h100", "gb200-nvl72", "gh200-quad", "mi300x-8", "p4d.24xlarge", "a100-pcie-8")
+"""Nodes of four and of eight, NVIDIA's and AMD's, with and without a switch between their accelerators."""
+
 CHOICES = (1, 1, 1, 2, 2, 4, 8, 3, 16)
 
 
@@ -66,6 +71,7 @@ def draw(rng: random.Random, runtime: Runtime) -> Case:
         model = known(model, runtime.name, random.Random(rng.random()))
     seq_len = 2048 if short else rng.choice((2048, 4096, 8192))
     task = job(model, gpus, seq_len=seq_len, global_batch=gpus * rng.choice((1, 2, 4, 8, 16)))
+    task = dataclasses.replace(task, hardware=cluster(random.Random(rng.random()).choice(CLUSTERS)))
     degrees = _draw_degrees(rng, gpus)
     vpp = rng.choice((1, 1, 2, 3)) if degrees["pp"] > 1 else 1
     ep = rng.choice((1, 1, 2, 4, 8)) if "m" in model.blocks else 1

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from planner.inputs.load_hardware import cluster_names
 from planner.runtimes import runtimes
 from planner.runtimes.imports.dispatch import read_runner_file
 from tests.cli.command import planner
@@ -86,7 +87,7 @@ class Mutant(NamedTuple):
 
 def told(folder: Folder, file: str) -> Told:
     path, cluster = folder.path / file, folder.job.hardware.name
-    hardware = cluster if cluster.startswith("dgx-") else "dgx-h100"
+    hardware = cluster if cluster in cluster_names() else "dgx-h100"
     done = planner("estimate", "--from", str(path), "--hardware", hardware, "--format", "json")
     try:
         document = done.json

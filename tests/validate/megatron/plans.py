@@ -90,12 +90,20 @@ def _job(dice: random.Random, model: ModelSpec, gpus: int, plan: Plan) -> Job:
     return cases.job(
         model,
         gpus,
-        hardware="dgx-b200" if precision in ("mxfp8", "nvfp4") else "dgx-h100",
+        hardware=_cluster(dice, precision),
         seq_len=dice.choice([length for length in LENGTHS if length <= longest]),
         global_batch=batch,
         precision=precision,
         **dice.choice(METHODS),
     )
+
+
+def _cluster(dice: random.Random, precision: str) -> str:
+    """Return a cluster that has a precision: nodes of four and of eight, NVIDIA's and AMD's."""
+    if precision in ("mxfp8", "nvfp4"):
+        return dice.choice(("dgx-b200", "gb200-nvl72"))
+    plain = ("gh200-quad", "mi300x-8", "p4d.24xlarge") if precision in ("bf16", "fp16") else ("gh200-quad",)
+    return dice.choice(("dgx-h100", "dgx-h100", *plain))
 
 
 def _uneven(dice: random.Random, model: ModelSpec, stages: int) -> tuple[int, ...] | None:

@@ -67,3 +67,19 @@ def test_adapters_are_beside_layers_that_the_model_has() -> None:
     assert adapter_fault(["linear_q_proj", *kv], True) is None
     assert adapter_fault(["linear_q_down_proj", *kv], True) is not None
     assert adapter_fault(kv, False) is not None
+
+
+def test_several_pipelines_in_a_step_of_torchtitan_are_told(tmp_path: Path) -> None:
+    """torchtitan, trainer.py: what ``num_pp_microbatches`` leaves of a step runs as gradient accumulation."""
+    words = "--module llama3 --config llama3_8b --training.disable_cuda_graphs"
+    words += " --parallelism.pipeline_parallel_degree 2 --training.max_context_length 8192"
+    words += (
+        " --training.num_tokens_per_microbatch_per_dp_rank 8192 --training.num_tokens_per_train_step 524288"
+    )
+    text = f"torchrun --nproc_per_node 8 -m torchtitan.train {words}"
+    ((option, problem),) = read(tmp_path, text).faults
+    assert (option, problem.found) == (
+        "global_batch",
+        "1, so 16 pipelines in each step, each filled and emptied",
+    )
+    assert read(tmp_path, f"{text} --parallelism.num_pp_microbatches 16").faults == ()

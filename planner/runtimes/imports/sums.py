@@ -202,3 +202,8 @@ def torchtitan_sums(sheet: Sheet) -> None:
     step = (tokens or 1) * (int(replicas) if replicas and is_whole(replicas) else 1) * (passes or 1)
     if tokens and whole and whole > 0 and step > 0 and whole % step:
         sheet.fault("training.num_tokens_per_train_step", str(whole), f"a multiple of {step} tokens")
+    elif tokens and whole and step and whole > step and sheet.options.get("pp", "1") != "1":
+        key, times = "parallelism.num_pp_microbatches", whole // step
+        sheet.instead[key] = "global_batch"
+        found = f"{passes or 1}, so {times} pipelines in each step, each filled and emptied"
+        sheet.fault(key, found, f"all {times * (passes or 1)} micro-batches of a step")

@@ -416,7 +416,8 @@ def test_deepspeed_chat_takes_the_defaults_that_conditions_set(tmp_path: Path) -
         ("mistralai/Mistral-7B-Instruct-v0.1", "mistral-7b-v0.1"),  # a window that v0.3 has not
         ("internlm/internlm2-chat-1_8b-sft", "internlm2-1.8b"),
         ("facebook/opt-350m", None),  # norms after its layers, and a narrower embedding
-        ("baichuan-inc/Baichuan2-7B-Chat", None),  # a head whose rows are normalised
+        ("baichuan-inc/Baichuan2-7B-Chat", "baichuan2-7b"),
+        ("openbmb/MiniCPM-2B-sft-bf16", "minicpm-2b"),
         ("gradientai/Llama-3-8B-Instruct-262k", None),
         ("Qwen/Qwen3-VL-8B-Instruct", None),
         ("Qwen/Qwen2.5-7B-Instruct-AWQ", None),

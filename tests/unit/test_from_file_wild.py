@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -83,3 +84,13 @@ def test_several_pipelines_in_a_step_of_torchtitan_are_told(tmp_path: Path) -> N
         "1, so 16 pipelines in each step, each filled and emptied",
     )
     assert read(tmp_path, f"{text} --parallelism.num_pp_microbatches 16").faults == ()
+
+
+@pytest.mark.parametrize("size", [0, -2])
+def test_a_degree_of_sequences_below_one_is_a_fault(size: int, tmp_path: Path) -> None:
+    """DeepSpeed, runtime/config.py, divides the world by it."""
+    path = tmp_path / "ds_config.json"
+    said = {"train_micro_batch_size_per_gpu": 1, "train_batch_size": 8, "bf16": {"enabled": True}}
+    path.write_text(json.dumps({**said, "sequence_parallel_size": size}), encoding="utf-8")
+    problems = [problem for _, problem in read_runner_file(path).faults]
+    assert [problem.found for problem in problems if "sequence_parallel_size" in problem.where] == [str(size)]

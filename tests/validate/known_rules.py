@@ -97,6 +97,7 @@ UNSEEN: Final[Mapping[str, Mapping[str, str]]] = {
     },
     "nanotron": {
         "positions-cover-sequence": "no model with learned positions is written",
+        "whole-nodes": "the first rank is played, whose local rank is right; the others' are not",
         "no-context-parallel": "trainer.py raises when weights are initialised",
         "model-in-nanotron": "a model of other parts was written",
         "experts-whole": "the YAML has no key for it",
@@ -156,6 +157,6 @@ NEVER: Final[Mapping[str, tuple[str, ...]]] = {
         "release-has-loss-parts", "release-has-ring", "release-has-sinks", "sinking-in-16-bit",
         "sinks-see-whole-sequences",
     ),
-    "nanotron": ("whole-nodes", "zero-shards-whole"),
+    "nanotron": ("zero-shards-whole",),
 }  # fmt: skip
 """Rules of all runtimes, and of one, that no random plan breaks."""

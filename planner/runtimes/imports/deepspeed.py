@@ -183,12 +183,12 @@ def _sizes(sheet: Sheet) -> None:
 
 def _degrees(sheet: Sheet) -> None:
     sheet.say("tp", sheet.whole("tensor_parallel.autotp_size"), "tensor_parallel.autotp_size")
-    ranks = sheet.whole("sequence_parallel_size")
+    ranks = sheet.degree("sequence_parallel_size")
     if ranks and ranks > 1:
         sheet.say("cp", ranks, "sequence_parallel_size")
         sheet.say("cp_method", "all-to-all", "sequence_parallel_size")
-    experts = sheet.whole("expert_parallel.autoep_size")
-    inner = sheet.whole("expert_parallel.expert_tensor_parallel_size")
+    experts = sheet.degree("expert_parallel.autoep_size")
+    inner = sheet.degree("expert_parallel.expert_tensor_parallel_size")
     if sheet.has("expert_parallel.enabled"):
         sheet.say("ep", experts, "expert_parallel.autoep_size")
         sheet.say("etp", inner, "expert_parallel.expert_tensor_parallel_size")

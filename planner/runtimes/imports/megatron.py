@@ -148,7 +148,7 @@ def _degrees(sheet: Sheet, record: Mapping[str, Any] | None) -> None:
         sheet.places.setdefault("tp", DEGREES["tp"])
     if sheet.has("--sequence-parallel"):
         sheet.say("sequence_parallel", "true", "--sequence-parallel")
-    if (ulysses := sheet.whole("--ds-sequence-parallel-size") or 1) > 1:
+    if (ulysses := sheet.degree("--ds-sequence-parallel-size") or 1) > 1:
         sheet.say("cp", ulysses, "--ds-sequence-parallel-size")
         sheet.say("cp_method", "all-to-all", "--ds-sequence-parallel-size")
     method = sheet.take("--cp-comm-type")

@@ -117,6 +117,15 @@ class Sheet:
             return None
         return int(text.replace("_", ""))
 
+    def degree(self, *keys: str) -> int | None:
+        """Return a whole number of 1 or more, or None where it is not said; another value is a fault."""
+        value = self.whole(*keys)
+        if value is not None and value < 1:
+            key = next(key for key in keys if self.values.get(key) is not None)
+            self.fault(key, str(value), "a whole number, 1 or more")
+            return None
+        return value
+
     def fault(self, key: str, found: str, expected: str, near: str = "") -> None:
         """Note a fault of the file, and how to set a variable that is left in what was found."""
         hint = unset_hint(found)

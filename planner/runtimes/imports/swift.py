@@ -97,7 +97,7 @@ def from_tree(tree: Mapping[str, Any], path: Path, launch: TrainerLaunch) -> Imp
     trainer.optimizer(sheet, "optim", "optimizer")
     trainer.recompute(sheet, "gradient_checkpointing", True)
     _method(sheet, "lora")
-    ranks = sheet.whole("sequence_parallel_size")
+    ranks = sheet.degree("sequence_parallel_size")
     if ranks and ranks > 1:
         sheet.say("cp", ranks, "sequence_parallel_size")
         sheet.say("cp_method", "all-to-all", "sequence_parallel_size")

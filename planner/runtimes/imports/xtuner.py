@@ -88,7 +88,7 @@ def from_text(text: str, path: Path, launch: TrainerLaunch, deepspeed: str | Non
     off = found.get("activation_checkpointing") is False or model.get("use_activation_checkpointing") is False
     sheet.say("recompute", "none" if off else "full")
     _method(sheet, model)
-    ranks = sheet.whole("sequence_parallel_size")
+    ranks = sheet.degree("sequence_parallel_size")
     if ranks and ranks > 1:
         sheet.say("cp", ranks, "sequence_parallel_size")
         sheet.say("cp_method", "all-to-all", "sequence_parallel_size")

@@ -9,6 +9,7 @@ import pytest
 
 from planner.errors import InputError
 from planner.runtimes.imports.bridge_adapters import adapted, adapter_fault
+from planner.runtimes.imports.bridge_sums import bridge_sums
 from planner.runtimes.imports.dispatch import read_runner_file
 from planner.runtimes.imports.sheet import Imported
 
@@ -94,3 +95,45 @@ def test_a_degree_of_sequences_below_one_is_a_fault(size: int, tmp_path: Path) -
     path.write_text(json.dumps({**said, "sequence_parallel_size": size}), encoding="utf-8")
     problems = [problem for _, problem in read_runner_file(path).faults]
     assert [problem.found for problem in problems if "sequence_parallel_size" in problem.where] == [str(size)]
+
+
+PLAIN = {"activation_func": "gelu", "gated_linear_unit": False}
+STORED = "activation_func_fp8_input_store"
+
+
+@pytest.mark.parametrize(
+    ("fields", "key"),
+    [
+        ({"glu_linear_offset": 1.0, "activation_func": "torch.nn.functional.silu"}, "glu_linear_offset"),
+        ({"activation_func": "quick_gelu", "gated_linear_unit": False}, "gated_linear_unit"),
+        (
+            {"activation_func": "gelu", "gated_linear_unit": False, "add_bias_linear": False},
+            "add_bias_linear",
+        ),
+        ({"activation_func": "relu2"}, "activation_func"),
+        ({"activation_func": "silu", "use_te_activation_func": True}, "use_te_activation_func"),
+        (
+            {"activation_func": "gelu", "activation_func_fp8_input_store": True},
+            "activation_func_fp8_input_store",
+        ),
+        ({"activation_func": "quick_gelu", "glu_linear_offset": 1.0}, None),
+        ({"activation_func": "silu", "bias_activation_fusion": False, "glu_linear_offset": 1.0}, None),
+    ],
+)
+def test_an_activation_that_megatron_core_refuses_is_a_fault(
+    fields: dict[str, object], key: str | None
+) -> None:
+    """transformer/transformer_config.py, ``TransformerConfig.__post_init__``."""
+    said = {"bias_activation_fusion": True, "gated_linear_unit": True, **fields}
+    whole = {f"model.{name}": value for name, value in said.items()}
+    found = bridge_sums(whole, "", Imported("megatron-bridge", {}, {}), "train.py")
+    keys = [problem.where.rpartition(" ")[2] for _, problem in found.faults]
+    assert keys == ([key] if key else [])
+
+
+def test_positions_of_yarn_need_numbers_where_the_provider_has_none() -> None:
+    """Megatron-Bridge, models/gpt_provider.py: its YaRN fields are None."""
+    for model, count in (("GPTModelProvider", 3), ("OwnProvider", 0)):
+        said = {"model": model, "model.position_embedding_type": "yarn"}
+        found = bridge_sums(said, "", Imported("megatron-bridge", {}, {}), "train.py")
+        assert sum("yarn_" in problem.where for _, problem in found.faults) == count

@@ -132,11 +132,39 @@ def _values(fields: Mapping[str, Any]) -> Iterator[Fault]:
     graphs = fields.get("model.cuda_graph_impl")
     if graphs is not None and graphs not in GRAPHS:
         yield "cuda_graph_impl", repr(graphs), f"one of {', '.join(GRAPHS)}"
-    function = fields.get("model.activation_func")
-    fused = fields.get("model.bias_activation_fusion") is True and function is not None
-    if fused and str(function).rpartition(".")[2] not in FUSED:
-        yield "activation_func", str(function)[:60], f"one of {', '.join(FUSED)} under bias_activation_fusion"
+    yield from _activation(fields)
 
+
+def _activation(fields: Mapping[str, Any]) -> Iterator[Fault]:
+    """Yield what an activation that is fused with its bias, stored in fp8 or Transformer Engine's cannot be.
+
+    Megatron-core, transformer/transformer_config.py, ``TransformerConfig.__post_init__``.
+    """
+    own = {name: fields.get(f"model.{name}") for name in ACTIVATION}
+    function = str(own["activation_func"] or "gelu").rpartition(".")[2]
+    gated, offset = own["gated_linear_unit"] is True, own["glu_linear_offset"]
+    if own["activation_func_fp8_input_store"] is True and not (gated and function == "silu"):
+        yield "activation_func_fp8_input_store", f"with {function[:60]}", "a gated silu"
+    if own["bias_activation_fusion"] is not True:
+        return
+    place = "under bias_activation_fusion"
+    if function not in FUSED:
+        yield "activation_func", str(own["activation_func"])[:60], f"one of {', '.join(FUSED)} {place}"
+    if function == "gelu" and not gated and own["add_bias_linear"] is False:
+        yield "add_bias_linear", f"False {place}", "True for an activation of gelu alone"
+    if function == "quick_gelu" and not gated:
+        yield "gated_linear_unit", f"off {place}", "on for quick_gelu"
+    if offset not in (None, 0, 0.0) and function != "quick_gelu":
+        yield "glu_linear_offset", str(offset)[:60], f"0 {place}, or quick_gelu"
+    if own["use_te_activation_func"] is True:
+        yield "use_te_activation_func", place, "one of them"
+
+
+ACTIVATION: Final = (
+    "activation_func", "gated_linear_unit", "glu_linear_offset", "activation_func_fp8_input_store",
+    "bias_activation_fusion", "add_bias_linear", "use_te_activation_func",
+)  # fmt: skip
+"""Fields of the activation that others contradict."""
 
 TARGETED: Final = "its own"
 """Stands for the modules that LoRA has where none are said."""
@@ -162,10 +190,11 @@ def _passed_over(fields: Mapping[str, Any]) -> Iterator[Fault]:
     if isinstance(kernel, str) and kernel not in LOSS_KERNELS:
         yield "cross_entropy_fusion_impl", repr(kernel)[:60], f"one of {', '.join(LOSS_KERNELS)}"
     if fields.get("model.position_embedding_type") == "yarn":
+        usual = None if fields.get("model") == "GPTModelProvider" else 1.0
         yield from (
             (name, "None", "a number: positions are YaRN's")
             for name in YARN
-            if fields.get(f"model.{name}", 1.0) is None
+            if fields.get(f"model.{name}", usual) is None
         )
 
 
@@ -173,7 +202,7 @@ LOSS_KERNELS: Final = ("native", "te")
 """What compute_language_model_loss of Megatron-core knows; another one leaves it without a loss."""
 
 YARN: Final = ("yarn_beta_fast", "yarn_beta_slow", "yarn_rotary_scaling_factor")
-"""Numbers that Megatron-core's YaRN multiplies with, and that have defaults of their own."""
+"""Numbers that Megatron-core's YaRN multiplies with; those of a provider of none but its fields are None."""
 
 FUSED: Final = ("gelu", "silu", "quick_gelu")
 """Megatron-core, transformer/transformer_config.py: activations that are fused with a bias."""

@@ -334,10 +334,15 @@ def _dispatch(sheet: Sheet) -> list[Broken]:
 
 
 def _activation(sheet: Sheet) -> list[Broken]:
-    """A fused bias has no squared ReLU."""
+    """A fused bias has no squared ReLU, and no shifted SwiGLU."""
     biased = not _has(sheet, "--disable-bias-linear") and not _has(sheet, "--no-bias-gelu-fusion")
     expected = "--disable-bias-linear or --no-bias-gelu-fusion"
-    return [("--squared-relu", _has(sheet, "--squared-relu") and biased, "with a fused GELU", expected)]
+    shifted = str(sheet.values.get("--glu-linear-offset") or "0").strip("0.") and _has(sheet, "--swiglu")
+    fused = not _has(sheet, "--no-bias-swiglu-fusion")
+    return [
+        ("--squared-relu", _has(sheet, "--squared-relu") and biased, "with a fused GELU", expected),
+        ("--glu-linear-offset", bool(shifted) and fused, "with a fused SwiGLU", "--quick-geglu"),
+    ]
 
 
 def _positions(sheet: Sheet) -> list[Broken]:

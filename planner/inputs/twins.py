@@ -16,6 +16,7 @@ TWINS: Final = {
     "bloomz-3b": "bloom-3b",
     "bloomz-560m": "bloom-560m",
     "bloomz-7b1": "bloom-7b1",
+    "bloomz-7b1-mt": "bloom-7b1",
     "deepscaler-1.5b-preview": "deepseek-r1-distill-qwen-1.5b",
     "deepseek-coder-7b-v1.5": "deepseek-llm-7b",
     "deepseek-math-7b": "deepseek-llm-7b",

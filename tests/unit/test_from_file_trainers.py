@@ -418,6 +418,8 @@ def test_deepspeed_chat_takes_the_defaults_that_conditions_set(tmp_path: Path) -
         ("facebook/opt-350m", None),  # norms after its layers, and a narrower embedding
         ("baichuan-inc/Baichuan2-7B-Chat", "baichuan2-7b"),
         ("openbmb/MiniCPM-2B-sft-bf16", "minicpm-2b"),
+        ("/path/to/hf_llama_7b/", "llama-7b"),
+        ("bigscience/bloomz-7b1-mt", "bloom-7b1"),
         ("gradientai/Llama-3-8B-Instruct-262k", None),
         ("Qwen/Qwen3-VL-8B-Instruct", None),
         ("Qwen/Qwen2.5-7B-Instruct-AWQ", None),

@@ -54,6 +54,7 @@ def _spellings(name: str) -> Iterator[str]:
         plain = TUNED.sub("", word)
         yield plain
         yield plain.removeprefix("meta-")
+        yield plain.removeprefix("hf-")
 
 
 def known_name(name: str) -> str | None:

@@ -22,6 +22,8 @@ from tests.validate.megatron.local_layers import make_local, on_meta, prepare_lo
 from tests.validate.megatron.numerics import derived_numerics
 
 TE_VERSION = "2.12.0"
+ROCM = 9.4
+"""Capability that PyTorch on ROCm says of an MI300X."""
 
 
 @dataclass

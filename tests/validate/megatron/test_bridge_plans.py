@@ -18,7 +18,7 @@ from planner.runtimes.megatron_bridge import ENTRY
 from planner.runtimes.settings import NO_CHANGES, Changes
 from tests.validate.megatron.bridge_runner import Bridge
 from tests.validate.megatron.plans import legal_plans, settings
-from tests.validate.megatron.runner import Verdict
+from tests.validate.megatron.runner import ROCM, Verdict
 from tests.validate.megatron.tally import differences, settable, tally
 
 BRIDGE, MEGATRON = os.environ.get("MEGATRON_BRIDGE", ""), os.environ.get("MEGATRON_LM", "")
@@ -46,7 +46,7 @@ def judge(bridge: Any, tmp_path_factory: pytest.TempPathFactory) -> Callable[...
     def judged(job: Job, plan: Plan, changes: Changes = NO_CHANGES, smoke: bool = False) -> Verdict:
         assert ENTRY.command is not None
         file.write_text((ENTRY.command(plan, job, ENTRY.versions[0], changes).files or {})[file.name])
-        return bridge.judge(file, job.gpus, job.hardware.pool.accelerator.compute_capability, smoke)
+        return bridge.judge(file, job.gpus, job.hardware.pool.accelerator.compute_capability or ROCM, smoke)
 
     return judged
 

@@ -24,7 +24,7 @@ from planner.runtimes.settings import NO_CHANGES, Changes
 from tests.validate.megatron import cases
 from tests.validate.megatron.capture import make_recorder, started
 from tests.validate.megatron.plans import broken, legal_plans, settings
-from tests.validate.megatron.runner import Megatron, Verdict
+from tests.validate.megatron.runner import ROCM, Megatron, Verdict
 from tests.validate.megatron.tally import differences, settable, tally
 
 CHECKOUT = os.environ.get("MEGATRON_LM", "")
@@ -68,7 +68,7 @@ def test_every_legal_plan_is_accepted_as_meant(megatron: Any, recorder: Path, la
     faults = []
     for (job, plan), asked in zip(legal_plans(SEED, COUNT, ENTRY), settings(ENTRY), strict=False):
         changes = settable(job, plan, asked, ENTRY)
-        capability = job.hardware.pool.accelerator.compute_capability
+        capability = job.hardware.pool.accelerator.compute_capability or ROCM
         verdict = megatron.judge(
             started(script(recorder, job, plan, launcher, changes), recorder), job.gpus, capability
         )
@@ -116,7 +116,7 @@ def test_an_indexer_is_read_as_meant(megatron: Any, recorder: Path) -> None:
 def test_a_smoke_run_is_the_same_training(megatron: Any, recorder: Path) -> None:
     """Of all that Megatron-LM derives nothing differs: table, batches, schedule, groups, layers."""
     for job, plan in legal_plans(SEED + 1, max(3, COUNT // 4), ENTRY):
-        capability = job.hardware.pool.accelerator.compute_capability
+        capability = job.hardware.pool.accelerator.compute_capability or ROCM
         real, smoke = (
             megatron.judge(started(script(recorder, job, plan), recorder, user), job.gpus, capability)
             for user in ({}, {"SMOKE": "1", "DATA_PATH": "", "OUTPUT_DIR": ""})
@@ -131,7 +131,7 @@ def test_what_our_rules_refuse_megatron_refuses_or_runs_otherwise(
     megatron: Any, recorder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def judge(job: Job, plan: Plan) -> Verdict:
-        capability = job.hardware.pool.accelerator.compute_capability
+        capability = job.hardware.pool.accelerator.compute_capability or ROCM
         return megatron.judge(started(script(recorder, job, plan), recorder), job.gpus, capability)
 
     told, unexplained = tally(ENTRY, judge, SEED, COUNT)

@@ -17,7 +17,7 @@ from tests.validate.ask import answers, question
 from tests.validate.megatron.bridge_runner import Bridge
 from tests.validate.megatron.capture import Start, make_recorder, started
 from tests.validate.megatron.plans import legal_plans
-from tests.validate.megatron.runner import Megatron, Verdict
+from tests.validate.megatron.runner import ROCM, Megatron, Verdict
 from tests.validate.random_plans import cases
 
 MOST_GPUS = 256
@@ -118,7 +118,7 @@ def by_megatron(place: Path) -> Judge:
         except RuntimeError as error:
             return Verdict(str(error))
         world = _world(start, folder.job.gpus)
-        return megatron.judge(start, world, folder.job.hardware.pool.accelerator.compute_capability)
+        return megatron.judge(start, world, folder.job.hardware.pool.accelerator.compute_capability or ROCM)
 
     return lambda some: [judge(folder) for folder in some]
 
@@ -128,7 +128,7 @@ def by_bridge(place: Path) -> Judge:
     bridge = Bridge(os.environ["MEGATRON_BRIDGE"], os.environ["MEGATRON_LM"])
 
     def judge(folder: Folder) -> Verdict:
-        capability = folder.job.hardware.pool.accelerator.compute_capability
+        capability = folder.job.hardware.pool.accelerator.compute_capability or ROCM
         return bridge.judge(folder.path / "train.py", folder.job.gpus, capability)
 
     return lambda some: [judge(folder) for folder in some]

@@ -330,5 +330,5 @@ def test_nemo_without_a_recompute_method_is_a_fault_at_its_field(tmp_path: Path)
 def test_a_recipe_whose_settings_are_elsewhere_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "run.sh"
     path.write_text("torchrun --nproc_per_node 8 run_recipe.py --recipe llama3_8b model.tp=4\n")
-    with pytest.raises(InputError, match="one of the 545 recipes"):
+    with pytest.raises(InputError, match=r"one of the \d+ recipes"):
         read_runner_file(path)

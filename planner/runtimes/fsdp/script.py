@@ -213,7 +213,7 @@ def run(accelerator, options):
     set_seed(options.seed)
     model = make_trained(accelerator, options)
     learned = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    rates = {"lr": options.learning_rate, "betas": BETAS, "weight_decay": WEIGHT_DECAY}
+    rates = {"lr": options.learning_rate, "betas": BETAS, "weight_decay": WEIGHT_DECAY, "fused": True}
     model, optimizer = accelerator.prepare(model, torch.optim.AdamW(learned, **rates))
     model.train()
     part, parts = (number // (TP * CP) for number in (accelerator.process_index, accelerator.num_processes))

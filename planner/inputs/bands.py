@@ -253,7 +253,7 @@ CORES: Final = {"megatron-lm": "Megatron-core", "megatron-bridge": "Megatron-cor
 SHARDED_ALIKE: Final = frozenset({"fsdp", "torchtitan"})
 """Runtimes whose parameters PyTorch's FSDP2 shards: its code gathers, hides and reduces for either."""
 
-ELSEWHERE_WIDER: Final = 2.1
+ELSEWHERE_WIDER: Final = 2.2
 """How much wider a band is taken that is another accelerator's, or another runtime's of the same core. [-]
 
 Bands of one runtime on two accelerators differ by no more in 90% of the 66 pairs that

@@ -64,7 +64,7 @@ def as_page(document: Document, name: str) -> Page:
     ]
     for one in document["predictors"]:
         gaps = [f"{count} of {what.replace('_', ' ')}" for what, count in one["missing"].items() if count]
-        gaps += [f"{one['unknown_ids']} keys are not in the table"] if one["unknown_ids"] else []
+        gaps += [f"{counted(one['unknown_ids'], 'key')} not in the table"] if one["unknown_ids"] else []
         page += [f"{one['name']} leaves out: {', '.join(gaps)}"] if gaps else []
     common = document["common"]
     if common and common["predictors"][0]["step_time"]["n"] == judged["step_time"]:

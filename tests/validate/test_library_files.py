@@ -81,7 +81,7 @@ def test_files_are_taken_as_meant(tmp_path: Path, library: str) -> None:
             "gradient_accumulation_steps": 4,
             "gradient_checkpointing": recompute == "full" and not sharded,
             "bf16": True,
-            "optim": "adamw_torch",
+            "optim": "adamw_torch_fused",
             "max_steps": 20,
             "learning_rate": 0.0003,
             "output_dir": "/made/up",

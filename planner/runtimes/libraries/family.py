@@ -272,7 +272,7 @@ def trainer_fields(tuning: Tuning) -> dict[str, Any]:
         "gradient_accumulation_steps": int(plan.num_microbatches),
         "gradient_checkpointing": tuning.recomputed,
         "bf16": tuning.job.workload.precision == "bf16",
-        "optim": "adamw_torch",
+        "optim": "adamw_torch_fused",
         "adam_beta1": run.beta1,
         "adam_beta2": run.beta2,
         "weight_decay": run.weight_decay,

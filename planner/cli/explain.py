@@ -18,7 +18,6 @@ from planner.question.reading import Reading
 with deferred():
     from planner.cli import plans
     from planner.cost import price
-    from planner.question import axes
     from planner.question import job as question_job
     from planner.report import explain as report_explain
     from planner.report import explain_formulas, explain_page, explain_ranks, explain_rivals
@@ -183,7 +182,6 @@ def read_saved(path: Path, among: bool = False, text: str | None = None) -> Plan
     saved = plans.read_plan(path, text)
     reading = Reading()
     question_job.check_precision(saved.job.hardware, saved.job.workload, reading)
-    axes.check_offload({"offload": saved.plan.offload}, [saved.job.hardware], reading)
     reading.finish()
     place = f"{path}: " if among else ""
     for line in (*saved.notes, *version_notes([saved.job.hardware])):

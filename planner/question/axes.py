@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 from planner.fields import ASKED_AXES, default
-from planner.inputs.hardware import HardwareProfile
 from planner.plan import DEGREES, Plan
 from planner.question.reading import Reading
 from planner.question.values import marks_apart, read_values
@@ -64,14 +63,6 @@ def _nearest_degree(given: Mapping[str, int], product: int, counts: tuple[int, .
     more = reading.door.said("gpus", product)
     near = min(changes)[1] if changes else more
     return f"{near} or {more}" if changes and product > max(counts) else near
-
-
-def check_offload(axes: Mapping[str, Any], clusters: Iterable[HardwareProfile], reading: Reading) -> None:
-    """Note an offload to hosts whose links nobody has published."""
-    for profile in clusters:
-        if axes.get("offload", "none") != "none" and not profile.pool.accelerator.host_link:
-            found = f"{axes['offload']!r} on {profile.name}"
-            reading.fault("offload", found, "none, since its link to the host is not known", "none")
 
 
 def count_of(axes: Mapping[str, Any], counts: tuple[int, ...] | None, reading: Reading) -> int | None:

@@ -22,7 +22,6 @@ from planner.inputs.workload import Workload
 from planner.plan import Plan
 from planner.question.axes import (
     WORLD,
-    check_offload,
     check_world,
     count_of,
     one_count,
@@ -132,7 +131,6 @@ def read_question(
     else:
         known = _with_count(said, axes, known, reading)
     allowed = allowed_settings(said.get("allow") or (), reading)
-    check_offload(axes, (profile for _, profile in known.clusters) if known else (), reading)
     if reading.problems or known is None:
         return None
     return Question(
@@ -236,7 +234,6 @@ def given_axes(axes: Mapping[str, Any], job: Job, reading: Reading) -> dict[str,
     check_precision(job.hardware, job.workload, reading)
     found = read_axes(axes, reading)
     check_world(found, (job.gpus,), reading)
-    check_offload(found, (job.hardware,), reading)
     return found
 
 

@@ -22,3 +22,13 @@ def test_an_optimizer_that_the_runtime_lacks_names_the_usual_one() -> None:
     )  # fmt: skip
     assert done.code == 1
     assert "--optimizer adamw" in done.out.partition("changes makes it run")[2]
+
+
+def test_one_rule_tells_that_the_way_to_the_host_is_not_known() -> None:
+    """Whoever asks: an estimate, or a search, which names what would run."""
+    ask = ("llama2-7b", "--hardware", "8xascend-910b", "--offload", "optimizer", "--format", "json")
+    priced, found = planner("estimate", *ask), planner("search", *ask, "--tp", "1", "--pp", "1", "--cp", "1")
+    assert (priced.code, found.code) == (1, 1)
+    assert [one["rule"] for one in priced.json["violations"]] == ["offload-has-link"]
+    assert found.json["nearest"]["breaks"]["rules"][0]["rule"] == "offload-has-link"
+    assert found.json["nearest"]["remedies"]

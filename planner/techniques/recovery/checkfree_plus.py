@@ -2,15 +2,10 @@
 
 from collections.abc import Iterator
 
-from planner.techniques.recovery._stages import (
-    even_layouts,
-    even_stages,
-    from_both_sides,
-    layers_alike,
-    whole_stages,
-)
-from planner.techniques.recovery.checkfree import LEARNING
-from planner.techniques.recovery.family import ENVIRONMENT, WATCHED, Held, Recovery
+from planner.dataclasses import replace
+from planner.techniques.recovery import checkfree
+from planner.techniques.recovery._stages import even_stages, layers_alike, whole_stages
+from planner.techniques.recovery.family import Held, Recovery
 
 
 def _faults(held: Held) -> Iterator[str]:
@@ -19,15 +14,10 @@ def _faults(held: Held) -> Iterator[str]:
     yield from even_stages(held)
 
 
-ENTRY = Recovery(
+ENTRY = replace(
+    checkfree.ENTRY,
     name="checkfree-plus",
-    cite="arXiv:2506.15461",
-    level="neighbours",
-    pause=WATCHED + ENVIRONMENT,
-    faults=_faults,
-    fetched=from_both_sides,
-    learning=LEARNING,
-    layouts=even_layouts,
-    runner=False,
     aliases=("checkfree+",),
+    faults=_faults,
+    cures=Recovery.cures,
 )

@@ -2,26 +2,14 @@
 
 from __future__ import annotations
 
-from planner.techniques.schedules._uniform import (
-    bubble_seconds,
-    holds,
-    in_flight_chunks,
-    on_device_chunks,
-    order,
-)
-from planner.techniques.schedules.family import MANY_CHUNKS, Schedule
+from planner.dataclasses import replace
+from planner.techniques.schedules import po_f
+from planner.techniques.schedules._uniform import on_device_chunks
 
-ENTRY = Schedule(
+ENTRY = replace(
+    po_f.ENTRY,
     name="po-h",
     aliases=("pipeoffload-half", "pipeoffload-selective"),
-    cite="arXiv:2503.01328",
-    splits_backward=True,
-    rules=(MANY_CHUNKS,),
-    bubble_seconds=bubble_seconds,
-    span_bubble_seconds=bubble_seconds,
-    in_flight_chunks=in_flight_chunks,
-    order=order,
     offloaded_chunks=lambda vpp: (vpp + 1) // 2,
     on_device_chunks=lambda pp, vpp, m, rank: on_device_chunks(pp, vpp, m, rank, vpp // 2),
-    holds=holds,
 )

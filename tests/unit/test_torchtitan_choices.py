@@ -138,6 +138,7 @@ def test_training_in_one_16_bit_dtype_takes_eight_bytes_a_weight() -> None:
         ("main-2026-08-21", ("--set", "loss_chunks=16", "--seq-len", "8184")),
         ("main-2026-08-21", ("--recompute", "full:16")),
         ("0.2.2", ("--recompute", "full:20")),
+        ("0.2.2", ("--zero", "0")),
     ],
 )
 def test_what_a_release_cannot_do_is_refused(tmp_path: Path, version: str, asked: tuple[str, ...]) -> None:

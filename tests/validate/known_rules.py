@@ -154,7 +154,8 @@ NEVER: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "torchtitan": (
         "experts-divide", "one-training-dtype", "release-has-every-nth-layer", "release-has-float8-recipe",
-        "release-has-loss-parts", "release-has-ring", "release-has-sinks", "sinking-in-16-bit",
+        "release-has-loss-parts", "release-has-ring", "release-has-sinks", "release-shards-beside-others",
+        "sinking-in-16-bit",
         "sinks-see-whole-sequences",
     ),
     "nanotron": ("zero-shards-whole",),

@@ -189,7 +189,7 @@ def stage_memory(
         activations=peak.activations,
         workspace=peak.workspace + workspaces,
         at_step=peak.at_step,
-        idle=(gradients - present if case.engine.idles_gradients else 0.0) + beyond,
+        idle=(maximum(0.0, gradients - present) if case.engine.idles_gradients else 0.0) + beyond,
         moments=_with_workspaces(peak.moments, workspaces),
     )
 

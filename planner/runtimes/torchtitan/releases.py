@@ -19,9 +19,25 @@ def is_old(version: str) -> bool:
 
 
 def release_rules(plan: Plan, job: Job, version: str) -> list[Rule]:
-    """Return the rules on what only some releases have."""
+    """Return the rules on what only some releases have.
+
+    References
+    ----------
+    .. [1] torchtitan 0.2.2, ``torchtitan/models/llama3/infra/parallelize.py``, "DDP has not supported > 1D
+       parallelism"; ``torchtitan/distributed/utils.py``, ``maybe_enable_amp``.
+    """
+    shards = np.greater(np.where(plan.zero == 0, 1.0, plan.zero_shards) * plan.cp, 1)
     return [
         *_low_bit_rules(plan, job, version),
+        Rule(
+            "release-shards-beside-others",
+            shards | np.equal(plan.tp * plan.pp, 1) | (not is_old(version)),
+            lambda: (
+                f"tp {plan.tp:g}, pp {plan.pp:g} and no shards with release {version}",
+                "shards over two ranks or more: without, products are in fp32 and DDP stands alone",
+                "zero 3",
+            ),
+        ),
         Rule(
             "release-has-sinks",
             not is_sinking(job.model) or not is_old(version),

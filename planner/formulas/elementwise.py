@@ -197,6 +197,22 @@ gradient, 4 + 4 + 6, then the mask, 6 (NVIDIA, NeMo 2, ``nemo/collections/llm/fn
 ``squared_relu``; PyTorch, ``torch/csrc/autograd/FunctionsManual.cpp``, ``pow_backward``).
 """
 
+XIELU: Final = {True: PLAIN[True], False: Traffic(58.0, 84.0)}
+"""xIELU, by whether it is one kernel. [byte]
+
+One by one, from what each kernel reads and writes: forward two products with the input and one with a scalar,
+a sum, a minimum, its exponential, a difference, two products with scalars, a sum, the mask and the choice;
+backward their gradients, with two sums of products for the weights (Hugging Face, Transformers v5.23.0,
+``activations.py``, ``XIELUActivation._xielu_python``; N. Huang et al., arXiv:2411.13010).
+"""
+
+XIELU_BYTES: Final = 9.0
+"""Bytes that this chain keeps of each element: its input, a product with it, the exponential, what is left of
+that and the mask. [byte]"""
+
+PLAIN_KINDS: Final = {"relu2": SQUARED_RELU, "xielu": XIELU}
+"""Activations of a feed-forward without gate that move other than the usual."""
+
 MODULATE: Final = {True: Traffic(4.0, 6.0), False: Traffic(8.0, 14.0)}
 """Scale and shift of a norm's result by what a sample's vector says, by whether it is one kernel. [byte]
 

@@ -239,10 +239,11 @@ def packed_note(work: Workload) -> tuple[str, ...]:
 
 def _refuse(plan: Plan, job: Job, runtime: Runtime) -> None:
     if job.model.encoder is not None and not runtime.builds_encoder(job.model):
+        building = [f"--runtime {name}" for name, one in runtimes().items() if one.builds_encoder(job.model)]
+        alone = "the model of `planner models import --text-only`, or a YAML without `encoder`"
         raise UnsupportedPlan(
             f"no files start {job.model.name}: those of {runtime.name} train language models, without the "
-            "encoder that was priced; nearest: the model of `planner models import --text-only`, or a YAML "
-            "without `encoder`"
+            f"encoder that was priced; nearest: {' or '.join([*building, alone])}"
         )
     if any(block.extras for block in job.model.blocks.values()):
         raise UnsupportedPlan(

@@ -32,13 +32,18 @@ def usual_runtimes(method: str) -> tuple[str, ...]:
 def runtimes_for(
     model: ModelSpec | None, workload: Workload | None, cluster: HardwareProfile | None
 ) -> tuple[str, ...]:
-    """Return those of the usual runtimes that train a model, or else all that do, or else the usual ones."""
+    """Return those of the usual runtimes that train a model, or else all that do, or else the usual ones.
+
+    Where a model has an encoder, those whose files build it go before the usual ones.
+    """
     usual = usual_runtimes(workload.method if workload is not None else "full")
     if model is None or workload is None or cluster is None:
         return usual
     job = Job(model, cluster, 1, workload)
     others = [name for name, one in runtimes().items() if workload.method in one.methods]
-    return training(usual, job) or training(others, job) or usual
+    able = training(others, job) if model.encoder is not None else ()
+    building = tuple(name for name in able if runtimes()[name].builds_encoder(model))
+    return building or training(usual, job) or training(others, job) or usual
 
 
 def training(names: Iterable[str], job: Job) -> tuple[str, ...]:

@@ -209,6 +209,8 @@ def untrainable(breaks: Any) -> list[str]:
         return []
     able = [f"--runtime {name}" for name in breaks["able"]]
     others = f"Ask for {' or '.join(able)}." if able else "No other runtime here can either."
+    if alone := [f"--runtime {name}" for name in breaks.get("able_alone", ())]:
+        others += f" Without its encoder (planner models import --text-only) {' or '.join(alone)} can."
     return [f"{breaks['title']} cannot train this model: {breaks['model']}.", others]
 
 

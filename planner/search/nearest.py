@@ -110,7 +110,23 @@ def fewest_broken(request: SearchRequest, job: Job, runtime: Runtime) -> dict[st
         if never and job.workload.method in one.methods and not one.cannot_train(job)
     ]
     faults = [asdict(violation) for violation in told]
-    return {"plan": plan.slug, "rules": faults, "title": runtime.title, "model": never, "able": able}
+    answer: dict[str, object] = {
+        "plan": plan.slug,
+        "rules": faults,
+        "title": runtime.title,
+        "model": never,
+        "able": able,
+    }
+    if never and not able and job.model.encoder:
+        answer["able_alone"] = _without_encoder(job)
+    return answer
+
+
+def _without_encoder(job: Job) -> list[str]:
+    """Return the runtimes that train the language model alone."""
+    alone = replace(job, model=job.model.model_copy(update={"encoder": None}))
+    known = [name for name, one in runtimes().items() if job.workload.method in one.methods]
+    return [name for name in known if not runtimes()[name].cannot_train(alone)]
 
 
 def _split(

@@ -12,12 +12,14 @@ import pytest
 from planner.cost.case import case_of
 from planner.cost.layer.blocks import block_operators
 from planner.cost.layer.operators import Operator, Pricer
+from planner.inputs.hf_config import model_from_config
 from planner.inputs.load import load_model
 from planner.inputs.load_hardware import load_hardware
 from planner.inputs.workload import Workload
 from planner.plan import Plan
 from planner.runtimes import runtimes
 from planner.runtimes.family import Job
+from planner.runtimes.hub.config import architecture
 
 PLAN, TOKENS = Plan(dp=8.0, zero=2, zero_shards=8.0), 2048
 
@@ -71,3 +73,23 @@ def test_what_norms_keep() -> None:
     assert float(olmo["norm_0"].kept + olmo["norm_0"].saved) / TOKENS == 4096 * (4 + 2) + 4
     olmoe = operators("olmoe-1b-7b", "fsdp")["norm_0"]
     assert float(olmoe.kept + olmoe.saved) / TOKENS == 2048 * (4 + 2 + 2) + 4
+
+
+def test_xielu_keeps_what_its_chain_makes() -> None:
+    """Nine bytes of each element of the feed-forward, seven beside its input; one kernel keeps the input."""
+    raw = {
+        "model_type": "apertus", "hidden_size": 4096, "intermediate_size": 21504, "num_hidden_layers": 32,
+        "num_attention_heads": 32, "num_key_value_heads": 8, "vocab_size": 131072, "hidden_act": "xielu",
+        "max_position_embeddings": 65536,
+    }  # fmt: skip
+    model = model_from_config(raw, "config.json", "apertus-8b").model
+    asked = Job(model, load_hardware("dgx-h100"), 8, Workload(seq_len=TOKENS, global_batch=8))
+    found = {}
+    for compiled in (False, True):
+        own = runtimes()["fsdp"].for_model(model).with_traits(compiled=compiled)
+        pricer = Pricer(case_of(PLAN, asked, own), PLAN)
+        layer = block_operators(pricer, model.blocks[model.layers[0]])
+        found[compiled] = next(one for one in layer if one.name == "mlp_in")
+    assert float(found[False].saved) == 9 * TOKENS * 21504
+    assert float(found[True].saved) == 2 * TOKENS * 21504
+    assert architecture(model) == "apertus"

@@ -9,7 +9,7 @@ import pytest
 
 from planner.inputs.load import load_model
 from planner.inputs.workload import Workload
-from planner.report.search_page import nothing_fits
+from planner.report.search_page import nothing_fits, untrainable
 from planner.runtimes import runtimes
 from planner.search.optimise import SearchResult, search
 from planner.search.request import SearchRequest
@@ -85,3 +85,10 @@ def test_a_rule_of_the_model_that_no_plan_obeys_is_told_in_words() -> None:
 
 def test_rules_are_told_only_where_no_plan_obeys_them_all() -> None:
     assert nearest(search(request()))["breaks"] is None
+
+
+def test_where_the_encoder_stands_in_the_way_it_says_who_trains_the_language_model() -> None:
+    breaks = {"title": "Megatron-LM", "model": "an encoder", "able": [], "able_alone": ["deepspeed", "fsdp"]}
+    told = untrainable(breaks)[1]
+    assert told.startswith("No other runtime here can either. Without its encoder")
+    assert told.endswith("--runtime deepspeed or --runtime fsdp can.")

@@ -47,9 +47,12 @@ def test_a_runner_names_the_variant_that_it_lacks(runner: str, variant: Variant)
     assert f"{MEANINGS[variant]} (variants: {variant})" in found
 
 
-SAME = {"codegen": "gptj", "gemma4_unified_text": "gemma4_text", "ernie": "bert"} | dict.fromkeys(
-    ("camembert", "data2vec-text", "xlm-roberta"), "roberta"
-)
+SAME = {
+    "hunyuan_vl_text": "hunyuan_v1_dense",
+    "codegen": "gptj",
+    "gemma4_unified_text": "gemma4_text",
+    "ernie": "bert",
+} | dict.fromkeys(("camembert", "data2vec-text", "xlm-roberta"), "roberta")
 """Types that compute what another does, maybe from weights laid out otherwise."""
 
 

@@ -24,6 +24,7 @@ from planner.inputs.vision_configs import vision_config, vision_family
 from planner.inputs.workload import Workload
 from planner.launchers import Card, Target, launch_files, launchers
 from planner.plan import Plan
+from planner.question.usual import runtimes_for
 from planner.rules import violations
 from planner.runtimes import runtimes
 from planner.runtimes.family import Job, Runtime
@@ -186,3 +187,15 @@ def test_layers_whose_results_are_handed_over_are_in_the_yaml(tmp_path: Path) ->
     path.write_text(broken, "utf-8")
     with pytest.raises(InputError, match="layers before 27 in handed"):
         load_model(str(path))
+
+
+def test_a_runtime_that_builds_the_encoder_goes_before_the_usual_one() -> None:
+    work, cluster = Workload(seq_len=4096, global_batch=64), load_hardware("dgx-h100")
+    assert runtimes_for(qwen3_vl(), work, cluster) == ("megatron-bridge",)
+    assert runtimes_for(load_model("llama3-8b"), work, cluster) == ("megatron-lm",)
+
+
+def test_one_that_does_not_names_it() -> None:
+    asked = Job(qwen3_vl(), load_hardware("dgx-h100"), 16, Workload(seq_len=4096, global_batch=64))
+    with pytest.raises(UnsupportedPlan, match="nearest: --runtime megatron-bridge or the model of"):
+        launch_files(PLAN, asked, Target(CORE, launchers()["torchrun"], CORE.versions[0]), Card())

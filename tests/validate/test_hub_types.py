@@ -55,6 +55,10 @@ SAID = {
     "megatron-bert": _WIDE, "roberta-prelayernorm": _WIDE, "xlm-roberta-xl": _WIDE, "nomic_bert": _WIDE,
     "jina_embeddings_v3": _WIDE, "eurobert": _WIDE | {"num_key_value_heads": 4},
     "modernbert-decoder": _WIDE | {"local_attention": 128},
+    "apertus": _WIDE | {"num_key_value_heads": 4, "hidden_act": "xielu"},
+    "hunyuan_v1_dense": _WIDE | {"num_key_value_heads": 4, "head_dim": 64},
+    "hunyuan_v1_moe": _WIDE | {"num_key_value_heads": 4, "head_dim": 64, "num_experts": 8, "moe_topk": 2},
+    "exaone4": _WIDE | {"num_key_value_heads": 4, "head_dim": 64, "sliding_window": None},
 }  # fmt: skip
 """Configurations of types of which the zoo has no model."""
 
@@ -66,6 +70,7 @@ OLD_WORDS = {"rope_theta", "rope_scaling"}
 TAKEN = {
     "nomic_bert": {"tie_word_embeddings"},
     "jina_embeddings_v3": {"head_dim"},
+    "exaone4": {"head_dim"},
     "gemma4_text": {"global_head_dim", "num_global_key_value_heads"},
     "gpt_neo": {"attention_layers"},
     "glm4_moe": {"head_dim", "num_nextn_predict_layers"},

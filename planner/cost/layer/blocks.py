@@ -47,6 +47,8 @@ def activation_input_bytes(case: Case, gated: bool) -> float:
     """
     if case.model.numerics.activation == "relu" and not gated:
         return 0.0
+    if case.model.numerics.activation == "xielu" and not case.traits.kernels.compiled:
+        return traffic.XIELU_BYTES
     return 1.0 if case.traits.low_bit.fp8_activation_input and gated else 2.0
 
 
@@ -218,7 +220,7 @@ def activation_operator(pricer: Pricer, name: str, module: str, elements: Num, g
     """Price the activation between the two products of a feed-forward."""
     case = pricer.case
     fused = case.traits.kernels.fused_activation or case.traits.kernels.compiled
-    plain = traffic.SQUARED_RELU if case.model.numerics.activation == "relu2" else traffic.PLAIN
+    plain = traffic.PLAIN_KINDS.get(str(case.model.numerics.activation), traffic.PLAIN)
     moved = (traffic.GATED if gated else plain)[fused]
     if gated and case.model.numerics.activation == "swiglu_oai" and not case.traits.kernels.compiled:
         moved = moved.beside(traffic.CLAMP)

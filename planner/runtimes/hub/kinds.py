@@ -8,10 +8,11 @@ from typing import Final
 from planner.runtimes.hub.dense import DENSE
 from planner.runtimes.hub.hybrids import HYBRIDS
 from planner.runtimes.hub.masked import MASKED
+from planner.runtimes.hub.newer import NEWER
 from planner.runtimes.hub.older import OLDER
 from planner.runtimes.hub.sparse import SPARSE
 from planner.runtimes.hub.types import HubType
 from planner.runtimes.hub.windows import WINDOWED
 
-TYPES: Final[Mapping[str, HubType]] = HYBRIDS | DENSE | OLDER | WINDOWED | SPARSE | MASKED
+TYPES: Final[Mapping[str, HubType]] = HYBRIDS | DENSE | OLDER | WINDOWED | SPARSE | MASKED | NEWER
 """Type to how it is written."""

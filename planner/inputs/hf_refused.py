@@ -81,6 +81,9 @@ _BY_REASON: Final[dict[str, str]] = {
 """What the model record does not have, and the model types that need it."""
 
 REASONS: Final[Mapping[str, str]] = {
-    kind: reason for reason, kinds in (_BY_REASON | hf_masked.REASONS).items() for kind in kinds.split()
+    kind: reason
+    for table in (_BY_REASON, hf_masked.REASONS)
+    for reason, kinds in table.items()
+    for kind in kinds.split()
 }
 """Model type to the reason why it is refused."""

@@ -512,3 +512,9 @@ def test_windows_of_mimo_have_twice_the_heads_and_sinks_where_no_key_says_it() -
     assert isinstance(sliding, Attention)
     assert sliding.kv_heads == 2 * whole.kv_heads
     assert (sliding.sinks, whole.sinks) == (True, False)
+
+
+@pytest.mark.parametrize("kind", ["cpmant", "mpnet"])
+def test_two_types_may_be_refused_for_one_reason(kind: str) -> None:
+    """One is told among decoders, one among those that fill in masks."""
+    assert "relative positions in buckets" in fault(model_type=kind)

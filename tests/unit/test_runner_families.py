@@ -175,3 +175,32 @@ def test_the_run_card_says_that_experts_run_one_after_the_other() -> None:
     """Transformers 5.23, ``models/dbrx``: a loop over the experts that are hit, without another choice."""
     assert any("one after the other" in note for note in model_notes(load_model("dbrx")))
     assert not any("one after the other" in note for note in model_notes(load_model("minimax-m2.5")))
+
+
+GRANITE_4: dict[str, Any] = {
+    "model_type": "granitemoehybrid", "hidden_size": 4096, "intermediate_size": 768, "num_hidden_layers": 40,
+    "num_attention_heads": 32, "num_key_value_heads": 8, "vocab_size": 100352, "tie_word_embeddings": True,
+    "layer_types": ["attention" if place in (5, 15, 25, 35) else "mamba" for place in range(40)],
+    "num_local_experts": 72, "num_experts_per_tok": 10, "shared_intermediate_size": 1536,
+    "mamba_n_heads": 128, "mamba_d_head": 64, "mamba_d_state": 128, "mamba_n_groups": 1, "mamba_d_conv": 4,
+    "mamba_expand": 2, "mamba_chunk_size": 256, "mamba_conv_bias": True, "mamba_proj_bias": False,
+    "position_embedding_type": "nope", "attention_multiplier": 0.0078125, "embedding_multiplier": 12,
+    "residual_multiplier": 0.22, "logits_scaling": 16, "rms_norm_eps": 1e-5, "router_aux_loss_coef": 0.0001,
+    "max_position_embeddings": 131072, "hidden_act": "silu",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("experts", [True, False], ids=["experts", "dense"])
+def test_granite_4_is_written_with_its_multipliers_and_the_kinds_of_its_layers(experts: bool) -> None:
+    """IBM prints 32 B parameters, 9 of them active, of Granite 4.0 H Small."""
+    more = {} if experts else {"num_local_experts": 0, "num_experts_per_tok": 0}
+    model = model_from_config(GRANITE_4 | more, "config.json", "granite").model
+    assert (architecture(model), unwritten(model)) == ("granitemoehybrid", ())
+    config = hub_config(model, 4096)
+    assert config["layer_types"] == GRANITE_4["layer_types"]
+    for key in ("attention_multiplier", "embedding_multiplier", "residual_multiplier", "logits_scaling"):
+        assert config[key] == GRANITE_4[key]
+    if experts:
+        assert round(model.params / 1e9) == 32
+        assert round(model.active_params / 1e9) == 9
+    assert training(("fsdp", "deepspeed"), replace(LLAMA, model=model)) == ("fsdp", "deepspeed")

@@ -1,7 +1,7 @@
-"""Mixers without attention as the ``config.json`` of LFM2, Jamba or Falcon-H1.
+"""Mixers without attention as the ``config.json`` of LFM2, Jamba, Falcon-H1 or Granite 4.
 
-An order of layers that no period of Jamba's gives, say, is read back otherwise and so refused. All three were
-built and trained for a step in transformers 5.24.
+An order of layers that no period of Jamba's gives, say, is read back otherwise and so refused. The first three
+were built and trained for a step in transformers 5.24, Granite 4 was built in 5.23.
 """
 
 from __future__ import annotations
@@ -138,7 +138,53 @@ def _is_falcon_h1(model: ModelSpec) -> bool:
     return _with(Mamba2)(model) and all(block.beside for block in model.blocks.values())
 
 
+def _is_granite(model: ModelSpec) -> bool:
+    return _with(Mamba2)(model) and not any(block.beside for block in model.blocks.values())
+
+
+def _granite(model: ModelSpec) -> Fields:
+    """Return the keys of Granite 4: layers of Mamba-2 or attention, experts beside a shared one or none."""
+    own, mixer, attention = model.numerics, model.recurrents[0], model.attentions[0]
+    assert isinstance(mixer, Mamba2)
+    assert isinstance(attention, Attention)
+    experts = next(iter(model.expert_kinds), None)
+    dense = next((ffn for ffn in model.ffns if isinstance(ffn, DenseFfn)), None)
+    loss = own.router.aux_loss if own.router else None
+    fields: Fields = {
+        "layer_types": ["attention" if model.blocks[name].attention else "mamba" for name in model.layers],
+        "position_embedding_type": "rope" if attention.rotary else "nope",
+        "attention_bias": attention.qkv_bias,
+        "hidden_act": own.activation or "silu",
+        "rms_norm_eps": own.norm_epsilon or 1e-5,
+        "attention_multiplier": own.attention_scale or attention.head_dim**-0.5,
+        "embedding_multiplier": own.embedding_scale or 1.0,
+        "residual_multiplier": own.residual_scale or 1.0,
+        "logits_scaling": 1 / (own.logit_scale or 1.0),
+        "shared_intermediate_size": dense.inner if dense else experts.shared_inner if experts else 0,
+        "intermediate_size": experts.inner if experts else dense.inner if dense else 0,
+        "num_local_experts": experts.experts if experts else 0,
+        "num_experts_per_tok": experts.topk if experts else 0,
+        "mamba_n_heads": mixer.heads,
+        "mamba_d_head": mixer.head_dim,
+        "mamba_n_groups": mixer.groups,
+        "mamba_d_state": mixer.state,
+        "mamba_d_conv": mixer.conv_kernel,
+        "mamba_expand": mixer.heads * mixer.head_dim // model.hidden,
+        "mamba_chunk_size": mixer.chunk,
+        "mamba_conv_bias": mixer.conv_bias,
+        "mamba_proj_bias": mixer.bias,
+    }
+    if attention.rotary:
+        fields["rope_parameters"] = {"rope_type": "default", "rope_theta": own.rope_theta or 1e4}
+    return (
+        fields if loss is None else fields | {"router_aux_loss_coef": loss, "output_router_logits": loss > 0}
+    )
+
+
 HYBRIDS: Final = {
+    "granitemoehybrid": HubType(
+        "GraniteMoeHybridForCausalLM", "GraniteMoeHybridDecoderLayer", _is_granite, _granite, REGULAR,
+    ),
     "falcon_h1": HubType("FalconH1ForCausalLM", "FalconH1DecoderLayer", _is_falcon_h1, _hybrid, REGULAR),
     "lfm2": HubType("Lfm2ForCausalLM", "Lfm2DecoderLayer", _with(ShortConv, False), _hybrid, REGULAR),
     "lfm2_moe": HubType(

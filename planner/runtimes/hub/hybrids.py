@@ -1,7 +1,7 @@
 """Mixers without attention as the ``config.json`` of LFM2, Jamba, Falcon-H1 or Granite 4.
 
-An order of layers that no period of Jamba's gives, say, is read back otherwise and so refused. The first three
-were built and trained for a step in transformers 5.24, Granite 4 was built in 5.23.
+An order of layers that no period of Jamba's gives, say, is read back otherwise and so refused. The first
+three were built and trained for a step in transformers 5.24, Granite 4 was built in 5.23.
 """
 
 from __future__ import annotations

@@ -90,7 +90,7 @@ def _job(dice: random.Random, model: ModelSpec, gpus: int, plan: Plan) -> Job:
     return cases.job(
         model,
         gpus,
-        hardware=_cluster(dice, precision),
+        hardware=_cluster(dice, precision, gpus),
         seq_len=dice.choice([length for length in LENGTHS if length <= longest]),
         global_batch=batch,
         precision=precision,
@@ -98,12 +98,16 @@ def _job(dice: random.Random, model: ModelSpec, gpus: int, plan: Plan) -> Job:
     )
 
 
-def _cluster(dice: random.Random, precision: str) -> str:
-    """Return a cluster that has a precision: nodes of four and of eight, NVIDIA's and AMD's."""
+def _cluster(dice: random.Random, precision: str, gpus: int) -> str:
+    """Return a cluster that has a precision and is filled by nodes: of four and eight, NVIDIA's and AMD's."""
     if precision in ("mxfp8", "nvfp4"):
-        return dice.choice(("dgx-b200", "gb200-nvl72"))
-    plain = ("gh200-quad", "mi300x-8", "p4d.24xlarge") if precision in ("bf16", "fp16") else ("gh200-quad",)
-    return dice.choice(("dgx-h100", "dgx-h100", *plain))
+        known: tuple[str, ...] = ("dgx-b200", "gb200-nvl72")
+    elif precision in ("bf16", "fp16"):
+        known = ("dgx-h100", "dgx-h100", "gh200-quad", "mi300x-8", "p4d.24xlarge")
+    else:
+        known = ("dgx-h100", "gh200-quad")
+    sizes = {name: cases.cluster(name).pool.gpus_per_node for name in known}
+    return dice.choice([name for name in known if gpus <= sizes[name] or gpus % sizes[name] == 0])
 
 
 def _uneven(dice: random.Random, model: ModelSpec, stages: int) -> tuple[int, ...] | None:

@@ -137,3 +137,30 @@ def test_positions_of_yarn_need_numbers_where_the_provider_has_none() -> None:
         said = {"model": model, "model.position_embedding_type": "yarn"}
         found = bridge_sums(said, "", Imported("megatron-bridge", {}, {}), "train.py")
         assert sum("yarn_" in problem.where for _, problem in found.faults) == count
+
+
+DELTA = "--experimental-attention-variant"
+
+
+@pytest.mark.parametrize(
+    ("flags", "key"),
+    [
+        ("--window-size 128,0 --window-attn-skip-freq {}", "--window-attn-skip-freq"),
+        ("--no-rope-freq {}", "--no-rope-freq"),
+        ("--num-experts 8 --moe-layer-freq {}", "--moe-layer-freq"),
+        (
+            "--experimental-attention-variant gated_delta_net --linear-attention-freq {}",
+            "--linear-attention-freq",
+        ),
+    ],
+)
+@pytest.mark.parametrize("number", ["0", "-1"])
+def test_each_zeroth_layer_is_a_fault(flags: str, key: str, number: str, tmp_path: Path) -> None:
+    """Megatron-core divides by it (transformer/utils.py, ``is_layer_window_attention`` and others)."""
+    found = read(tmp_path, f"torchrun --nproc_per_node 8 pretrain_gpt.py {GPT} {flags.format(number)}\n")
+    assert any(problem.where.endswith(key) for _, problem in found.faults)
+
+
+def test_both_half_precisions_are_lifted_by_one_of_precision(tmp_path: Path) -> None:
+    found = read(tmp_path, f"torchrun --nproc_per_node 8 pretrain_gpt.py {GPT} --bf16\n")
+    assert [option for option, problem in found.faults if "--fp16" in problem.where] == ["precision"]

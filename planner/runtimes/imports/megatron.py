@@ -351,6 +351,7 @@ def _precision(sheet: Sheet) -> None:
     gradient = "fp16" if half and not full else "bf16" if short else str(said or "fp32")
     if gradient != "fp32":
         sheet.say("gradient_dtype", gradient, "--main-grads-dtype", "--grad-reduce-in-bf16", "--fp16")
+        sheet.instead["--fp16"] = "precision"
 
 
 def _workload(sheet: Sheet, gpus: int | None) -> None:

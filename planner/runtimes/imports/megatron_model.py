@@ -183,11 +183,11 @@ def _per_layer(sheet: Sheet, layers: int) -> tuple[list[int | None], list[bool]]
     window = int(size[0]) + 1 if size and is_whole(size[0]) else None
     skip = str(sheet.take("--window-attn-skip-freq") or "")
     marks = _marks(sheet, "--window-attn-skip-freq", skip, layers) if skip else [True] * layers
-    if is_whole(skip):
+    if is_whole(skip) and int(skip):
         marks = [(layer + 1) % int(skip) != 0 for layer in range(layers)]
     plain = str(sheet.take("--no-rope-freq") or "")
     without = _marks(sheet, "--no-rope-freq", plain, layers) if plain else [False] * layers
-    if is_whole(plain):
+    if is_whole(plain) and int(plain):
         without = [(layer + 1) % int(plain) == 0 for layer in range(layers)]
     return [window if mark else None for mark in marks], [not mark for mark in without]
 

@@ -324,6 +324,7 @@ class Bridge:
             precision_aware=config.optimizer.use_precision_aware_optimizer,
             stages_inside=config.dist.use_tp_pp_dp_mapping,
             overlaps_experts=model.overlap_moe_expert_parallel_comm,
+            overlaps_shared_expert=model.moe_shared_expert_overlap,
             static_experts=model.moe_pad_expert_input_to_capacity,
             fp8_activation_input=model.activation_func_fp8_input_store,
             fp8_attention=model.fp8_dot_product_attention,

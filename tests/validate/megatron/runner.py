@@ -133,6 +133,7 @@ class Megatron:
             precision_aware=args.use_precision_aware_optimizer,
             stages_inside=args.use_tp_pp_dp_mapping,
             overlaps_experts=config.overlap_moe_expert_parallel_comm,
+            overlaps_shared_expert=config.moe_shared_expert_overlap,
             static_experts=config.moe_pad_expert_input_to_capacity,
             launch_blocking=start.environment.get("CUDA_LAUNCH_BLOCKING") == "1",
             reduces_in_fp32=args.accumulate_allreduce_grads_in_fp32,

@@ -130,10 +130,12 @@ def silence(plain: tuple[Verdict, Told], changed: tuple[Verdict, Told]) -> str:
 
 
 def _in_effect(verdict: Verdict, told: Told) -> tuple[Verdict, Told]:
-    """Return both without what splits nothing: sequence parallelism at tp 1, a pipeline at pp 1."""
+    """Return both without what does nothing: sequence parallelism at tp 1, a pipeline at pp 1, idle YaRN."""
     name, derived, plan = "sequence_parallel", dict(verdict.derived), dict(told.plan)
     if derived.get("pp") == 1:
         derived = {key: value for key, value in derived.items() if key not in ("engine", "pp_microbatches")}
+    if derived.get("position_embedding_type", "yarn") != "yarn":
+        derived = {key: value for key, value in derived.items() if not key.startswith("yarn_")}
     if "environment" in derived:
         kept = {key: value for key, value in derived["environment"].items() if key not in SAVED}
         derived["environment"] = kept

@@ -48,7 +48,11 @@ def fits(source: Source) -> bool:
 
 def read(source: Source) -> Imported:
     """Return what the file says, with the command that starts it."""
-    said = python_fields(source.text)
+    return read_fields(python_fields(source.text), source)
+
+
+def read_fields(said: Fields, source: Source) -> Imported:
+    """Return what the fields of a container say, by their places in it (``ConfigContainer.train...``)."""
     own = language_fields(said, section_fields(said))
     fields = core_layer_fields(said, own)
     flags = lm_flags(fields, said.get(f"{ROOT}checkpoint.ckpt_format"))

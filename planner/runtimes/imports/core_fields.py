@@ -166,7 +166,8 @@ def _shape_flags(fields: Mapping[str, Any]) -> dict[str, str]:
     if groups is not None and not _on(fields.get("multi_latent_attention", False)):
         flags |= {"--group-query-attention": "", "--num-query-groups": str(groups)}
     if _on(fields.get("gated_linear_unit", False)):
-        flags["--quick-geglu" if fields.get("activation_func") == "quick_gelu" else "--swiglu"] = ""
+        quick = str(fields.get("activation_func")).endswith("quick_gelu")
+        flags["--quick-geglu" if quick else "--swiglu"] = ""
     modules = fields.get("recompute_modules")
     if isinstance(modules, list | tuple):
         flags["--recompute-modules"] = " ".join(map(str, modules))

@@ -24,6 +24,9 @@ SCRIPTS: Final = ("train.sh", "train.sbatch")
 
 ALONE: Final = "torchrun without --nproc-per-node starts one process a node, and is priced on more"
 
+_SET: Final = re.compile(r":[ \t]+!!set\b")
+"""Sets of YAML, as Megatron-Bridge saves them: read as keys without values."""
+
 _NUMBER: Final = re.compile(r"-?\d+(?:\.\d+)?")
 _WORD: Final = re.compile(r"[A-Za-z]+")
 
@@ -136,7 +139,7 @@ def _tree(path: Path, text: str) -> tuple[Mapping[str, Any], tuple[str, ...]]:
     if suffix == ".json":
         return read_json(path), ()
     if suffix in (".yaml", ".yml"):
-        return parse_repeating(text, str(path))
+        return parse_repeating(_SET.sub(":", text), str(path))
     try:
         return tomllib.loads(text) if suffix == ".toml" else {}, ()
     except tomllib.TOMLDecodeError as error:

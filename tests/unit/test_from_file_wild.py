@@ -164,3 +164,12 @@ def test_each_zeroth_layer_is_a_fault(flags: str, key: str, number: str, tmp_pat
 def test_both_half_precisions_are_lifted_by_one_of_precision(tmp_path: Path) -> None:
     found = read(tmp_path, f"torchrun --nproc_per_node 8 pretrain_gpt.py {GPT} --bf16\n")
     assert [option for option, problem in found.faults if "--fp16" in problem.where] == ["precision"]
+
+
+@pytest.mark.parametrize("flag", ["--rdzv-backend", "--master_port"])
+def test_an_option_of_the_launcher_without_its_value_is_a_fault(flag: str, tmp_path: Path) -> None:
+    """torch/distributed/run.py takes the program for the value."""
+    found = read(tmp_path, f"torchrun --nproc_per_node 8 {flag} pretrain_gpt.py {GPT}\n")
+    assert [problem.found for _, problem in found.faults if problem.where.endswith(flag)] == ["nothing"]
+    whole = read(tmp_path, f"torchrun --nproc_per_node 8 {flag} 29500 --standalone pretrain_gpt.py {GPT}\n")
+    assert not whole.faults

@@ -89,7 +89,7 @@ def params_of(
         return answer
     shards = mesh["dp_shard_cp"].size() if mesh is not None else dist.get_world_size()
     rows = {name: chunks(shape[0], shards) for name, shape in whole.items()}
-    widths = {name: shape.numel() // shape[0] for name, shape in whole.items()}
+    widths = {name: shape.numel() // max(1, shape[0]) for name, shape in whole.items()}
     held = {name: rows[name][0] * widths[name] for name in whole}
     if shards <= SHARDED:
         assert sharded(model, sizes, plugin, mesh) == held

@@ -135,7 +135,8 @@ def _in_effect(verdict: Verdict, told: Told) -> tuple[Verdict, Told]:
     if derived.get("pp") == 1:
         derived = {key: value for key, value in derived.items() if key not in ("engine", "pp_microbatches")}
     if derived.get("position_embedding_type", "yarn") != "yarn":
-        derived = {key: value for key, value in derived.items() if not key.startswith("yarn_")}
+        idle = ("yarn_", "mscale") if derived.get("rope_type") != "yarn" else ("yarn_",)
+        derived = {key: value for key, value in derived.items() if not key.startswith(idle)}
     if "environment" in derived:
         kept = {key: value for key, value in derived["environment"].items() if key not in SAVED}
         derived["environment"] = kept

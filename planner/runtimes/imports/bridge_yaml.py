@@ -70,7 +70,7 @@ def _tells(said: Fields, key: str) -> bool:
     return any(value not in OFF and f"{key}={value}" not in _usual() for value in values)
 
 
-OFF: Final = (None, False, 0, "", [], {})
+OFF: Final[tuple[Any, ...]] = (None, False, 0, "", [], {})
 """Values of a field that switch nothing on."""
 
 

@@ -8,7 +8,7 @@ from typing import Final
 
 from planner.dataclasses import dataclass, field, replace
 from planner.errors import InputError, Problem
-from planner.runtimes.imports import bridge_programs, trainer_programs
+from planner.runtimes.imports import bridge_programs, shell_known, trainer_programs
 from planner.runtimes.imports.shell import ShellScript, read_script
 from planner.units import is_whole
 
@@ -89,6 +89,8 @@ class Training:
         ``CUDA_DEVICE_MAX_CONNECTIONS``, where the script sets it, and to one value.
     written : mapping
         Text of each file that the script writes before it starts.
+    bare : tuple of str
+        Flags of the launcher that stand without a value.
     """
 
     kind: str
@@ -103,6 +105,7 @@ class Training:
     commands: int = 1
     connections: str | None = None
     written: Mapping[str, str] = field(default_factory=dict)
+    bare: tuple[str, ...] = ()
 
     @property
     def gpus(self) -> int | None:
@@ -162,7 +165,7 @@ def training_of(text: str, where: str) -> Training:
     InputError
         If no command of it is known, or it cannot be read.
     """
-    _check_ends(text, where)
+    shell_known.check_ends(text, where)
     script = read_script(text, where)
     for programs in (PROGRAMS, (PLAIN,), (ARGUMENTS,)):
         if PLAIN in programs:
@@ -199,18 +202,6 @@ def _unset_program(script: ShellScript) -> str:
             if unset:
                 return unset[0]
     return ""
-
-
-_BROKEN: Final = re.compile(r"^[^#\n]*\S[ \t]+\\[ \t]+\n\s*-{1,2}[A-Za-z]", re.MULTILINE)
-"""A line that ends in a backslash and a blank, and an option below it."""
-
-
-def _check_ends(text: str, where: str) -> None:
-    """Refuse a command that a blank behind a backslash ends before its options do."""
-    if (broken := _BROKEN.search(text)) is not None:
-        line = text.count("\n", 0, broken.start()) + 1
-        expected = "a backslash alone: the command ends here, without the options below"
-        raise InputError(Problem(f"{where}:{line}", "a blank behind the backslash", expected))
 
 
 def _check_language(script: ShellScript, where: str) -> None:
@@ -275,7 +266,9 @@ def _training(
         nodes, ranks = 1, total
     if nodes is None and ranks is not None and _starts_one_node(words, before, directives):
         nodes = 1
-    return Training(kind, flags, nodes, ranks, config, doubts, before, words[place:])
+    pairs = zip(words[:place], (*words[1:place], "--"), strict=False)
+    bare = tuple(word for word, after in pairs if word in before and after.startswith("--"))
+    return Training(kind, flags, nodes, ranks, config, doubts, before, words[place:], bare=bare)
 
 
 def _starts_one_node(words: Words, before: Flags, directives: Mapping[str, str]) -> bool:
@@ -287,9 +280,18 @@ def _starts_one_node(words: Words, before: Flags, directives: Mapping[str, str])
 
 def starts_alone(training: Training) -> bool:
     """Whether torchrun is told no processes a node, of which it then starts one; variables may tell it."""
-    said = {word for pair in training.before.items() for part in pair for word in part.split()}
+    said = _before(training)
     told = {*RANKS[:2]} & said or "PET_NPROC_PER_NODE" in training.environment
-    return not told and any(map(_TORCHRUN.fullmatch, said)) and not any("$" in word for word in said)
+    return not told and starts_by_torchrun(training) and not any("$" in word for word in said)
+
+
+def starts_by_torchrun(training: Training) -> bool:
+    """Whether torchrun starts the program."""
+    return any(map(_TORCHRUN.fullmatch, _before(training)))
+
+
+def _before(training: Training) -> set[str]:
+    return {word for pair in training.before.items() for part in pair for word in part.split()}
 
 
 def _kind(

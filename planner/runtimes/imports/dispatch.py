@@ -12,7 +12,14 @@ from planner.dataclasses import replace
 from planner.errors import InputError, Problem
 from planner.inputs.bounded import is_file, with_written
 from planner.inputs.yaml_file import parse_repeating, read_json, read_text
-from planner.runtimes.imports.command_line import NODES, RANKS, Training, starts_alone, training_of
+from planner.runtimes.imports.command_line import (
+    NODES,
+    RANKS,
+    Training,
+    starts_alone,
+    starts_by_torchrun,
+    training_of,
+)
 from planner.runtimes.imports.file_format import Source, beside
 from planner.runtimes.imports.formats import COMMANDS, FORMATS, KINDS, suffixes
 from planner.runtimes.imports.model import started
@@ -23,6 +30,16 @@ SCRIPTS: Final = ("train.sh", "train.sbatch")
 """Scripts beside a configuration file that may start it."""
 
 ALONE: Final = "torchrun without --nproc-per-node starts one process a node, and is priced on more"
+
+VALUED: Final = frozenset(
+    f"--{name}"
+    for name in (
+        "nnodes", "nproc-per-node", "rdzv-backend", "rdzv-endpoint", "rdzv-id", "rdzv-conf", "max-restarts",
+        "monitor-interval", "start-method", "role", "log-dir", "redirects", "tee", "local-addr", "node-rank",
+        "master-addr", "master-port",
+    )
+)  # fmt: skip
+"""Options of torchrun that take a value (torch/distributed/run.py, ``get_args_parser``)."""
 
 _SET: Final = re.compile(r":[ \t]+!!set\b")
 """Sets of YAML, as Megatron-Bridge saves them: read as keys without values."""
@@ -63,6 +80,11 @@ def _from_script(path: Path, vocab: int | None) -> Imported:
         for flag, count in counts.items()
         if (_NUMBER.fullmatch(count) and not (is_whole(count) and int(count)))
         or (flag in NODES and _WORD.fullmatch(count))
+    )
+    wrong += tuple(
+        ("", Problem(f"{path}: {flag}", "nothing", "a value: the launcher takes the next word for it"))
+        for flag in training.bare
+        if flag.replace("_", "-") in VALUED and starts_by_torchrun(training)
     )
     written = {Path(name).name: text for name, text in training.written.items()}
     with with_written({path.with_name(name): text for name, text in written.items() if name}):

@@ -1,4 +1,4 @@
-"""What a script's own text tells of Slurm's variables and of commands that ask where it lies."""
+"""What a script's own text tells: Slurm's variables, where it lies, commands that end too early."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
+from planner.errors import InputError, Problem
 from planner.units import is_whole
 
 NODES: Final = ("--nodes", "-N")
@@ -140,3 +141,15 @@ def _place(command: str) -> str | None:
                 return os.path.normpath(path)
             return str(Path(path).parent) if kind == "parent" else Path(path).name
     return None
+
+
+_BROKEN: Final = re.compile(r"^[^#\n]*\S[ \t]+\\[ \t]+\n\s*-{1,2}[A-Za-z]", re.MULTILINE)
+"""A line that ends in a backslash and a blank, and an option below it."""
+
+
+def check_ends(text: str, where: str) -> None:
+    """Refuse a command that a blank behind a backslash ends before its options do."""
+    if (broken := _BROKEN.search(text)) is not None:
+        line = text.count("\n", 0, broken.start()) + 1
+        expected = "a backslash alone: the command ends here, without the options below"
+        raise InputError(Problem(f"{where}:{line}", "a blank behind the backslash", expected))

@@ -119,7 +119,7 @@ def test_a_benchmarks_batch_grows_with_its_ranks(tmp_path: Path, nodes: int) -> 
         (LLAMA + "model.seq_length=4096", "dataset.seq_length"),
         (LLAMA + "mixed_precision=foo", "mixed_precision"),
         (LLAMA + "--tensor-parallel 4", "--tensor-parallel"),
-        (PERF + "-ng 999", "deepseek_v3_pretrain_1024gpu_h100_fp8cs_config"),
+        (PERF.replace("h100", "h200") + "-ng 64", "deepseek_v3_pretrain_64gpu_h200_fp8cs_config"),
     ],
 )
 def test_what_is_not_known_is_refused(tmp_path: Path, line: str, said: str) -> None:

@@ -114,4 +114,4 @@ def test_no_runner_takes_it_for_attention_to_all() -> None:
 
 def test_its_shape_is_in_the_small_configs() -> None:
     cases = json.loads((Path(__file__).parent / "data" / "hf_small_configs.json").read_text())["cases"]
-    assert cases[-1]["config"]["model_type"] == "minimax_m3_vl_text"
+    assert "minimax_m3_vl_text" in [case["config"]["model_type"] for case in cases]

@@ -9,6 +9,9 @@ from planner.numeric import Num, maximum, minimum, where
 from planner.techniques.engines._gathering import beside_bytes, head_bytes, late_gradients
 from planner.techniques.engines.family import GATHERED_BYTES, Moment, Moments, Step
 
+TINY = 1e-9
+"""The least share of layers that stay on the device: none may. [-]"""
+
 
 def fsdp_moments(step: Step) -> Moments:
     """Return the moments of weights that are sharded between steps.
@@ -85,13 +88,21 @@ def whole_moments(step: Step) -> Moments:
 
 
 def _moments_of(step: Step, earlier: Num) -> Moments:
-    """Return the moments of whole weights beside gradients of earlier passes. [byte]"""
+    """Return the moments of whole weights beside gradients of earlier passes. [byte]
+
+    Where layers come back from the host, activations shrink and gradients grow evenly until then: the moment
+    is between the one with all activations, as without a host, and the first layer's backward.
+    """
     passes = step.passes
     latest, inside, made = late_gradients(step, earlier), inside_bytes(step), made_gradients(step, earlier)
-    waiting = maximum(0.0, passed_bytes(step, 0.0, earlier))
+    own = earlier + maximum(0.0, passed_bytes(step, 0.0, earlier))
+    there = maximum(own, minimum(latest, made))
     loss = passes.activations + passes.loss + earlier
-    last = passes.activations + inside + passes.loss * step.loss_beside + waiting + latest
-    first = passes.one_layer + inside + made
+    beside = inside + passes.loss * step.loss_beside
+    last, first = passes.activations + beside + there, passes.one_layer + inside + made
+    if passes.grown is not None:
+        whole = passes.activations / maximum(1.0 - passes.grown, TINY)
+        last = minimum(last, maximum(first, whole + beside + own))
     return (
         Moment("the first layer's backward", "backward", first, passes.one_layer, made),
         Moment("the end of backward", "backward", step.gradients, passes.one_layer, made),

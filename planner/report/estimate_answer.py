@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from planner.cost.estimate import Estimate
+from planner.cost.memory.host_rules import HAS_LINK
 from planner.cost.money import quote_of
 from planner.dataclasses import replace
 from planner.fields import ASKED_AXES
@@ -154,10 +155,11 @@ def _misfit(answer: Estimate) -> str:
 
 def _if_run(answer: Estimate) -> str:
     """Return what a plan that breaks rules would take if it ran all the same."""
-    record = plan_record(answer)
+    record, broken = plan_record(answer), {violation.rule for violation in answer.violations}
+    copies = " beside its copies to the host, whose time is not known" * (HAS_LINK in broken)
     return (
         f"If it ran all the same, a step would take {banded(record, ' s')} at {percent(record['mfu'])} MFU "
-        f"and {PEAK.item(record)[1]}."
+        f"and {PEAK.item(record)[1]}{copies}."
     )
 
 

@@ -32,3 +32,5 @@ def test_one_rule_tells_that_the_way_to_the_host_is_not_known() -> None:
     assert [one["rule"] for one in priced.json["violations"]] == ["offload-has-link"]
     assert found.json["nearest"]["breaks"]["rules"][0]["rule"] == "offload-has-link"
     assert found.json["nearest"]["remedies"]
+    told = planner("estimate", *ask[:-2])
+    assert "beside its copies to the host, whose time is not known" in " ".join(told.out.split())

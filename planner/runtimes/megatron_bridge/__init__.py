@@ -28,7 +28,7 @@ from planner.runtimes.megatron_bridge.own_layers import (
 )
 from planner.runtimes.megatron_bridge.saving import saves
 from planner.runtimes.megatron_bridge.script import Say, needs, real_needs, script_text
-from planner.runtimes.megatron_bridge.settings import loss_rules
+from planner.runtimes.megatron_bridge.settings import input_store_rules, loss_rules
 from planner.runtimes.megatron_bridge.vision import FAMILIES, SPLIT, UNFUSED, sees, vision_rules
 from planner.runtimes.megatron_bridge.vision import NOTES as SEEN
 from planner.runtimes.megatron_lm import ENTRY as MEGATRON_LM
@@ -86,6 +86,7 @@ def setting_rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
     return [
         *choice_rules(plan, job, runtime),
         *loss_rules(runtime),
+        *input_store_rules(job, runtime),
         *indexer_setting_rules(job, runtime),
         *own_setting_rules(job, runtime),
     ]

@@ -44,6 +44,28 @@ def loss_rules(runtime: Runtime) -> list[Rule]:
     ]
 
 
+def input_store_rules(job: Job, runtime: Runtime) -> list[Rule]:
+    """Return the rule that what is kept in fp8 is the input of a gated silu.
+
+    References
+    ----------
+    .. [1] Megatron-LM d98e8a64, ``core/transformer/transformer_config.py``, ``__post_init__``:
+       ``activation_func_fp8_input_store`` with another activation is an error.
+    """
+    gated = all(ffn.gated for ffn in job.model.ffns) and job.model.numerics.activation in (None, "silu")
+    return [
+        Rule(
+            "input-store-is-of-swiglu",
+            gated or not runtime.traits.low_bit.fp8_activation_input,
+            lambda: (
+                "fp8_activation_input with another activation",
+                "a gated silu in each feed-forward",
+                "--set fp8_activation_input=false",
+            ),
+        )
+    ]
+
+
 def set_fields(job: Job, changes: Changes) -> Mapping[str, Section]:
     """Return for each section the fields that changed traits decide."""
     model: Section = {}

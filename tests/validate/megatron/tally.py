@@ -51,7 +51,7 @@ KEPT = (
     "chunks-fit-schedule", "degrees-are-whole", "degrees-make-gpus", "expert-mesh-divides",
     "flex-attention-alone", "fsdp-optimizer",
     "hybrid-stages-have-layers", "hybrid-without-virtual-stages", "indexer-gathers-keys",
-    "indexer-trains-whole", "loss-kernel-is-whole", "muon-shards-whole", "no-bf16-gradients-in-fp16",
+    "indexer-trains-whole", "input-store-is-of-swiglu", "loss-kernel-is-whole", "muon-shards-whole", "no-bf16-gradients-in-fp16",
     "offload-offered", "optimizer-offered", "own-layers-split-groups", "own-layers-train-whole",
     "own-layers-whole-sequence", "positions-cover-sequence", "precision-offered",
     "recompute-offered", "release-has-flags", "release-has-hybrids", "release-has-indexers",

@@ -93,8 +93,10 @@ def led(*ranked: Any, others: Any, variants: Any = None) -> Any:
 def test_a_kind_without_a_run_leads_only_where_it_gains_more_than_its_doubt(
     lead: Any, other: Any, leads: str
 ) -> None:
-    """The doubt is the whole band of what engineers avoid, of others what the kind adds: 42 less 20%."""
-    assert unseen_doubt(0.42) == pytest.approx(0.42 - 0.42 / ELSEWHERE_WIDER) == pytest.approx(0.22)
+    """The doubt is the whole band of what engineers avoid, of others what the kind adds: 42 less 19%."""
+    assert (
+        unseen_doubt(0.42) == pytest.approx(0.42 - 0.42 / ELSEWHERE_WIDER) == pytest.approx(0.229, abs=5e-4)
+    )
     third: Any = Priced(2.0, Plan(tp=2.0))
     found = led(lead, third, others=(lead, other, third))
     assert found.plans == ((other, lead) if leads == "other" else (lead, third))

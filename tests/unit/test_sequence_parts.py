@@ -51,10 +51,11 @@ def priced(
     """Price a step of one sequence on one accelerator, the head in parts of so many tokens if not whole."""
     whole = method == "full"
     work = Workload(
-        seq_len=tokens, global_batch=1, method=method, optimizer="adam8bit", lora_rank=32,
+        seq_len=tokens, global_batch=1, method=method, lora_rank=32, state_dtype="bf16",
         master_dtype="bf16" if whole else None, gradient_dtype="bf16" if whole else None,
     )  # fmt: skip
-    runtime = HF.with_traits(loss_chunks=tokens / head, loss_chunks_again=True) if head else HF
+    plain = HF.with_traits(parameter_dtype="bf16") if whole else HF
+    runtime = plain.with_traits(loss_chunks=tokens / head, loss_chunks_again=True) if head else plain
     return estimate(Plan(recompute=recompute), Job(model, load_hardware("dgx-a100-80gb"), 1, work), runtime)
 
 
@@ -99,7 +100,7 @@ def longest(model: ModelSpec, recompute: str, head: float, method: str) -> float
 def test_the_longest_sequences_are_those_of_table_3(name: str) -> None:
     """Checkpoints within 6%; StreamBP 6 to 9% longer than printed.
 
-    The optimizer is not printed: 8B at 72 K tokens leaves two bytes of states for each parameter.
+    Neither optimizer nor dtypes are printed: AdamW in bf16 throughout, weights, gradients and moments.
     """
     method, checkpoints, stream = TABLE_3[name]
     model = load_model(name)

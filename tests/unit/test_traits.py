@@ -82,4 +82,4 @@ def test_the_glossary_says_what_a_trait_means() -> None:
     done = planner("glossary", "loss_chunks")
     text = " ".join(done.out.split())
     assert (done.code, TRAITS["loss_chunks"].meaning in text) == (0, True)
-    assert "a number above 0 to 1e+15; 1.0 unless" in text
+    assert "a number from 1 to 1e+15; 1.0 unless" in text

@@ -516,3 +516,11 @@ def test_a_folder_of_the_cache_names_its_model(tmp_path: Path) -> None:
     cached = "/root/.cache/huggingface/hub/models--Qwen--Qwen2.5-7B-Instruct/snapshots/a09a35458c70"
     found = read(tmp_path, "sft.yaml", FACTORY.replace("Qwen/Qwen2.5-7B-Instruct", cached))
     assert found.model_name == "qwen2.5-7b"
+
+
+@pytest.mark.parametrize("word", ["null", "'no'"])
+def test_a_precision_of_null_is_none_to_accelerate(tmp_path: Path, word: str) -> None:
+    """Accelerate 1.15, ``commands/launch.py``: what is not said is "no", and trains in fp32."""
+    file = tmp_path / "fsdp.yaml"
+    file.write_text(f"distributed_type: FSDP\nmixed_precision: {word}\nfsdp_config:\n  fsdp_version: 2\n")
+    assert read_runner_file(file).options["precision"] == "fp32"

@@ -74,8 +74,9 @@ def from_yaml(
     sheet = Sheet(where, flat(tree))
     kind = str(sheet.take("distributed_type") or "NO").upper()
     sheet.say("gpus", sheet.whole("num_processes"), "num_processes")
+    given = "mixed_precision" in sheet.values  # null is what its launcher takes for "no"
     precision = sheet.take("mixed_precision")
-    word = None if precision is None else str(precision).lower()
+    word = ("no" if given else None) if precision is None else str(precision).lower()
     sheet.say("precision", "fp32" if word in ("no", "false") else word, "mixed_precision")
     if kind == "DEEPSPEED":
         _deepspeed(sheet)

@@ -120,3 +120,14 @@ def test_a_program_that_is_set_elsewhere_is_asked_for(tmp_path: Path) -> None:
     done = planner("estimate", "--from", str(file), "--hardware", "dgx-h100")
     assert done.code == 2
     assert "found the program ${NEMO_LAUNCH_SCRIPT}, which the script does not set" in done.err
+
+
+def test_a_width_that_is_not_known_beside_an_overlap_is_asked_for(tmp_path: Path) -> None:
+    file = tmp_path / "train.sh"
+    shape = "--num-layers 4 --hidden-size 1024 --num-attention-heads 8 --max-position-embeddings 1024"
+    experts = "--num-experts 8 --moe-shared-expert-intermediate-size ${X} --moe-shared-expert-overlap"
+    batch = "--seq-length 1024 --micro-batch-size 1 --global-batch-size 8 --bf16 --vocab-size 32000"
+    file.write_text(f"torchrun --nproc-per-node 8 pretrain_gpt.py {shape} {experts} {batch}\n")
+    done = planner("estimate", "--from", str(file), "--hardware", "dgx-h100")
+    assert done.code == 2
+    assert "--moe-shared-expert-intermediate-size" in done.err

@@ -12,6 +12,9 @@ JOBS = {
     "dense": "llama3-8b --hardware dgx-h100 --gpus 16 --tp 2 --pp 4 --vpp 2 --zero 1 --global-batch 64",
     "experts": "qwen3-30b-a3b --hardware dgx-b200 --gpus 16 --runtime megatron-bridge@26.04 --ep 8 --zero 1 "
     "--precision mxfp8 --set expert_dispatcher=fused",
+    "predicting": "glm-4.5-air --hardware dgx-h100 --gpus 64 --runtime megatron-lm --pp 4 --vpp 4 --cp 2 "
+    "--ep 16 --etp 1 --zero 1 --global-batch 256 --stage-layers 4,3,4,3,3,3,3,3,3,3,3,3,3,3,2m,0 "
+    "--set shared_expert_overlap=on",
     "adapters": "llama3-8b --hardware dgx-h100 --gpus 8 --runtime fsdp --method lora --lora-rank 32 --zero 3 "
     "--recompute full",
     "uneven": "llama3-8b --hardware dgx-h100 --gpus 16 --pp 4 --stage-layers 7,9,9,7 --global-batch 64 "

@@ -31,7 +31,10 @@ LAYOUTS: Final = ((4, 1), (8, 1), (4, 2), (16, 1), (8, 2), (4, 4))
 
 PIPELINE: Final = DEGREE_FIELDS["pp"]
 LAYERS: Final = 61
+"""Layers of DeepSeek-V3. [layer]"""
+
 DEALT: Final = 64
+"""Layers as which they are dealt; the last chunk has what is left. [layer]"""
 
 
 def benchmark_recipe(words: Words) -> tuple[str, BridgeRecipe | None]:

@@ -296,8 +296,8 @@ def _kernels(sheet: Sheet, sharded: bool) -> None:
 
 def _shares(sheet: Sheet) -> bool:
     """Whether a shared expert, where there is one, runs beside messages."""
-    asked = sheet.has("--moe-shared-expert-overlap")
-    return asked and int(sheet.values.get("--moe-shared-expert-intermediate-size") or 0) > 0
+    width = str(sheet.values.get("--moe-shared-expert-intermediate-size") or "")
+    return sheet.has("--moe-shared-expert-overlap") and is_whole(width) and int(width) > 0
 
 
 def _is_one(value: object) -> bool:

@@ -45,8 +45,8 @@ NAMED: Final = (
 )
 """Flags that choose the recipe and the machine, or set several fields."""
 
-WITHOUT_EFFECT: Final = re.compile(
-    r"--?(?:ms|max_steps|lr|min_lr|warmup_iters|pretrained_checkpoint|save_dir|load_dir|save_interval"
+QUIET: Final = (
+    r"ms|max_steps|lr|min_lr|warmup_iters|pretrained_checkpoint|save_dir|load_dir|save_interval"
     r"|most_recent_k|dataset|data|dataset_.*|index_mapping_dir|packed_sequence|head_only|c4_.*|step[-_]func"
     r"|dry[-_]?run|d|submission-dry-run|dump[-_]env|deterministic|tokenizer_.*|hf|hf_token|offline|nh|nemo_home|detach"
     r"|max_retries|distributed_timeout_minutes|a|account|p|partition|t|time|time_limit|preempt_time|i"
@@ -54,17 +54,16 @@ WITHOUT_EFFECT: Final = re.compile(
     r"|enable_.*|kubeflow_.*|csp|vb|lgc|lock_gpu_freq|lmc|peak[-_]mem[-_]clk|en|export_.*|pyp"
     r"|pytorch_profiler|profiling_.*|mh|record_memory_history|nsys_.*|wd[kpejs]|wandb_.*|l|log_dir|save_config_.*"
     r"|list_config_variants|is_long_.*|retry_on_.*|golden_.*|.*_threshold|skip_first_.*|.*_tolerance"
-    r"|max_outlier_ratio|eval_time_.*|srun-arg|wait|experiment-name|domain|no-gpu-resource-request)"
+    r"|max_outlier_ratio|eval_time_.*|srun-arg|wait|experiment-name|domain|no-gpu-resource-request"
 )
-"""Flags that decide neither layout nor shape nor batch."""
+"""Names of flags that decide neither layout nor shape nor batch, and patterns of such."""
+
+WITHOUT_EFFECT: Final = re.compile(rf"--?(?:{QUIET})")
 
 LONG: Final = frozenset(
-    [
-        f"--{word}"
-        for word in WITHOUT_EFFECT.pattern.partition("(?:")[2].split("|")
-        if re.fullmatch("[a-z_]{4,}", word)
-    ]
-) | {flag for flag in (*FIELDS, *NAMED) if flag.startswith("--")}
+    [f"--{word}" for word in QUIET.split("|") if re.fullmatch("[a-z_]{4,}", word)]
+    + [flag for flag in (*FIELDS, *NAMED) if flag.startswith("--")]
+)
 """Long flags by name, which argparse takes abbreviated too."""
 
 OVERRIDE: Final = re.compile(r"(?:\+\+?|~)?([A-Za-z_]\w*(?:\.\w+)*)=(.*)", re.DOTALL)

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from planner.dataclasses import replace
 from planner.fields import ASKED_AXES, FIELDS, PLAN_FORMAT
+from planner.plan import Plan
 from planner.runtimes.imports.file_format import FileFormat, Source
 from planner.runtimes.imports.sheet import Imported, Sheet
 
@@ -26,6 +27,7 @@ def read(source: Source) -> Imported:
     sheet = Sheet(source.where, flat)
     sheet.seen.update(flat)
     sheet.say("gpus", flat.get("hardware.gpus"), "hardware.gpus")
+    flat["plan.stage_layers"] = _split(flat)
     for name in (axis.name for axis in ASKED_AXES):
         sheet.say(name, _words(flat.get(f"plan.{name}")), f"plan.{name}")
     for name, field in FIELDS.items():
@@ -49,6 +51,14 @@ def read(source: Source) -> Imported:
     named["memory_limit"] = _words(source.tree.get("memory_limit"))
     cluster = {name: text for name, text in named.items() if text is not None}
     return replace(found, cluster=cluster if "hardware" in cluster else {})
+
+
+def _split(flat: Mapping[str, Any]) -> Any:
+    """Return the layers of the stages, the prediction layers marked where they stand before a loss alone."""
+    layers = flat.get("plan.stage_layers")
+    if not isinstance(layers, list) or flat.get("plan.prediction_apart") is not True:
+        return layers
+    return Plan(stage_layers=tuple(layers), prediction_apart=True).split_text.split("-")
 
 
 def _words(value: Any) -> str | None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
 
 from planner.dataclasses import dataclass
+from planner.inputs.workload import DTYPE_BYTES
 from planner.numeric import Num
 
 OfMatrix = Callable[[Num, Num], Num]
@@ -120,11 +120,7 @@ def unscaled_bytes(optimizer: Optimizer, state_dtype: str | None, master_dtype: 
     """
     scaled = ("fp16", "fp8")
     moments = optimizer.states * (state_dtype in scaled) + (master_dtype in scaled)
-    return FP32_BYTES * moments * (optimizer.name == "adamw")
-
-
-FP32_BYTES: Final = 4.0
-"""Size of a value in fp32. [byte]"""
+    return DTYPE_BYTES["fp32"] * moments * (optimizer.name == "adamw")
 
 
 def step_traffic(kept_bytes: float, gradient_bytes: float, weight_bytes: float, reads_weight: bool) -> float:

@@ -90,8 +90,9 @@ class Estimate(Shown):
     Times are in seconds, memory in bytes, rates in FLOP/s; what is unknown is None. ``bound`` is what no
     split of the layers beats by the closed form, and ``floor`` what this very plan takes at least, however it
     is played. ``band_basis`` says in words which measured runs the error band is from, ``band_lender`` whose
-    it is where that is another runtime's or accelerator's. ``left_out`` are settings that were asked for and
-    that the plan does not run: name, value and why; ``runtime`` is as it runs.
+    it is where that is another runtime's or accelerator's, ``band_shared`` how much wider it is for that.
+    ``left_out`` are settings that were asked for and that the plan does not run: name, value and why;
+    ``runtime`` is as it runs.
     """
 
     job: Job
@@ -115,6 +116,7 @@ class Estimate(Shown):
     sent: SentBytes
     bill: Bill
     band_lender: str = ""
+    band_shared: float = 1.0
     left_out: tuple[tuple[str, str, str], ...] = ()
 
     @property
@@ -215,6 +217,7 @@ def estimate(
         error_band=None if band is None else band.share,
         band_basis="" if band is None else band.basis,
         band_lender="" if band is None else band.lender,
+        band_shared=1.0 if band is None else band.shared,
         left_out=left_out,
         oom_probability=float(oom_probability(peak, capacity, runtime.traits.allocator.memory_spread)),
         extrapolated_share=extrapolated,

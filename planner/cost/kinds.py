@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from planner.cost.settings import Where, unseen_settings, where
+from planner.cost.settings import Where, behind, unseen_settings
 from planner.dataclasses import dataclass, replace
 from planner.inputs.bands import ELSEWHERE_WIDER, Asked, Band, beyond_runs, chip_of, core_of, error_band
 from planner.inputs.fitted import fitted_file
@@ -99,17 +99,23 @@ def measured_kinds() -> Mapping[tuple[Where, str], KindRuns]:
 
 
 def unmeasured_kinds(plan: Plan, job: Job, runtime: Runtime) -> tuple[str, ...]:
-    """Return the kinds of a plan that no measured run is of, with its core, chip and sort of model."""
-    known, here = measured_kinds(), where(job, runtime)
-    return tuple(name for name in kinds_of(plan, job) if (here, name) not in known)
+    """Return the kinds of a plan that no measured run behind it is of."""
+    measured = _measured(job, runtime)
+    return tuple(name for name in kinds_of(plan, job) if name not in measured)
+
+
+def _measured(job: Job, runtime: Runtime) -> dict[str, KindRuns]:
+    """Return the kinds of the runs behind a job's plans: the nearest of each."""
+    known, there = measured_kinds(), behind(job, runtime)
+    return {name: known[here, name] for here in reversed(there) for name in KINDS if (here, name) in known}
 
 
 def backed_rows(plan: Plan, job: Job, runtime: Runtime, but: Sequence[str] = ()) -> NDArray[np.bool_]:
     """Return which plans of a batch are of measured kinds alone, some kinds not counted."""
-    known, here = measured_kinds(), where(job, runtime)
+    measured = _measured(job, runtime)
     found = np.zeros(plan.shape, dtype=bool)
     for name, holds in KINDS.items():
-        if (here, name) not in known and name not in but:
+        if name not in measured and name not in but:
             found |= np.asarray(holds(plan, job))
     return ~found
 
@@ -117,7 +123,7 @@ def backed_rows(plan: Plan, job: Job, runtime: Runtime, but: Sequence[str] = ())
 def most_doubt(job: Job, runtime: Runtime) -> float:
     """Return about the widest band of a plan of kinds without a run; 0 where plans have no band. [-]"""
     band = error_band(runtime.name, job.hardware.pool, 0.0, regime=EXPERTS if _routed(job) else "")
-    return 0.0 if band is None else band.share * ELSEWHERE_WIDER
+    return 0.0 if band is None else band.share / band.shared * ELSEWHERE_WIDER
 
 
 UNUSUAL: Final[Mapping[str, bool]] = {
@@ -179,8 +185,8 @@ def band_of_kinds(band: Band | None, plan: Plan, job: Job, runtime: Runtime) -> 
     """
     if band is None or not (own := kinds_of(plan, job)):
         return band
-    known, here = measured_kinds(), where(job, runtime)
-    for runs, name in ((known.get((here, name)), name) for name in own):
+    measured = _measured(job, runtime)
+    for runs, name in ((measured.get(name), name) for name in own):
         if runs is not None and runs.error > band.share:
             basis = f"{band.basis}; wider since runs there with {name} ({runs.runs}) were further off"
             band = replace(band, share=runs.error, basis=basis)

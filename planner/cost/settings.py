@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cache
 
-from planner.inputs.bands import chip_of, core_of
+from planner.inputs.bands import chip_of, core_of, evidence
 from planner.inputs.fitted import fitted_file
+from planner.inputs.measured_bands import EXPERTS
 from planner.inputs.yaml_file import read_fitted
 from planner.numeric import every
 from planner.plan import Plan
@@ -76,9 +77,16 @@ Where = tuple[str, str, bool]
 
 
 def where(job: Job, runtime: Runtime) -> Where:
-    """Return of which runs a plan's must be to stand behind it."""
+    """Return of which runs those of a job are."""
     routed = bool(job.model.expert_kinds)
     return core_of(runtime.name), chip_of(job.hardware.pool.accelerator.name), routed
+
+
+def behind(job: Job, runtime: Runtime) -> tuple[Where, ...]:
+    """Return of which runs a plan's must be to stand behind it: those that its band is of."""
+    routed = bool(job.model.expert_kinds)
+    found = evidence(runtime.name, job.hardware.pool, EXPERTS if routed else "")
+    return tuple((core, chip, routed) for core, chip in found)
 
 
 @cache
@@ -103,6 +111,7 @@ def settings_run(plan: Plan, job: Job, runtime: Runtime) -> list[str]:
 
 
 def unseen_settings(plan: Plan, job: Job, runtime: Runtime) -> list[str]:
-    """Return the settings of a plan, with their values, that no measured run of its core and chip has."""
-    known, here = measured_settings(), where(job, runtime)
-    return [one for one in settings_run(plan, job, runtime) if (here, one) not in known]
+    """Return the settings of a plan, with their values, that no measured run behind it has."""
+    known, there = measured_settings(), behind(job, runtime)
+    run = settings_run(plan, job, runtime)
+    return [one for one in run if not any((here, one) in known for here in there)]

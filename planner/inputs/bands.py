@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from planner.dataclasses import dataclass, replace
 from planner.inputs.fitted import die_of
@@ -18,6 +18,7 @@ from planner.inputs.measured_bands import (
     measured_bands,
     release_bands,
 )
+from planner.remembered import remembered
 
 if TYPE_CHECKING:
     from planner.inputs.hardware import Pool
@@ -36,11 +37,14 @@ class Band:
     lender : str
         The runtime and accelerator whose band it is, widened, or that it is of other releases or settings;
         empty where it is its own.
+    shared : float
+        How much wider it is since it is lent, which every plan of a question has in common. [-]
     """
 
     share: float
     basis: str
     lender: str = ""
+    shared: float = 1.0
 
 
 def step_range(seconds: float, band: float) -> tuple[float, float]:
@@ -178,7 +182,7 @@ def _of_lender(near: MeasuredBand, own: Key, extrapolated: float, asked: Asked |
     band = _widened(wider * near.band, f"{lender}, {wider:.3g} times as wide since {why}", more)
     if regime == HOST and band.share < UNKNOWN_HOST:
         band = Band(UNKNOWN_HOST, f"{lender}, and without an upper end since {why}")
-    return replace(band, lender=lender)
+    return replace(band, lender=lender, shared=wider)
 
 
 UNKNOWN_HOST: Final = 1.0
@@ -273,39 +277,71 @@ def _where(regime: str) -> str:
     return REGIMES.get(regime, "")
 
 
-def _lent_band(runtime: str, pool: Pool, regime: str) -> MeasuredBand | None:
-    """Return the nearest band to one that was never measured; None where nothing is near.
+class _Chip(NamedTuple):
+    """What tells which accelerators are near one, and whether its own kernels were measured."""
 
-    Near is the same accelerator under a runtime of the same core, then the runtime on another card of the
-    same chip: of several the widest. Then the runtime, or one with the same engine of sharding, on another
-    accelerator with the same die: of several the one with most sites. Of a regime, one of the same regime
-    before one of none. A step that waits for its host is no better known by runs that did not: then the
-    widest band of the runtimes whose steps did is lent, where it is wider.
+    name: str
+    arch: str
+    multiprocessors: int
+    measured: bool
+
+
+def _lent_band(runtime: str, pool: Pool, regime: str) -> MeasuredBand | None:
+    """Return the nearest band to one that was never measured; None where nothing is near."""
+    own = pool.accelerator
+    chip = _Chip(own.name, own.arch, int(own.multiprocessors or 0), not own.kernels.borrowed)
+    return _lender(measured_bands(), runtime, chip, regime)
+
+
+@remembered(most=256)
+def _lender(known: Mapping[Key, MeasuredBand], runtime: str, chip: _Chip, regime: str) -> MeasuredBand | None:
+    """Return who lends a band.
+
+    Of a regime, one of the same regime before one of none. A step that waits for its host is no better known
+    by runs that did not: then the widest band of the runtimes whose steps did is lent, where it is wider.
     """
-    name, core = pool.accelerator.name, core_of(runtime)
     for asked in dict.fromkeys((regime, "")):
-        bands = [band for (_, _, kind), band in measured_bands().items() if kind == asked]
-        own = [one for one in bands if one.runtime == runtime]
-        kin = [one for one in bands if runtime in SHARDED_ALIKE and one.runtime in SHARDED_ALIKE]
-        near = (
-            [one for one in bands if one.accelerator == name and core_of(one.runtime) == core]
-            or [one for one in own if chip_of(one.accelerator) == chip_of(name)]
-            or sorted((one for one in kin or own if die_of(one.accelerator) == die_of(name)), key=_known_at)[
-                -1:
-            ]
-        )
-        if near:
-            return max(near if asked == regime else [*near, *_waiting(regime)], key=_width)
+        bands = [band for band in known.values() if band.regime == asked]
+        if near := next(filter(None, _nearest(runtime, chip, bands)), None):
+            waiting = [band for band in known.values() if band.regime == HOST == regime != asked]
+            return max([*near, *waiting], key=lambda band: band.band)
     return None
 
 
-def _waiting(regime: str) -> list[MeasuredBand]:
-    """Return the bands of steps that wait for their host, of any runtime; none for other regimes."""
-    return [band for (_, _, kind), band in measured_bands().items() if kind == HOST == regime]
+def _nearest(runtime: str, chip: _Chip, bands: Sequence[MeasuredBand]) -> Iterator[list[MeasuredBand]]:
+    """Yield who may lend a band, the nearest first.
+
+    The same accelerator under a runtime of the same core, then the runtime on another card of the same chip:
+    of several the widest. Then the runtime, or one of the same core or engine of sharding, on the
+    accelerators with the same die, those of the same architecture and, where its own kernels were measured,
+    on any: of several the one with most sites. Each such accelerator or runtime that has runs, left out, has
+    95% of them inside what the others lend (`tests/measured/test_unseen_sources.py`).
+    """
+    alike = [one for one in bands if _alike(one.runtime, runtime)]
+    yield [one for one in alike if one.accelerator == chip.name and core_of(one.runtime) == core_of(runtime)]
+    yield [one for one in alike if one.runtime == runtime and chip_of(one.accelerator) == chip_of(chip.name)]
+    yield _best_known(one for one in alike if die_of(one.accelerator) == (chip.arch, chip.multiprocessors))
+    yield _best_known(one for one in alike if die_of(one.accelerator)[0] == chip.arch)
+    if chip.measured:
+        yield _best_known(alike)
 
 
-def _known_at(band: MeasuredBand) -> tuple[int, int]:
-    return band.sites, band.runs
+def evidence(runtime: str, pool: Pool, regime: str) -> tuple[tuple[str, str], ...]:
+    """Return core and chip of the runs behind a price: its own, and those of who lends its band."""
+    name = pool.accelerator.name
+    own = core_of(runtime), chip_of(name)
+    near = None if (runtime, name, regime) in measured_bands() else _lent_band(runtime, pool, regime)
+    return (own,) if near is None else (own, (core_of(near.runtime), chip_of(near.accelerator)))
+
+
+def _alike(runtime: str, other: str) -> bool:
+    """Return whether two runtimes share their core, or the engine that shards their parameters."""
+    return core_of(runtime) == core_of(other) or {runtime, other} <= SHARDED_ALIKE
+
+
+def _best_known(bands: Iterable[MeasuredBand]) -> list[MeasuredBand]:
+    """Return the one with most sites, of these the one with most runs; none of none."""
+    return sorted(bands, key=lambda band: (band.sites, band.runs))[-1:]
 
 
 def _width(band: MeasuredBand) -> float:

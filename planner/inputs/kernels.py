@@ -146,14 +146,28 @@ def _curves() -> Path:
 
 
 def _curve_file(accelerator: Chip) -> tuple[Path, bool]:
-    """Return the file, and whether it was fitted to this very accelerator."""
+    """Return the file, and whether it was fitted to this accelerator, or to one that computes as it does."""
     folder = _curves()
     own = folder / f"{accelerator.name}.yaml"
     if not accelerator.curves and is_file(own):
         return own, True
     name = accelerator.curves or RELATIVES.get(accelerator.arch, GENERIC)
     shipped = folder / f"{name}.yaml"
-    return (shipped, False) if is_file(shipped) else (Path(name).expanduser(), True)
+    if not is_file(shipped):
+        return Path(name).expanduser(), True
+    return shipped, _is_same_chip(accelerator, name)
+
+
+def _is_same_chip(accelerator: Chip, name: str) -> bool:
+    """Return whether an accelerator computes as a shipped one does: H800 and A800 have slower links alone."""
+    known = _shipped(name)
+    peaks = {key: parse(entry["value"], "FLOP/s") for key, entry in known.get("peak", {}).items()}
+    power, bandwidth = _power_of(name), _stated(name, "memory_bandwidth", "byte/s")
+    return (
+        (accelerator.arch, accelerator.multiprocessors) == (known.get("arch"), known.get("multiprocessors"))
+        and (accelerator.power, accelerator.memory_bandwidth) == (power, bandwidth)
+        and all(peaks.get(key) == peak for key, peak in accelerator.peak.items())
+    )
 
 
 def _ceiling_of(lender: str) -> float:

@@ -77,6 +77,11 @@ class ScaleUp(Record):
         return value
 
     @property
+    def between_devices(self) -> bool:
+        """Whether these are links of the devices' own, such as NVLink, and no PCIe."""
+        return self.topology != "host" and not self.link.lower().startswith("pci")
+
+    @property
     def tier(self) -> Tier:
         """The links at the rates that collectives reach."""
         pair_share = self.efficiency if self.pair_efficiency is None else self.pair_efficiency

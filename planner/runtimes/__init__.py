@@ -21,6 +21,7 @@ SHARED = (
     "libraries",
     "numerics",
     "offered",
+    "peer_memory",
     "resume",
     "rocm",
     "saving",

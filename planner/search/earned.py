@@ -38,8 +38,13 @@ def doubt_of(answer: Estimate) -> tuple[float, tuple[str, ...]]:
     """
     for kinds, doubt in DOUBTS if answer.error_band is not None else ():
         if found := kinds(answer.plan, answer.job, answer.runtime):
-            return doubt(float(answer.error_band or 0.0)), found
+            return doubt(_own_band(answer)), found
     return 0.0, ()
+
+
+def _own_band(answer: Estimate) -> float:
+    """Return the band of a plan, less what all plans there have in common: a lender's, another's. [-]"""
+    return float(answer.error_band or 0.0) / answer.band_shared
 
 
 def is_backed(answer: Estimate) -> bool:
@@ -70,7 +75,7 @@ def earned(lead: Estimate, near: Near, value: Value) -> Estimate:
     """
     for kinds, doubt in DOUBTS if lead.error_band is not None else ():
         others = near(kinds) if kinds(lead.plan, lead.job, lead.runtime) else ()
-        if others and value(lead) * (1.0 + doubt(float(lead.error_band or 0.0))) >= value(others[0]):
+        if others and value(lead) * (1.0 + doubt(_own_band(lead))) >= value(others[0]):
             lead = least_risky(others, value)
     return lead
 

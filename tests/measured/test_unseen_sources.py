@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from unittest.mock import patch
+
 import numpy as np
 
+from planner.inputs.bands import error_band
+from planner.inputs.measured_bands import measured_bands
 from tests.lab.fit_all import timed_runs
-from tests.lab.unseen_sources import held
+from tests.lab.unseen_sources import held, priced_unseen
 from tests.measured.matched import RUNS
 
 WIDEST = {"megatron-lm-golden": 1.0, "bridge-ablations": 0.7}
@@ -19,3 +23,23 @@ def test_nine_of_ten_runs_of_each_source_are_inside_what_the_others_say() -> Non
     assert {row.source for row in rows if row.inside < 0.89} <= {"aleph-alpha-layouts"}
     assert np.mean([row.inside for row in rows]) >= 0.95
     assert {row.source: row.width for row in rows if row.width > WIDEST.get(row.source, 0.5)} == {}
+
+
+def test_a_runtime_on_an_accelerator_without_runs_is_inside_the_band_that_it_is_lent() -> None:
+    """Each pair of them left out of the bands in turn, its runs priced without their source."""
+    cells: dict[tuple[str, str], list[bool]] = {}
+    for run, one, (runtime, accelerator, regime) in (
+        row for rows in priced_unseen(timed_runs(RUNS)).values() for row in rows
+    ):
+        others = {key: band for key, band in measured_bands().items() if key[:2] != (runtime, accelerator)}
+        with (
+            patch("planner.inputs.bands.measured_bands", lambda others=others: others),
+            patch("planner.inputs.bands.release_bands", dict),
+        ):
+            lent = error_band(runtime, run.job.hardware.pool, one.extrapolated, regime=regime)
+        if lent is not None:
+            off = abs(one.step_s / (run.measured.seconds or np.nan) - 1)
+            cells.setdefault((runtime, accelerator), []).append(off <= lent.share)
+    inside = {cell: np.mean(held) for cell, held in cells.items() if len(held) >= 5}
+    assert len(inside) >= 12
+    assert min(inside.values()) >= 0.95

@@ -39,6 +39,7 @@ class Priced:
     step: float
     plan: Plan
     error_band: float | None = 0.42
+    band_shared: float = 1.0
     job: Any = JOB
     runtime: Any = None
     oom_probability: float = 0.0
@@ -129,6 +130,15 @@ def test_a_lead_from_among_the_variants_of_a_mesh_keeps_the_others() -> None:
     assert found.plans[0] is own
     found = led(lead, near, others=(lead, near, usual), variants=((), (usual,)))
     assert (found.plans, found.variants) == ((usual, lead), ((near,), ()))
+
+
+@pytest.mark.usefixtures("_made_up_kinds")
+def test_what_all_plans_have_in_common_need_not_be_earned() -> None:
+    """A band that is lent is as much wider for the one plan as for the other."""
+    gains = ELSEWHERE_WIDER * 0.1
+    for shared, first in ((1.0, SAME), (ELSEWHERE_WIDER, HOST)):
+        lead, usual = (Priced(step, plan, gains * 2, shared) for step, plan in ((1.0, HOST), (1.15, SAME)))
+        assert led(lead, usual, others=(lead, usual)).plans[0].plan == first
 
 
 @pytest.mark.usefixtures("_made_up_kinds")

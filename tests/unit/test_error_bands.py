@@ -123,7 +123,7 @@ def test_an_estimate_tells_its_band_and_why() -> None:
     (line,) = trust(answer)
     assert answer.band_basis in str(line)
     assert str(line).startswith(f"Error band: ± {100 * (answer.error_band or 0):.1f}%, from ")
-    nothing = estimate(Plan(dp=8, num_microbatches=4), job(gpus=8), runtimes()["megatron-lm"])
+    nothing = estimate(Plan(dp=8, num_microbatches=4), job(gpus=8), runtimes()["nanotron"])
     assert (nothing.error_band, nothing.band_basis) == (None, "")
     assert "never validated" in str(trust(nothing))
 

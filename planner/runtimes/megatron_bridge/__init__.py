@@ -96,7 +96,7 @@ def command(plan: Plan, job: Job, version: str, changes: Changes = NO_CHANGES) -
     """Return what starts a legal scalar plan, wherever Megatron-Bridge is installed."""
     job = replace(job, workload=as_set(job.workload, changes))
     changes = in_effect((*IDLE, UNFUSED), plan, job, changes)
-    variables = environment(plan, job) | choice_variables(changes)
+    variables = environment(plan, job) | choice_variables(plan, job, changes, "tp_exposed" not in changes)
     return Command(
         program=(NAME,),
         environment=variables,

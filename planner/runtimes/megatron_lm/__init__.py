@@ -76,7 +76,7 @@ def command(plan: Plan, job: Job, version: str, changes: Changes = NO_CHANGES) -
     flags = (*flags, *length_flags(plan, job, changes))
     return Command(
         program=(PROGRAM if is_hybrid(job.model) else "pretrain_gpt.py", *flags),
-        environment=environment(plan, job) | choice_variables(asked),
+        environment=environment(plan, job) | choice_variables(plan, job, asked, "tp_exposed" in asked),
         production=PRODUCTION,
         smoke=smoke_flags(job, version),
         production_needs=NEEDS,

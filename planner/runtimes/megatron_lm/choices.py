@@ -16,11 +16,12 @@ from planner.inputs.model import LatentAttention
 from planner.plan import Plan
 from planner.rules import Mask, Rule
 from planner.runtimes.family import Job, Runtime
-from planner.runtimes.megatron_lm.environment import BLACKWELL
+from planner.runtimes.megatron_lm.environment import BLACKWELL, HOPPER
 from planner.runtimes.megatron_lm.expert_choices import expert_rules
 from planner.runtimes.megatron_lm.offload import activation_layers, module_graph_rule, optimizer_share
 from planner.runtimes.megatron_lm.rank_order import order_rule
 from planner.runtimes.megatron_lm.recompute import granularity
+from planner.runtimes.peer_memory import tensor_peer_rule
 from planner.runtimes.settings import Changes, Settings, Value
 from planner.runtimes.traits import Traits
 
@@ -116,6 +117,9 @@ def choice_rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
     if job.model.expert_kinds:
         rules += expert_rules(plan, job, traits)
     release = runtime.release or runtime.versions[0]
+    if traits.tensor.exposed < 1:
+        runs, nearest = plan.sequence_parallel, "--set tp_overlap=off"
+        rules.append(tensor_peer_rule(plan, job, "tp-overlap-over-nvlink", runs, nearest))
     if traits.kernels.graphed:
         rules += [*_graph_rules(plan, job, traits), module_graph_rule(plan, traits.kernels.graphed, release)]
     return rules
@@ -294,13 +298,41 @@ def _static_flags() -> list[str]:
     return flags
 
 
-def choice_variables(changes: Changes) -> dict[str, str]:
-    """Return the variables that changed traits ask for; graphs of layers beside segments that grow need one.
+def choice_variables(plan: Plan, job: Job, changes: Changes, overlaps: bool) -> dict[str, str]:
+    """Return the variables that a scalar plan's changed traits ask for, and overlap of tensor parallelism.
 
-    Megatron-LM d98e8a64, training/arguments.py: NCCL's registration of graphs would break them.
+    References
+    ----------
+    .. [1] Megatron-LM d98e8a64, ``training/arguments.py``: NCCL's registration of graphs breaks graphs of
+       layers beside segments that grow.
+    .. [2] TransformerEngine d0067d0d, ``transformer_engine/pytorch/module/base.py``, ``initialize_ub``:
+       raises where devices have no multicast, unless ``UB_SKIPMC=1``.
+    .. [3] DeepEP 94a9f8f6, ``docs/Hybrid-EP_Implementation.md``, section 9.2, and Megatron-Bridge 067f987d,
+       ``scripts/performance/utils/utils.py``: ranks that NVLink joins, which older builds do not find.
     """
+    capability = job.hardware.pool.accelerator.compute_capability
     variables = {"CUDA_LAUNCH_BLOCKING": "1"} if changes.get("launch_blocking") else {}
-    return variables | ({"NCCL_GRAPH_REGISTER": "0"} if changes.get("graphed") else {})
+    if changes.get("graphed"):
+        variables["NCCL_GRAPH_REGISTER"] = "0"
+    if overlaps and plan.tp > 1 and plan.sequence_parallel and capability is not None and capability < HOPPER:
+        variables["UB_SKIPMC"] = "1"
+    if changes.get("dispatcher") == "fused" and fused_backend(job, changes.get("graphed")) == "hybridep":
+        variables |= _nvlink_domain(plan, job)
+    return variables
+
+
+def _nvlink_domain(plan: Plan, job: Job) -> dict[str, str]:
+    """Return the variables that tell HybridEP which ranks of experts NVLink joins."""
+    pool = job.hardware.pool
+    joined, domain = pool.scaleup_domain > pool.gpus_per_node, pool.scaleup_domain
+    ranks = int(plan.ep * plan.etp)
+    return {
+        "NUM_OF_HYBRID_EP_RANKS_PER_NVLINK_DOMAIN": str(
+            max(most for most in range(1, domain + 1) if ranks % most == 0)
+        ),
+        "NVLINK_DOMAIN_SIZE": str(domain),
+        "USE_MNNVL": str(int(joined)),
+    }
 
 
 def _word(value: Value) -> str:

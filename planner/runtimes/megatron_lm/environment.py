@@ -8,6 +8,9 @@ from planner.plan import Plan
 from planner.runtimes.family import GROWING_SEGMENTS, Job
 from planner.runtimes.rocm import on_vendor
 
+HOPPER: Final = 9.0
+"""Compute capability from which several devices' memory is written at once, and DeepEP leaves a node."""
+
 BLACKWELL: Final = 10.0
 """Compute capability from which on the order of kernels no longer hangs on one hardware queue."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Final
 
 import numpy as np
@@ -10,6 +11,7 @@ from planner.inputs.model import Attention
 from planner.plan import Plan
 from planner.rules import Rule
 from planner.runtimes.family import Job
+from planner.runtimes.megatron_lm.environment import HOPPER
 from planner.runtimes.megatron_lm.hybrid import is_hybrid
 from planner.runtimes.megatron_lm.recompute import granularity
 from planner.runtimes.traits import Traits
@@ -23,7 +25,7 @@ def expert_rules(plan: Plan, job: Job, traits: Traits) -> list[Rule]:
     """Return the rules on experts' dispatcher, and on their messages beside compute."""
     rules = []
     if traits.experts.dispatcher == "fused":
-        rules.append(_dispatcher_rule(job, traits))
+        rules.append(_dispatcher_rule(plan, job, traits))
     if traits.experts.overlaps_shared:
         rules += _shared_rules(plan, traits)
     return rules + (_overlap_rules(plan, job, traits) if traits.experts.overlaps else [])
@@ -126,16 +128,27 @@ def _delays(job: Job, traits: Traits) -> bool:
     return graphed not in ("attention", "router") or (fused and not (biased and graphed == "attention"))
 
 
-def _dispatcher_rule(job: Job, traits: Traits) -> Rule:
-    """Return where fused dispatchers run: NVIDIA's accelerators since Ampere, with counts that vary."""
-    device = job.hardware.pool.accelerator
-    known = device.compute_capability is None or device.compute_capability >= AMPERE
+def _dispatcher_rule(plan: Plan, job: Job, traits: Traits) -> Rule:
+    """Return where fused dispatchers run: over NVLink, between nodes from Hopper on, with counts that vary.
+
+    References
+    ----------
+    .. [1] DeepEP, https://github.com/deepseek-ai/DeepEP/issues/216 (NVLink is a must), issues/234 (Ampere:
+       inside a node alone).
+    """
+    pool = job.hardware.pool
+    device, links = pool.accelerator, pool.node.scaleup
+    capability = math.inf if device.compute_capability is None else device.compute_capability
+    runs = device.vendor.lower() == "nvidia" and capability >= AMPERE and not traits.experts.static
+    inside = np.less_equal(plan.ep * plan.etp, pool.scaleup_domain) | (capability >= HOPPER)
+    alone = np.less_equal(plan.ep * plan.etp, 1)
     return Rule(
         "fused-dispatcher-runs",
-        device.vendor.lower() == "nvidia" and known and not traits.experts.static,
+        runs & (alone | (inside & links.between_devices)),
         lambda: (
-            f"fused expert dispatcher on {device.name}" + (", static experts" * traits.experts.static),
-            "NVIDIA's accelerators since Ampere, tokens that are not dropped",
+            f"fused expert dispatcher on {device.name} over {links.link}, ep {plan.ep:g}"
+            + (", static experts" * traits.experts.static),
+            "accelerators that NVLink joins, before Hopper within a node, tokens that are not dropped",
             "--set expert_dispatcher=all-to-all",
         ),
     )

@@ -21,6 +21,7 @@ from planner.runtimes.offered import (
     whole_offload_rules,
     width_rules,
 )
+from planner.runtimes.peer_memory import tensor_peer_rule
 from planner.runtimes.torchtitan import sinking
 from planner.runtimes.torchtitan.choice import TitanChoice
 from planner.runtimes.torchtitan.model_data import family
@@ -145,6 +146,7 @@ def choice_rules(plan: Plan, job: Job, choice: TitanChoice, version: str) -> lis
                 "--set async_tp=off",
             ),
         ),
+        tensor_peer_rule(plan, job, "async-tp-over-nvlink", True, "--set async_tp=off"),
     ]
 
 

@@ -1,0 +1,122 @@
+"""What reads another device's memory runs where NVLink joins the devices, and its files say what it needs."""
+
+from __future__ import annotations
+
+import pytest
+
+from planner.cost.estimate import estimate
+from planner.cost.settings import with_value
+from planner.inputs.workload import Workload
+from planner.plan import Plan
+from planner.runtimes import runtimes
+from planner.runtimes.family import Job
+from planner.runtimes.settings import changed
+from tests.unit.cost_jobs import MODELS, cluster
+
+OVERLAPS = {
+    "megatron-lm": ("tp_overlap", "on"),
+    "megatron-bridge": ("tp_overlap", "on"),
+    "torchtitan": ("async_tp", "on"),
+}
+RULES = {"tp-overlap-over-nvlink", "async-tp-over-nvlink"}
+DISPATCHER = {"fused-dispatcher-runs"}
+
+
+def broken(
+    runtime: str, setting: tuple[str, str], plan: Plan, hardware: str, model: str = "dense"
+) -> set[str]:
+    gpus = int(plan.tp * plan.dp)
+    job = Job(MODELS[model], cluster(hardware), gpus, Workload(seq_len=4096, global_batch=512))
+    return {fault.rule for fault in estimate(plan, job, with_value(runtimes()[runtime], *setting)).violations}
+
+
+def tensor(tp: int, dp: int = 1, sequence_parallel: bool = True) -> Plan:
+    return Plan(
+        tp=tp, dp=dp, zero=1, zero_shards=dp, num_microbatches=512 / dp, sequence_parallel=sequence_parallel
+    )
+
+
+@pytest.mark.parametrize("runtime", OVERLAPS)
+@pytest.mark.parametrize(
+    ("hardware", "tp", "runs"),
+    [
+        ("dgx-h100", 8, True),
+        ("dgx-h100", 16, False),
+        ("gb200-nvl72", 16, True),
+        ("mi300x-8", 8, True),
+        ("l40s-8-pcie", 2, False),
+        ("rtx4090-8-pcie", 2, False),
+        ("h100-pcie-8", 4, False),
+        ("rtx3090-2-nvlink", 2, True),
+    ],
+)
+def test_messages_beside_products_go_over_links_between_devices(
+    runtime: str, hardware: str, tp: int, runs: bool
+) -> None:
+    assert bool(RULES & broken(runtime, OVERLAPS[runtime], tensor(tp), hardware)) != runs
+
+
+def test_what_does_not_overlap_needs_no_such_link() -> None:
+    plain = tensor(2, dp=4, sequence_parallel=False)
+    assert not RULES & broken("megatron-lm", ("tp_overlap", "on"), plain, "l40s-8-pcie")
+    assert not RULES & broken("megatron-lm", ("tp_overlap", "off"), tensor(2), "l40s-8-pcie")
+    assert not RULES & broken("megatron-lm", ("tp_overlap", "on"), tensor(1, dp=8), "l40s-8-pcie")
+
+
+@pytest.mark.parametrize(
+    ("hardware", "ep", "runs"),
+    [
+        ("dgx-h100", 8, True),
+        ("dgx-h100", 16, True),
+        ("dgx-a100-80gb", 8, True),
+        ("dgx-a100-80gb", 16, False),
+        ("l40s-8-pcie", 2, False),
+        ("h100-pcie-8", 2, False),
+    ],
+)
+def test_fused_dispatchers_send_over_nvlink_and_from_hopper_on_to_other_nodes(
+    hardware: str, ep: int, runs: bool
+) -> None:
+    plan = Plan(dp=16, ep=ep, zero=1, zero_shards=16, num_microbatches=32)
+    found = broken("megatron-lm", ("expert_dispatcher", "fused"), plan, hardware, "experts")
+    assert bool(DISPATCHER & found) != runs
+
+
+def variables(
+    setting: tuple[str, str], plan: Plan, hardware: str, runtime: str, model: str = "dense"
+) -> dict[str, str]:
+    job = Job(
+        MODELS[model], cluster(hardware), int(plan.tp * plan.dp), Workload(seq_len=4096, global_batch=512)
+    )
+    plain = runtimes()[runtime]
+    assert plain.command is not None
+    changes = changed(with_value(plain, *setting).traits, plain.traits)
+    return dict(plain.command(plan, job, plain.versions[0], changes).environment)
+
+
+@pytest.mark.parametrize("runtime", ["megatron-lm", "megatron-bridge"])
+@pytest.mark.parametrize(
+    ("hardware", "setting", "asks"),
+    [
+        ("dgx-a100-80gb", ("tp_overlap", "on"), True),
+        ("dgx-a100-80gb", ("tp_overlap", "off"), False),
+        ("dgx-h100", ("tp_overlap", "on"), False),
+        ("mi300x-8", ("tp_overlap", "on"), False),
+    ],
+)
+def test_overlap_before_hopper_asks_for_memory_without_multicast(
+    runtime: str, hardware: str, setting: tuple[str, str], asks: bool
+) -> None:
+    """Transformer Engine does not start else."""
+    assert ("UB_SKIPMC" in variables(setting, tensor(4, dp=2), hardware, runtime)) == asks
+
+
+@pytest.mark.parametrize(("ep", "told"), [(16, "16"), (8, "8")])
+def test_hybrid_ep_is_told_which_ranks_nvlink_joins(ep: int, told: str) -> None:
+    plan = Plan(dp=16, ep=ep, zero=1, zero_shards=16, num_microbatches=32)
+    for runtime in ("megatron-lm", "megatron-bridge"):
+        found = variables(("expert_dispatcher", "fused"), plan, "gb200-nvl72", runtime, "experts")
+        assert found["NUM_OF_HYBRID_EP_RANKS_PER_NVLINK_DOMAIN"] == told
+        assert (found["NVLINK_DOMAIN_SIZE"], found["USE_MNNVL"]) == ("72", "1")
+        deep = variables(("expert_dispatcher", "fused"), plan, "dgx-h100", runtime, "experts")
+        assert not [name for name in deep if "NVL" in name and name != "NCCL_NVLS_ENABLE"]

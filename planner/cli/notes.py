@@ -57,7 +57,9 @@ def method_notes(method: str | None, asked: Iterable[Runtime]) -> Iterator[str]:
 
 def file_notes(model: ModelSpec, asked: Iterable[tuple[Job, Runtime]]) -> Iterator[str]:
     """Yield which runtimes train a language model by no files from here, and whose files start it."""
-    priced = [one.name for job, one in asked if one.unwritten(model) and not one.cannot_train(job)]
+    priced = [
+        one.name for job, one in asked if one.unwritten(one.trained(model)) and not one.cannot_train(job)
+    ]
     names = list(dict.fromkeys(priced))
     if names and model.diffusion is None and not any(block.extras for block in model.blocks.values()):
         others = tables.libraries()

@@ -11,6 +11,10 @@ Split = Literal["columns", "rows", "none"]
 """How tensor parallelism divides a product's weights: by outputs, by inputs, or not at all."""
 
 
+NORMED = 5.0
+"""Elements that a norm with a gate reads and writes for one, where it is one kernel. [element]"""
+
+
 class Product(NamedTuple):
     """One linear layer of a mixer.
 
@@ -138,6 +142,16 @@ class RecurrentMixer(Record):
     @abstractmethod
     def kept(self) -> float:
         """Elements kept for backward of one token beside what the first product writes. [element]"""
+
+    @property
+    def copied(self) -> int:
+        """Elements of one token's queries and keys, if copied for each head of values. [element]"""
+        return 0
+
+    @property
+    def normed(self) -> int:
+        """Elements of one token that pass through a norm with a gate, maybe a chain of kernels. [element]"""
+        return 0
 
     def params(self, hidden: int) -> int:
         """Parameters. [element]"""

@@ -226,6 +226,13 @@ def test_a_change_that_a_search_would_leave_out_for_its_risk_is_called_risky(tmp
     assert re.search(r"^zero +2 to 3 .* yes$", page, re.MULTILINE)
 
 
+def test_prediction_layers_that_are_left_out_are_no_reason_for_a_price_alone() -> None:
+    ask = ("--hardware", "dgx-h200", "--gpus", "64", "--global-batch", "64", "--seq-len", "4096")
+    found = planner("search", "qwen3.5-27b", *ask, "--runtime", "fsdp", "--zero", "3", "--recompute", "full")
+    assert found.code == 0
+    assert "is a price alone" not in found.err
+
+
 def test_a_model_that_no_file_describes_has_a_price_and_files_that_take_its_checkpoint(
     tmp_path: Path,
 ) -> None:

@@ -93,3 +93,34 @@ def test_xielu_keeps_what_its_chain_makes() -> None:
     assert float(found[False].saved) == 9 * TOKENS * 21504
     assert float(found[True].saved) == 2 * TOKENS * 21504
     assert architecture(model) == "apertus"
+
+
+def net(runtime: str) -> dict[str, Operator]:
+    """Price a layer of Qwen3.5-27B with a gated delta net: 16 key heads and 48 value heads of 128."""
+    model = runtimes()[runtime].trained(load_model("qwen3.5-27b"))
+    asked = Job(model, load_hardware("dgx-h100"), 8, Workload(seq_len=TOKENS, global_batch=8))
+    pricer = Pricer(case_of(PLAN, asked, runtimes()[runtime].for_model(model)), PLAN)
+    return {one.name: one for one in block_operators(pricer, model.blocks["linear-dense"])}
+
+
+@pytest.mark.parametrize("runtime", ["fsdp", "deepspeed"])
+def test_a_gated_delta_net_keeps_its_norm_in_fp32_and_no_copies_of_heads(runtime: str) -> None:
+    """The scan's kernel keeps normed queries and keys, values, the inverse of a chunk, gates and strengths.
+
+    The norm: its input, gate and silu in fp32, the element normed and weighted, what the product reads.
+    """
+    found, keys, values = net(runtime), 16 * 128, 48 * 128
+    kernel = 2 * (2 * keys + values) + 48 * (2 * 64 + 12)
+    chain = values * (3 * 4 + 3 * 2) - 2 * values
+    assert float(found["scan"].saved) / TOKENS == kernel + chain
+    assert float(found["mixer_in"].saved) / TOKENS == 2 * (2 * keys + 2 * values + 2 * 48)
+
+
+def test_a_chain_takes_longer_than_one_kernel_and_copies_of_heads_are_made_for_others() -> None:
+    own, core = net("fsdp"), net("megatron-lm")
+    assert "gated_norm" in own
+    assert "gated_norm" not in core
+    assert float(own["gated_norm"].forward) > float(core["scan_gates"].forward) / 2
+    assert float(own["scan_gates"].forward) < float(core["scan_gates"].forward) / 3
+    copies = 2 * 2 * 48 * 128
+    assert float(core["scan"].saved) / TOKENS == float(own["scan"].saved) / TOKENS + copies - 8 * 48 * 128

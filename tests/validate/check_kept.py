@@ -80,6 +80,51 @@ def own_classes(config) -> None:
         )
 
 
+class ChunkedRule(torch.autograd.Function):
+    """Saves what flash-linear-attention's kernel does for backward, and makes no result.
+
+    Normed queries and keys with the inverses of their lengths, a copy of the values, sums of gates in fp32,
+    strengths, and the inverse of each chunk of 64 (0.6.0, ``fla/ops/gated_delta_rule/chunk.py``).
+    """
+
+    @staticmethod
+    def forward(ctx, query, key, value, gate, strength):
+        lengths = [part.float().norm(dim=-1) for part in (query, key)]
+        own = [part.clone(memory_format=torch.contiguous_format) for part in (query, key, value)]
+        inverse = value.new_empty(*value.shape[:3], 64)
+        ctx.save_for_backward(*own, *lengths, gate.cumsum(1), strength, inverse)
+        return torch.zeros(value.shape, dtype=value.dtype)
+
+    @staticmethod
+    def backward(ctx, *_):
+        raise NotImplementedError
+
+
+class ShortConvolution(torch.autograd.Function):
+    """Saves what causal-conv1d does, its input alone; the activation is part of it."""
+
+    @staticmethod
+    def forward(ctx, inputs, weight):
+        ctx.save_for_backward(inputs, weight)
+        return torch.zeros_like(inputs)
+
+    @staticmethod
+    def backward(ctx, *_):
+        raise NotImplementedError
+
+
+def own_scans(config) -> None:
+    """Let gated delta nets keep what the packages' kernels do, which run on no processor."""
+    name = config.model_type.removesuffix("_text")
+    module = importlib.import_module(f"transformers.models.{name}.modeling_{name}")
+    if hasattr(module, "torch_chunk_gated_delta_rule"):
+        module.torch_chunk_gated_delta_rule = lambda query, key, value, g, beta, **_: (
+            ChunkedRule.apply(query, key, value, g, beta),
+            None,
+        )
+        module.causal_conv1d_fn = lambda inputs, weight, *_, **__: ShortConvolution.apply(inputs, weight)
+
+
 def layer_bytes(config, attention) -> int:
     """Return what the last of three layers saves beside weights, each storage once."""
     config.num_hidden_layers = 3
@@ -88,6 +133,7 @@ def layer_bytes(config, attention) -> int:
     packaged = attention == "flash_attention_2"
     if packaged:
         own_classes(config)
+    own_scans(config)
     built = "eager" if packaged else attention
     model = network(config).from_config(config, attn_implementation=built).to(torch.bfloat16).train()
     if packaged:

@@ -137,6 +137,45 @@ def test_a_smoke_run_needs_nothing_and_says_its_step_time(
     assert {path.name for path in set(tmp_path.iterdir()) - before} <= {"__pycache__", "hub"}
 
 
+DELTA = {
+    "hidden_size": 64, "num_hidden_layers": 4, "num_attention_heads": 4, "num_key_value_heads": 2,
+    "head_dim": 16, "vocab_size": 512, "intermediate_size": 128, "linear_num_key_heads": 2,
+    "linear_num_value_heads": 4, "linear_key_head_dim": 16, "linear_value_head_dim": 16,
+}  # fmt: skip
+NETS = {
+    "qwen3_5_text": {},
+    "qwen3_5_moe_text": {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 32,
+                         "shared_expert_intermediate_size": 32},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", NETS)
+@pytest.mark.parametrize(("runtime", "axes"), [PLANS[1], PLANS[2], PLANS[6]], ids=str)
+def test_gated_delta_nets_train(runtime: str, axes: dict[str, Any], kind: str, tmp_path: Path) -> None:
+    """On a processor, where transformers runs them without their packages."""
+    raw = DELTA | NETS[kind] | {"model_type": kind}
+    layout = emitted(runtime, tmp_path, model_from_config(raw, "config.json", kind).model, **axes)
+    found = losses(run(tmp_path, environment(tmp_path, layout, runtime, SMOKE="1")))
+    assert list(found) == list(range(1, 21))
+    assert float(found[1][0]) == pytest.approx(math.log(512), abs=0.2)
+
+
+def test_weights_that_are_cut_are_drawn_as_whole_ones(tmp_path: Path) -> None:
+    """So wide that the first loss tells; experts' weights are nothing until they are drawn."""
+    raw = {name: size for name, size in DELTA.items() if not name.startswith("linear")}
+    raw |= NETS["qwen3_5_moe_text"] | {"model_type": "qwen3_moe", "initializer_range": 0.5}
+    del raw["shared_expert_intermediate_size"]
+    what, firsts = model_from_config(raw, "config.json", "m").model, []
+    for zero in (1, 3):
+        place = tmp_path / str(zero)
+        place.mkdir()
+        layout = emitted("deepspeed", place, what, zero=zero)
+        firsts.append(losses(run(place, environment(place, layout, "deepspeed", SMOKE="1"))))
+    assert list(firsts[0]) == list(firsts[1]) == list(range(1, 21))
+    assert float(firsts[0][1][0]) > 2 * math.log(512)
+    assert float(firsts[1][1][0]) == pytest.approx(float(firsts[0][1][0]), rel=0.005)
+
+
 MASKED = {
     kind: model_from_config({"model_type": kind, **fields}, "config.json", kind).model
     for kind, fields in {

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from planner.cost.layer.norms import norm_is_fused
 from planner.cost.layer.operators import Operator, Pricer
 from planner.cost.layer.state_passing import held_states
 from planner.formulas import elementwise as traffic
 from planner.formulas.recurrence import ScanKernel, scan_seconds, token_seconds
 from planner.inputs.mixers.mamba1 import Mamba1
-from planner.inputs.recurrent import RecurrentMixer
+from planner.inputs.recurrent import NORMED, RecurrentMixer
 from planner.numeric import Num, ceil
 
 SCANS: Final[Mapping[str, ScanKernel]] = {
@@ -39,6 +40,21 @@ AROUND: Final = traffic.Traffic(2.0, 4.0, "residual")
 STATE_BYTES: Final = 2.0
 """Bytes of an element that is kept. [byte]"""
 
+GATED_NORM: Final = traffic.NORM[False].beside(traffic.Traffic(30.0, 52.0))._replace(kernel="residual")
+"""A norm with a gate that is a chain of kernels in fp32. [byte]
+
+After the norm the gate is cast, 6, its silu taken, 8, both are multiplied, 10, and the result cast back, 6;
+backward two casts and a product each, 6 + 12, 6 + 10, then silu's gradient and its cast, 12 + 6 (Hugging
+Face, Transformers v5.23.0, ``models/qwen3_5``, ``Qwen3_5RMSNormGated``).
+"""
+
+GATED_NORM_KEPT: Final = 16.0 - 8.0
+"""Bytes of an element that this chain keeps besides. [byte]
+
+Its input, the gate and that gate's silu in fp32, the element normed and weighted in 16 bit; one kernel has
+the scan's result, that normed, the gate, and the gate in the product's result, which nothing holds here.
+"""
+
 
 def recurrent_operators(pricer: Pricer, mixer: RecurrentMixer) -> list[Operator]:
     """Price a mixer that passes a state along: all of it over whole sequences, with a part of the heads.
@@ -52,17 +68,25 @@ def recurrent_operators(pricer: Pricer, mixer: RecurrentMixer) -> list[Operator]
     if mixer.conv_width:
         convolved = rows * mixer.conv_width / tp
         operators.append(pricer.elementwise("short_conv", "linear_attn", convolved, CONVOLUTION))
-    around, weights = rows * mixer.around / tp, mixer.divided_params / tp + mixer.whole_params
+    shared, chained = pricer.case.traits.kernels.grouped_scan, not norm_is_fused(pricer.case)
+    spared = 2.0 * shared * mixer.copied + NORMED * chained * mixer.normed
+    around = rows * (mixer.around - spared) / tp
+    weights = mixer.divided_params / tp + mixer.whole_params
     gates = pricer.elementwise("scan_gates", "linear_attn", around, AROUND, params=weights)
     if not mixer.has_scan:
         return [*operators, gates.with_values(saved=kept_bytes(pricer, mixer)), out]
     scan = selective_scan(pricer, mixer) if isinstance(mixer, Mamba1) else scan_operator(pricer, mixer)
+    if chained and mixer.normed:
+        normed = pricer.elementwise("gated_norm", "linear_attn", rows * mixer.normed / tp, GATED_NORM)
+        return [*operators, gates, scan, normed, out]
     return [*operators, gates, scan, out]
 
 
 def kept_bytes(pricer: Pricer, mixer: RecurrentMixer) -> Num:
     """Bytes that a mixer keeps for backward beside the results of its products. [byte]"""
-    return STATE_BYTES * pricer.tokens * mixer.kept / pricer.plan.tp
+    elements = mixer.kept - pricer.case.traits.kernels.grouped_scan * mixer.copied
+    chain = 0.0 if norm_is_fused(pricer.case) else GATED_NORM_KEPT * mixer.normed
+    return pricer.tokens * (STATE_BYTES * elements + chain) / pricer.plan.tp
 
 
 def _linear_layers(pricer: Pricer, mixer: RecurrentMixer) -> list[Operator]:

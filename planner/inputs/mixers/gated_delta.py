@@ -8,7 +8,7 @@ from pydantic import model_validator
 
 from planner.formulas.recurrence import delta_rule_flops
 from planner.inputs.record import Positive
-from planner.inputs.recurrent import Product, RecurrentMixer
+from planner.inputs.recurrent import NORMED, Product, RecurrentMixer
 
 
 class GatedDelta(RecurrentMixer):
@@ -115,8 +115,7 @@ class GatedDelta(RecurrentMixer):
     @property
     def around(self) -> float:
         """Norms of queries and keys, their copies for every value head, the gated norm. [element]"""
-        copies = self.value_heads * self.key_head_dim
-        return 4.0 * self._keys + 4.0 * copies + 2.0 * self._values + 5.0 * self._values
+        return 4.0 * self._keys + 2.0 * self.copied + 2.0 * self._values + NORMED * self.normed
 
     @property
     def kept(self) -> float:
@@ -124,6 +123,15 @@ class GatedDelta(RecurrentMixer):
 
         Values, the scan's result, that normed, the gate, and what the last product reads.
         """
-        copies = self.value_heads * self.key_head_dim
         inverse = self.value_heads * (self.chunk + 6)
-        return float(2 * self._keys + 2 * copies + 5 * self._values + inverse)
+        return float(2 * self._keys + self.copied + 5 * self._values + inverse)
+
+    @property
+    def copied(self) -> int:
+        """Queries and keys of every value head. [element]"""
+        return 2 * self.value_heads * self.key_head_dim
+
+    @property
+    def normed(self) -> int:
+        """The scan's result. [element]"""
+        return self._values

@@ -49,6 +49,8 @@ def make_model(config, settings, smoke):
         if path:
             model = AutoModelForCausalLM.from_pretrained(path, **kinds)
         else:
+            if not whole:
+                draw_whole_weights()
             model = AutoModelForCausalLM.from_config(config, **kinds)
     if LORA_RANK:
         from peft import LoraConfig, get_peft_model
@@ -65,6 +67,20 @@ def make_model(config, settings, smoke):
     if LOSS_TILES > 1:
         tile_loss(model)
     return model
+
+
+def draw_whole_weights():
+    """Let a model draw its first weights whole: ZeRO-3 has cut them by then, and would leave them undrawn."""
+    from transformers import PreTrainedModel
+
+    draw = PreTrainedModel._initialize_weights
+
+    def drawn(model, module, *told):
+        own = list(module.parameters(recurse=False))
+        with deepspeed.zero.GatheredParameters(own, modifier_rank=0):
+            draw(model, module, *told)
+
+    PreTrainedModel._initialize_weights = drawn
 
 
 def keep_inputs_on_host(model):

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from planner.deferred import deferred
+from planner.inputs.mixers.gated_delta import GatedDelta
 from planner.inputs.mixers.mamba1 import Mamba1
 from planner.inputs.mixers.mamba2 import Mamba2
 from planner.inputs.mixers.short_conv import ShortConv
@@ -198,7 +199,8 @@ HYBRIDS: Final = {
 """Type to how it is written."""
 
 
-PACKAGES: Final = {Mamba1: "mamba-ssm and causal-conv1d", Mamba2: "mamba-ssm and causal-conv1d",
+PACKAGES: Final = {GatedDelta: "flash-linear-attention and causal-conv1d",
+                   Mamba1: "mamba-ssm and causal-conv1d", Mamba2: "mamba-ssm and causal-conv1d",
                    ShortConv: "causal-conv1d"}  # fmt: skip
 """What holds the kernels of a mixer, without which transformers runs plain PyTorch in their place."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from planner.runtimes.hub.delta import DELTA
 from planner.runtimes.hub.dense import DENSE
 from planner.runtimes.hub.hybrids import HYBRIDS
 from planner.runtimes.hub.masked import MASKED
@@ -14,5 +15,5 @@ from planner.runtimes.hub.sparse import SPARSE
 from planner.runtimes.hub.types import HubType
 from planner.runtimes.hub.windows import WINDOWED
 
-TYPES: Final[Mapping[str, HubType]] = HYBRIDS | DENSE | OLDER | WINDOWED | SPARSE | MASKED | NEWER
+TYPES: Final[Mapping[str, HubType]] = HYBRIDS | DELTA | DENSE | OLDER | WINDOWED | SPARSE | MASKED | NEWER
 """Type to how it is written."""

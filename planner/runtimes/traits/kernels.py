@@ -57,6 +57,11 @@ class KernelTraits:
         "where the normalised element too stays in fp32, in place of 16 bit, to be multiplied by the weight.",
         unit="byte",
     )
+    grouped_scan: bool = trait(
+        False,
+        "Whether the kernel of a scan takes queries and keys in fewer heads than values, and none is copied "
+        "for each head of these.",
+    )
     norm_reads_fp32: bool = trait(
         False,
         "Whether a fused norm reads a copy of its input that was cast to fp32, and keeps it in its place.",

@@ -281,29 +281,33 @@ class Case:
         """
         alone = self.traits.low_bit.weights == "alone" and self.precision.rests_alone
         work, own = self.workload, self.traits.optimizer.step_bytes
-        if not self.traits.optimizer.step_copies or (self.takes_gradients and not work.reduces_states):
+        if not self.traits.optimizer.step_copies:
             return own
-        if work.reduces_states:
-            return own + unscaled_bytes(self.optimizer, work.state_dtype, work.master_dtype)
+        own += unscaled_bytes(self.optimizer, work.state_dtype, work.master_dtype)
+        if self.takes_gradients:
+            return own
         fp32 = DTYPE_BYTES["fp32"] if self.gradient_bytes < DTYPE_BYTES["fp32"] else 0.0
         return own + fp32 + self.precision.step_cast_bytes * alone
 
     @property
-    def _steps_bf16(self) -> bool:
-        """Whether AdamW steps shards of bf16 weights, as the precision-aware optimizer can."""
-        adam = self.optimizer.name == "adamw" and self.sharding.shards_optimizer
-        return adam and self.precision.name == "bf16"
-
-    @property
     def takes_gradients(self) -> bool:
-        """Whether the optimizer takes gradients in the dtype that they have.
+        """Whether the optimizer holds the masters, and takes gradients in the dtype that they have.
 
         References
         ----------
         .. [1] NVIDIA, Megatron-LM d98e8a64, ``megatron/core/optimizer/optimizer_config.py``,
-           ``use_precision_aware_optimizer_no_fp8_or_ds_fp8``: not of weights with low-bit recipes.
+           ``use_precision_aware_optimizer_no_fp8_or_ds_fp8``: with masters in fp32 not where the recipe of
+           low bits is another than the delayed one, which 16-bit training has by default; Megatron-Bridge
+           067f987d, ``training/mixed_precision.py``: there it is ``tensorwise``, in bf16 too;
+           ``optimizer/distrib_optimizer.py``: Megatron-FSDP has gradients of its own.
         """
-        return self.traits.optimizer.precision_aware and self._steps_bf16
+        work, name = self.workload, self.precision.name
+        aware = work.reduces_states or (self.traits.optimizer.precision_aware and name == "bf16")
+        adam = self.optimizer.name == "adamw" and self.sharding.shards_optimizer
+        usual = name in ("bf16", "fp16", "fp8-delayed") and not self.traits.optimizer.whole_masters
+        apart = work.reduces_states and self.sharding.shards_gradients
+        reduced = work.master_dtype not in (None, "fp32") or bool(self.offload.optimizer)
+        return aware and adam and (usual or apart or reduced)
 
     @property
     def splits_master(self) -> bool:
@@ -317,10 +321,9 @@ class Case:
            ``store_param_remainders``; Transformer Engine d0067d0d,
            ``transformer_engine/pytorch/optimizers/fused_adam.py``.
         """
-        aware = self.traits.optimizer.precision_aware or self.workload.reduces_states
         fused = self.engine.name == "distributed-optimizer" and not self.sharding.shards_gradients
         whole = self.workload.master_dtype in (None, "fp32") and not self.offload.optimizer
-        return aware and fused and whole and self._steps_bf16
+        return self.takes_gradients and fused and whole and self.precision.name == "bf16"
 
     @property
     def reads_weight(self) -> bool:

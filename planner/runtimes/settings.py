@@ -29,7 +29,7 @@ CHOICES: Final = frozenset(
         "low_bit_weights", "mlp_tiles", "operator_fuser", "overlaps_experts", "overlaps_shared_expert",
         "parameter_dtype", "precision_aware", "quantised_gathers", "quantised_reductions", "reduce_dtype",
         "secondary_shards", "selective", "shard_levels", "stages_inside", "static_experts",
-        "vocab_parallel_loss",
+        "vocab_parallel_loss", "whole_masters",
     }
 )  # fmt: skip
 """Traits that say which code runs; the others are what is known of its speed and memory."""

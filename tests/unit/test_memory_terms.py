@@ -422,6 +422,28 @@ def test_an_optimizer_of_other_dtypes_takes_gradients_as_they_are() -> None:
     assert step_workspace(work, step_copies=True) == 0
 
 
+def test_masters_stay_whole_where_bridge_leaves_the_recipe_of_low_bits_as_it_is() -> None:
+    """``use_precision_aware_optimizer_no_fp8_or_ds_fp8`` with ``tensorwise``: 4 + 2 + 2 bytes, and copies.
+
+    So it is with every such recipe of low bits: DeepSeek-V3's moments are bf16, its masters fp32.
+    """
+    kept = {"step_copies": True, "precision_aware": True, "whole_masters": True}
+    work = job(gpus=1, global_batch=1)
+    assert step_workspace(work, **kept) == 4 * TOTAL
+    short = job(gpus=1, global_batch=1, state_dtype="bf16")
+    assert step_workspace(short, **kept) == 4 * TOTAL
+
+    def states(work: Job, **traits: Any) -> float:
+        return priced(work, traits, zero=1).stages[0].optimizer
+
+    assert states(work, **kept) == states(work)
+    assert states(short, **kept) == pytest.approx(states(work) * 8 / 12, rel=1e-9)
+    low = job(gpus=1, global_batch=1, precision="fp8", state_dtype="bf16")
+    assert step_workspace(low, step_copies=True) == 4 * TOTAL
+    delayed = job(gpus=1, global_batch=1, precision="fp8-delayed", state_dtype="bf16")
+    assert step_workspace(delayed, step_copies=True) == 0
+
+
 def test_the_first_step_has_no_moments_before_its_end() -> None:
     """Hand arithmetic for 10 weights of 2 + 2 + 12 bytes, 8 of them moments: passes of 100 or 40 bytes."""
     work = job(gpus=1, global_batch=1)

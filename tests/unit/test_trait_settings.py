@@ -30,6 +30,7 @@ LOW = cases.job("llama3-8b", 16, seq_len=2048, global_batch=64, precision="fp8")
 MICROSCALED = cases.job(
     "llama3-8b", 16, seq_len=2048, global_batch=64, hardware="dgx-b200", precision="mxfp8"
 )
+REDUCED = cases.job("llama3-8b", 16, seq_len=2048, global_batch=64, state_dtype="bf16")
 UNEQUAL = cases.job(
     "llama3-8b", 16, seq_len=2048, global_batch=64, seq_lens="lognormal:mean=512,max=2048,seed=1"
 )
@@ -99,6 +100,8 @@ def job_for(trait: str, name: str, value: object = None) -> Job:
         return SHARED
     if trait == "context_by_length":
         return UNEQUAL
+    if trait == "whole_masters" and name == "megatron-bridge":
+        return REDUCED
     if trait == "low_bit_head":
         return MICROSCALED
     if trait in ("low_bit_weights", "adapter_dropout"):

@@ -32,6 +32,9 @@ SECTIONS: Final = ("comm_overlap", "optimizer", "model", "train", "ddp")
 RANKS: Final = "use_tp_pp_dp_mapping"
 """Field that lays the stages of a pipeline side by side."""
 
+FP8_RECIPE: Final = "mixed_precision.fp8_recipe"
+"""Field of a recipe of low bits, which decides in 16 bits who keeps the masters."""
+
 PROVIDERS: Final = ("GPTModelProvider", "MLAModelProvider")
 """Providers that have Megatron-core's own defaults, dropout among them."""
 
@@ -58,7 +61,7 @@ def read_fields(said: Fields, source: Source) -> Imported:
     flags = lm_flags(fields, said.get(f"{ROOT}checkpoint.ckpt_format"))
     found, record = from_script(bridge_training(flags, source.starter), source.where)
     found = replace(as_fields(found, unknown_fields(fields)), options=adapters(said, found))
-    found = replace(found, changes=(*found.changes, *set_traits(fields)))
+    found = with_masters(said, replace(found, changes=(*found.changes, *set_traits(fields))))
     found = bridge_sums(said, ROOT, found, source.where)
     if record is None:
         return found
@@ -66,6 +69,23 @@ def read_fields(said: Fields, source: Source) -> Imported:
     found, record = with_images(said, found, record)
     vocab = source.vocab or _vocabulary(record, fields, source.where)
     return with_record(found, record | {"vocab": vocab}, source.path, "model.vocab_size")
+
+
+def with_masters(said: Fields, found: Imported) -> Imported:
+    """Return what was found, with whole masters where Megatron-core keeps them in spite of the flag.
+
+    References
+    ----------
+    .. [1] Megatron-LM d98e8a64, ``core/optimizer/optimizer_config.py``,
+       ``use_precision_aware_optimizer_no_fp8_or_ds_fp8``; Megatron-Bridge 067f987d,
+       ``training/mixed_precision.py``: ``fp8_recipe`` is ``tensorwise`` and goes to the optimizer's config.
+    """
+    aware = said.get(f"{ROOT}optimizer.use_precision_aware_optimizer") is True
+    taken = said.get(f"{ROOT}{FP8_RECIPE}", "tensorwise") in (None, "delayed")
+    bits = found.options.get("precision", "bf16") in ("bf16", "fp16")
+    if not aware or taken or not bits or {"master_dtype", "offload"} & set(found.options):
+        return found
+    return replace(found, changes=(*found.changes, "whole_masters=true"))
 
 
 def lm_flags(fields: Fields, form: object) -> dict[str, str]:

@@ -13,12 +13,14 @@ from planner.inputs.load import load_model
 from planner.inputs.workload import Workload
 from planner.runtimes.imports import core_fields
 from planner.runtimes.imports.bridge import (
+    FP8_RECIPE,
     ROOT,
     adapters,
     as_fields,
     bridge_training,
     lm_flags,
     section_fields,
+    with_masters,
 )
 from planner.runtimes.imports.bridge_benchmarks import after_selectors, benchmark_recipe, stem_of
 from planner.runtimes.imports.bridge_sums import bridge_sums
@@ -84,6 +86,7 @@ def read_command(training: Training, path: Path, vocab: int | None) -> Imported:
         for key in fields
         if LISTED.fullmatch(key)
         and fields[key] not in (None, False, "none")
+        and (key, found.options.get("precision")) != (FP8_RECIPE, "bf16")
         and key.rpartition(".")[2] not in core_fields.SETTING_FIELDS
     )
     notes = [f"recipe {recipe.name} of Megatron-Bridge, as of 2026-08-22: {recipe.model}", *notes]
@@ -319,5 +322,6 @@ def read_fields(
     found = replace(
         found, options=adapters(said, found), changes=(*found.changes, *core_fields.set_traits(sections))
     )
+    found = with_masters(said, found)
     own_fields = {key: value for key, value in said.items() if not key.endswith("dataset.seq_length")}
     return bridge_sums(own_fields, ROOT, found, where), None if named is not None else record

@@ -17,6 +17,7 @@ from typing import Any, Final
 from planner.dataclasses import replace
 from planner.errors import Problem, nearest
 from planner.runtimes.imports import core_fields
+from planner.runtimes.imports.bridge import FP8_RECIPE
 from planner.runtimes.imports.bridge_launch import read_fields
 from planner.runtimes.imports.command_line import Training
 from planner.runtimes.imports.file_format import FileFormat, Source
@@ -129,7 +130,7 @@ class _Reader:
         self.doubtful()
         self.elsewhere(recipe)
         fields = {key: value for key, value in recipe.fields.items() if key not in ("nodes", "ranks")}
-        fields |= self.said(bool(recipe.fields))
+        fields |= self.said(bool(recipe.fields)) | {FP8_RECIPE: "delayed"}
         trainer = _part(self.made, "trainer")
         nodes = trainer.get("num_nodes", self.made.fields.get("num_nodes", recipe.fields.get("nodes")))
         ranks = trainer.get("devices", trainer.get("num_gpus_per_node"))

@@ -28,7 +28,7 @@ from planner.runtimes.megatron_bridge.own_layers import (
 )
 from planner.runtimes.megatron_bridge.saving import saves
 from planner.runtimes.megatron_bridge.script import Say, needs, real_needs, script_text
-from planner.runtimes.megatron_bridge.settings import input_store_rules, loss_rules
+from planner.runtimes.megatron_bridge.settings import MASTERS, input_store_rules, loss_rules
 from planner.runtimes.megatron_bridge.vision import FAMILIES, SPLIT, UNFUSED, sees, vision_rules
 from planner.runtimes.megatron_bridge.vision import NOTES as SEEN
 from planner.runtimes.megatron_lm import ENTRY as MEGATRON_LM
@@ -95,7 +95,7 @@ def setting_rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
 def command(plan: Plan, job: Job, version: str, changes: Changes = NO_CHANGES) -> Command:
     """Return what starts a legal scalar plan, wherever Megatron-Bridge is installed."""
     job = replace(job, workload=as_set(job.workload, changes))
-    changes = in_effect((*IDLE, UNFUSED), plan, job, changes)
+    changes = in_effect((*IDLE, MASTERS, UNFUSED), plan, job, changes)
     variables = environment(plan, job) | choice_variables(plan, job, changes, "tp_exposed" not in changes)
     return Command(
         program=(NAME,),
@@ -154,7 +154,7 @@ ENTRY = Runtime(
     command=command,
     saves=saves,
     grouping=CORE,
-    idle=(*IDLE, UNFUSED),
+    idle=(*IDLE, MASTERS, UNFUSED),
     settings={
         **SETTINGS,
         "logit_bytes": (4.0,),
@@ -165,6 +165,7 @@ ENTRY = Runtime(
         "cached_transposes": (False,),
         "adapter_dropout": (True,),
         "stages_inside": (True,),
+        "whole_masters": (True,),
     },
     searched=(
         "cuda_graphs",

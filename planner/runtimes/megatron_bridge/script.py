@@ -178,7 +178,7 @@ def script_text(plan: Plan, job: Job, say: Say) -> str:
 
 def _body(plan: Plan, job: Job, provider: str, changes: Changes) -> str:
     work, run = job.workload, run_of(job)
-    fields = precision_fields(work) | set_precision(work.precision, changes)
+    fields = precision_fields(work) | set_precision(plan, work, changes)
     lines = [f"    precision = get_mixed_precision_config({RECIPES[work.precision]!r})\n"]
     lines += [f"    precision.{name} = {_shown(value)}\n" for name, value in fields.items()]
     calls: dict[str, tuple[str, Section]] = {

@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from planner.inputs.workload import Workload
+from planner.plan import Plan
 from planner.rules import Rule
 from planner.runtimes.family import Job, Runtime
+from planner.runtimes.idle import Idle, TrainingTask
 from planner.runtimes.megatron_bridge.code import Code, Section
 from planner.runtimes.megatron_lm.choices import GRAPH_MODULES, STATIC_SHAPES, fused_backend
 from planner.runtimes.megatron_lm.settings import BACKENDS, DROPOUT
+from planner.runtimes.megatron_lm.sharding_rules import precision_aware
 from planner.runtimes.settings import Changes
 from planner.techniques.settings import SETTINGS
 
@@ -23,6 +27,13 @@ SWITCHES: Final = {
 }
 """Trait to the provider's field that is true where the trait is changed."""
 
+
+def _steps_low_bits(plan: Plan, job: TrainingTask) -> bool:
+    return job.workload.precision not in ("bf16", "fp16") or job.workload.optimizer != "adamw"
+
+
+MASTERS: Final = Idle("whole_masters", False, _steps_low_bits, "only AdamW on 16-bit weights has a choice")
+"""Who keeps masters is asked where weights rest in 16 bit alone (``use_precision_aware_optimizer_...``)."""
 
 LOSS_KERNEL: Final = SETTINGS["loss_kernel"].values["te"]
 """Traits that the kernel of the loss decides together."""
@@ -116,9 +127,20 @@ def _graph_fields(job: Job, graphed: str) -> Section:
     return fields | {"use_te_rng_tracker": True}
 
 
-def set_precision(precision: str, changes: Changes) -> Section:
-    """Return the fields of Bridge's mixed precision that changed traits decide."""
+def set_precision(plan: Plan, work: Workload, changes: Changes) -> Section:
+    """Return the fields of Bridge's mixed precision that changed traits decide.
+
+    References
+    ----------
+    .. [1] Megatron-LM d98e8a64, ``core/optimizer/optimizer_config.py``,
+       ``use_precision_aware_optimizer_no_fp8_or_ds_fp8``: with ``tensorwise``, which is the recipe that a
+       bf16 job has from ``MixedPrecisionConfig`` too, the moments alone take other dtypes.
+    """
+    precision = work.precision
     fields: Section = {"fp8_dot_product_attention": True} if "fp8_attention" in changes else {}
+    aware = "precision_aware" in changes or precision_aware(plan, work)
+    if aware and "whole_masters" not in changes and precision in ("bf16", "fp16"):
+        fields["fp8_recipe"] = "delayed"
     if "low_bit_weights" in changes:
         fields["fp4_param_gather" if precision == "nvfp4" else "fp8_param_gather"] = True
         fields |= {"reuse_grad_buf_for_mxfp8_param_ag": True} if precision == "mxfp8" else {}

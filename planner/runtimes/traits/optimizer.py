@@ -66,6 +66,11 @@ class StateTraits:
         "Whether the optimizer takes gradients in the dtype that they have, and keeps of an fp32 master "
         "weight only the 16 bits that its bf16 weight lacks (Megatron-core's precision-aware optimizer).",
     )
+    whole_masters: bool = trait(
+        False,
+        "Whether the precision-aware optimizer has no more than its moments in other dtypes: masters stay "
+        "whole in fp32, and gradients are copied to it.",
+    )
     traffic: float = trait(
         1.0,
         "Bytes that an optimizer's step moves over those counted for one fused kernel: clipping, copies into "

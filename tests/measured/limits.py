@@ -67,8 +67,8 @@ LIMITS: dict[str, Limit] = {
     "megatron-readme-2020-09": Limit(0.034, 0.101, rank=0.98),
     # 4.8 to 4.9% here, 9.8 to 9.4% of the whole table: that fit of experts. 4.7 to 4.8%: rates of Hopper
     # fitted without those of early software on Blackwell; the one run in bf16 became a tenth too fast. Memory
-    # 3.3 to 2.7%: masters of that run are whole, since its recipe of low bits is left as it is.
-    "bridge-ablations": Limit(0.049, 0.11, rank=0.96, rank_in_groups=0.93, memory=0.027, missed=3),
+    # 3.3 to 2.5%: masters of that run are whole, since its recipe of low bits is left as it is.
+    "bridge-ablations": Limit(0.049, 0.11, rank=0.96, rank_in_groups=0.93, memory=0.025, missed=3),
     # 3.7 to 4.0%: the softmax of odd numbers of heads is split, as its code has it.
     "megatron-readme-a100-2021-01": Limit(0.04, 0.053, rank=0.99),
     "megatron-readme-a100-2021-04": Limit(0.019, 0.032, rank=0.99),
@@ -89,7 +89,7 @@ LIMITS: dict[str, Limit] = {
     # Models so small that hosts are timed, each under other flags: half of the rows are within 7.4%.
     "megatron-lm-golden": Limit(0.141, 0.4, rank=0.9, memory=0.042),
     # Fine-tuning, products in 4 bits, and MI300X, of which no other run is known.
-    "mlperf-training": Limit(0.041, 0.077, rank=0.97, memory=0.013),
+    "mlperf-training": Limit(0.041, 0.077, rank=0.97, memory=0.005),
 }
 """Each source of the extract; a change that makes one worse says so here, and why."""
 

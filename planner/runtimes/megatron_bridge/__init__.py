@@ -157,7 +157,7 @@ ENTRY = Runtime(
     idle=(*IDLE, MASTERS, UNFUSED),
     settings={
         **SETTINGS,
-        "logit_bytes": (4.0,),
+        "logit_bytes": (6.0,),
         "loss_traffic": (10.0,),
         "tp_exposed": (1.0,),
         "fp8_activation_input": (True,),

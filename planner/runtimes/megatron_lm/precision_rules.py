@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import Final
 
 import numpy as np
 
 from planner.dataclasses import dataclass
+from planner.inputs.hardware import Accelerator
 from planner.inputs.model import LatentAttention
 from planner.numeric import Num
 from planner.plan import Plan
@@ -25,22 +27,42 @@ class PrecisionRecipe:
     rows, columns : int
         What the number of tokens and the width of a product's operands are multiples of. [element]
     capability : float
-        Compute capability from which on the accelerator can run it.
+        Compute capability from which on NVIDIA's accelerators can run it.
+    below : float
+        Compute capability from which on they cannot.
+    on_rocm : bool
+        Whether AMD's can.
     """
 
     rows: int
     columns: int
     capability: float
+    below: float = math.inf
+    on_rocm: bool = True
+
+    def runs_on(self, device: Accelerator) -> bool:
+        """Return whether an accelerator can run it; one of unknown capability is taken to."""
+        capability = device.compute_capability
+        known = capability is None or self.capability <= capability < self.below
+        return known and (self.on_rocm or device.vendor.lower() != "amd")
+
+    @property
+    def expected(self) -> str:
+        """What runs it, in words."""
+        most = "" if math.isinf(self.below) else f", below {self.below}"
+        return f"compute capability {self.capability} or more{most}" + ", not on ROCm" * (not self.on_rocm)
 
 
 RECIPES: Final = {
     "fp8": PrecisionRecipe(8, 16, 8.9),
     "fp8-delayed": PrecisionRecipe(8, 16, 8.9),
-    "fp8-block": PrecisionRecipe(8, 16, 9.0),
-    "mxfp8": PrecisionRecipe(32, 32, 10.0),
+    "fp8-block": PrecisionRecipe(8, 16, 9.0, on_rocm=False),
+    "mxfp8": PrecisionRecipe(32, 32, 10.0, below=12.0),
     "nvfp4": PrecisionRecipe(16, 16, 10.0),
 }
-"""Transformer Engine 2.9: utils.py `assert_dim_for_fp8_exec`, `is_quantizable` of each tensor, fp8.py."""
+"""Transformer Engine 2.9: utils.py `assert_dim_for_fp8_exec`, `is_quantizable` of each tensor, fp8.py. What runs
+where: d0067d0d and ROCm's 030b7921, pytorch/quantization.py; since then blocks run on a ROCm build of their own.
+"""
 
 PRECISIONS: Final = ("bf16", "fp16", *RECIPES)
 
@@ -52,7 +74,8 @@ def precision_rules(plan: Plan, job: Job, arch: Architecture) -> list[Rule]:
     recipe = RECIPES.get(precision)
     if recipe is None:
         return rules
-    capability = job.hardware.pool.accelerator.compute_capability
+    device = job.hardware.pool.accelerator
+    capability = device.compute_capability
     tokens = (
         job.workload.seq_len * plan.micro_batch / (plan.cp * (plan.tp if plan.sequence_parallel else 1.0))
     )
@@ -61,11 +84,12 @@ def precision_rules(plan: Plan, job: Job, arch: Architecture) -> list[Rule]:
         *rules,
         Rule(
             "precision-on-accelerator",
-            capability is None or capability >= recipe.capability,
+            recipe.runs_on(device),
             lambda: (
-                f"precision {precision} on compute capability {capability}",
-                f"compute capability {recipe.capability} or more",
-                "fp8" if capability and capability >= RECIPES["fp8"].capability else "bf16",
+                f"precision {precision} on "
+                + (f"compute capability {capability}" if capability else device.name),
+                recipe.expected,
+                "fp8" if "fp8" in device.peak and RECIPES["fp8"].runs_on(device) else "bf16",
             ),
         ),
         Rule(

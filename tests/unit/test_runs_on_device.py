@@ -1,4 +1,4 @@
-"""What reads another device's memory runs where NVLink joins the devices, and its files say what it needs."""
+"""What runs on some accelerators and links alone is refused elsewhere; files say what it needs to start."""
 
 from __future__ import annotations
 
@@ -80,6 +80,33 @@ def test_fused_dispatchers_send_over_nvlink_and_from_hopper_on_to_other_nodes(
     plan = Plan(dp=16, ep=ep, zero=1, zero_shards=16, num_microbatches=32)
     found = broken("megatron-lm", ("expert_dispatcher", "fused"), plan, hardware, "experts")
     assert bool(DISPATCHER & found) != runs
+
+
+@pytest.mark.parametrize(
+    ("hardware", "precision", "runs"),
+    [
+        ("l40s-8-pcie", "fp8", True),
+        ("l40s-8-pcie", "fp8-block", False),
+        ("dgx-h100", "fp8-block", True),
+        ("dgx-b200", "mxfp8", True),
+        ("rtx-pro-6000-8-pcie", "mxfp8", False),
+        ("rtx-pro-6000-8-pcie", "nvfp4", True),
+        ("mi300x-8", "fp8", True),
+        ("mi300x-8", "fp8-block", False),
+        ("mi355x-8", "mxfp8", True),
+    ],
+)
+def test_low_bits_run_where_transformer_engine_runs_them(hardware: str, precision: str, runs: bool) -> None:
+    work = Workload(seq_len=4096, global_batch=512, precision=precision)
+    job, plan = Job(MODELS["dense"], cluster(hardware), 8, work), tensor(1, dp=8)
+    for name in ("megatron-lm", "megatron-bridge"):
+        found = {fault.rule for fault in estimate(plan, job, runtimes()[name]).violations}
+        assert ("precision-on-accelerator" not in found) == runs
+    if precision == "mxfp8" and runs:
+        command = runtimes()["megatron-lm"].command
+        assert command is not None
+        asked = command(plan, job, "0.20").environment.get("NVTE_ROCM_ENABLE_MXFP8")
+        assert (asked == "1") == hardware.startswith("mi")
 
 
 def variables(

@@ -109,6 +109,15 @@ def test_low_bits_run_where_transformer_engine_runs_them(hardware: str, precisio
         assert (asked == "1") == hardware.startswith("mi")
 
 
+def test_grouped_products_run_from_ampere_on() -> None:
+    work = Workload(seq_len=4096, global_batch=512, precision="fp16")
+    plan = Plan(dp=16, ep=8, zero=1, zero_shards=16, num_microbatches=32)
+    for hardware, refused in (("dgx-2", True), ("dgx-a100-80gb", False)):
+        job = Job(MODELS["experts"], cluster(hardware), 16, work)
+        found = {fault.rule for fault in estimate(plan, job, runtimes()["megatron-lm"]).violations}
+        assert ("grouped-products-run" in found) == refused
+
+
 def variables(
     setting: tuple[str, str], plan: Plan, hardware: str, runtime: str, model: str = "dense"
 ) -> dict[str, str]:

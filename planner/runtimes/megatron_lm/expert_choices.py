@@ -17,13 +17,13 @@ from planner.runtimes.megatron_lm.recompute import granularity
 from planner.runtimes.traits import Traits
 
 AMPERE: Final = 8.0
-"""Compute capability from which fused dispatchers run (Megatron-Bridge 067f987d,
-training/flex_dispatcher_backend.py)."""
+"""Compute capability from which grouped products run (Megatron-LM d98e8a64, training/arguments.py), and fused
+dispatchers (Megatron-Bridge 067f987d, training/flex_dispatcher_backend.py)."""
 
 
 def expert_rules(plan: Plan, job: Job, traits: Traits) -> list[Rule]:
     """Return the rules on experts' dispatcher, and on their messages beside compute."""
-    rules = []
+    rules = [_grouped_rule(job)]
     if traits.experts.dispatcher == "fused":
         rules.append(_dispatcher_rule(plan, job, traits))
     if traits.experts.overlaps_shared:
@@ -126,6 +126,20 @@ def _delays(job: Job, traits: Traits) -> bool:
     biased = any(isinstance(one, Attention) and one.qkv_bias for one in job.model.attentions)
     graphed, fused = traits.kernels.graphed, traits.kernels.fused_weight_gradient
     return graphed not in ("attention", "router") or (fused and not (biased and graphed == "attention"))
+
+
+def _grouped_rule(job: Job) -> Rule:
+    """Return where the products of a rank's experts are one kernel, as in every file written here."""
+    device = job.hardware.pool.accelerator
+    return Rule(
+        "grouped-products-run",
+        device.compute_capability is None or device.compute_capability >= AMPERE,
+        lambda: (
+            f"experts on {device.name}, compute capability {device.compute_capability}",
+            f"compute capability {AMPERE} or more",
+            "a model without experts",
+        ),
+    )
 
 
 def _dispatcher_rule(plan: Plan, job: Job, traits: Traits) -> Rule:

@@ -61,7 +61,7 @@ RECIPES: Final = {
     "nvfp4": PrecisionRecipe(16, 16, 10.0),
 }
 """Transformer Engine 2.9: utils.py `assert_dim_for_fp8_exec`, `is_quantizable` of each tensor, fp8.py. What
-runs where: d0067d0d and ROCm's 030b7921, pytorch/quantization.py; ROCm's blocks need a build of their own since.
+runs where: d0067d0d and ROCm's 030b7921, pytorch/quantization.py; ROCm's blocks need a build of theirs since.
 """
 
 PRECISIONS: Final = ("bf16", "fp16", *RECIPES)

@@ -331,9 +331,11 @@ def test_a_value_of_a_flag_is_no_name_of_a_program(tmp_path: Path) -> None:
         ("qwen3", "qwen3_debugmodel", 31_987_968, "2048"),
         ("qwen3", "qwen3_moe_debug", 315_758_848, "4096"),
         ("gpt_oss", "gpt_oss_debugmodel", 81_489_440, "2048"),
+        ("flux", "flux_dev", 11_891_178_560, "768"),
+        ("flux", "flux_schnell_mxfp8", 11_891_178_560, "512"),
     ],
 )
-def test_torchtitans_debug_models_by_their_functions(
+def test_torchtitans_own_models_by_their_functions(
     tmp_path: Path, family: str, config: str, params: int, length: str
 ) -> None:
     """Counted by building each of torchtitan b5bcd76c on the meta device."""

@@ -84,6 +84,28 @@ STARTED: Final[Mapping[tuple[str, str], tuple[RegistryEntry, dict[str, Any]]]] =
 }
 """Module and function of the newest release to what it starts [3]_."""
 
+IMAGES: Final[Mapping[str, tuple[RegistryEntry, int]]] = {
+    "flux_dev": (RegistryEntry("", 768, 32, "full", graphs=False), 512),
+    "flux_schnell": (RegistryEntry("", 512, 64, "full", graphs=False), 256),
+    "flux_dev_mxfp8": (
+        RegistryEntry("", 768, 32, "full", precision="mxfp8", compiled=True, graphs=False),
+        512,
+    ),
+    "flux_schnell_mxfp8": (
+        RegistryEntry("", 512, 64, "full", precision="mxfp8", compiled=True, graphs=False),
+        256,
+    ),
+}
+"""The same of FLUX.1, with the tokens of its text beside those of an image of 256 pixels [3]_."""
+
+
+def started_by(family: str, config: str) -> tuple[RegistryEntry, dict[str, Any]] | None:
+    """Return what a function of the newest registry starts, where its model is not in the zoo by that name."""
+    if family == "flux" and config in IMAGES:
+        entry, text = IMAGES[config]
+        return entry, known_record(text)
+    return STARTED.get((family, config))
+
 
 def flavored(tree: Mapping[str, Any]) -> tuple[Mapping[str, Any], dict[str, Any] | None]:
     """Return a job config, with the tokens of an image's sequence, and the record of its model or None."""

@@ -19,7 +19,7 @@ from planner.runtimes.imports.python_fields import python_fields
 from planner.runtimes.imports.schemas import check_kinds
 from planner.runtimes.imports.sheet import Imported, Sheet
 from planner.runtimes.imports.sums import literal_sums
-from planner.runtimes.imports.titan_flavors import STARTED
+from planner.runtimes.imports.titan_flavors import started_by
 from planner.runtimes.imports.titan_schema import KINDS, SWITCHES
 from planner.runtimes.imports.torchtitan import P, done, mesh, plain, rest, stages
 from planner.runtimes.imports.torchtitan_module import module_record
@@ -175,11 +175,11 @@ def _command(training: Training, path: Path, vocab: int | None) -> Imported:
         found = from_flags(training.flags, data.get("PARTS"), gpus, str(path), sparse, *known)
         return with_record(_with_function(found, own, config, path), record, path, "MODEL")
     family = module.rpartition(".")[2]
-    if (family, config) in STARTED:
-        small, record = STARTED[family, config]
-        sparse = any(block["ffn"]["kind"] == "moe" for block in record["blocks"].values())
+    if (started := started_by(family, config)) is not None:
+        small, record = started
+        sparse = any(block.get("ffn", {}).get("kind") == "moe" for block in record["blocks"].values())
         found = from_flags(training.flags, None, gpus, str(path), sparse, None, small)
-        return with_record(replace(found, lifted=("model-in-torchtitan",)), record, path, "MODEL")
+        return with_record(replace(found, lifted=("model-in-torchtitan", "flux-in-16-bit")), record, path, "MODEL")
     entry = REGISTRY.get(family, {}).get(config)
     if entry is None:
         return _unknown(training, path, gpus, f"--module {module} --config {config}", own)

@@ -331,7 +331,7 @@ def test_a_value_of_a_flag_is_no_name_of_a_program(tmp_path: Path) -> None:
         ("qwen3", "qwen3_debugmodel", 31_987_968, "2048"),
         ("qwen3", "qwen3_moe_debug", 315_758_848, "4096"),
         ("gpt_oss", "gpt_oss_debugmodel", 81_489_440, "2048"),
-        ("flux", "flux_dev", 11_891_178_560, "768"),
+        ("flux", "flux_schnell", 11_891_178_560, "512"),
         ("flux", "flux_schnell_mxfp8", 11_891_178_560, "512"),
     ],
 )

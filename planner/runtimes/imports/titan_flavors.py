@@ -100,7 +100,7 @@ IMAGES: Final[Mapping[str, tuple[RegistryEntry, int]]] = {
 
 
 def started_by(family: str, config: str) -> tuple[RegistryEntry, dict[str, Any]] | None:
-    """Return what a function of the newest registry starts, where its model is not in the zoo by that name."""
+    """Return what a function of the newest registry starts, where the zoo has no model by that name."""
     if family == "flux" and config in IMAGES:
         entry, text = IMAGES[config]
         return entry, known_record(text)

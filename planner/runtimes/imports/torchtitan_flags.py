@@ -179,7 +179,9 @@ def _command(training: Training, path: Path, vocab: int | None) -> Imported:
         small, record = started
         sparse = any(block.get("ffn", {}).get("kind") == "moe" for block in record["blocks"].values())
         found = from_flags(training.flags, None, gpus, str(path), sparse, None, small)
-        return with_record(replace(found, lifted=("model-in-torchtitan", "flux-in-16-bit")), record, path, "MODEL")
+        return with_record(
+            replace(found, lifted=("model-in-torchtitan", "flux-in-16-bit")), record, path, "MODEL"
+        )
     entry = REGISTRY.get(family, {}).get(config)
     if entry is None:
         return _unknown(training, path, gpus, f"--module {module} --config {config}", own)

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import settings
 
 from tests.helpers import assert_golden
-from tests.searched_once import SHARED, Switch, changes_planner, searched_once
+from tests.searched_once import SHARED, Switch, changes_planner, forget_all, searched_once
 
 settings.register_profile("repeatable", deadline=None, derandomize=True, database=None)
 settings.load_profile("repeatable")
@@ -67,11 +67,15 @@ def golden(request: pytest.FixtureRequest) -> Callable[[Path, str], None]:
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Share searches and refuse connections, but for tests that say otherwise; fixtures take longer."""
     SHARED.on = not changes_planner(item)
+    if not SHARED.on:
+        forget_all()
     ONLINE.on = any(item.get_closest_marker(name) for name in NEEDS_SOCKETS)
 
 
 def pytest_runtest_teardown() -> None:
     """Leave nothing to what is tested outside this folder."""
+    if not SHARED.on:
+        forget_all()
     SHARED.on, ONLINE.on = False, True
 
 

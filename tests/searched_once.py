@@ -6,7 +6,9 @@ import pytest
 
 from planner.search import optimise
 from planner.search.candidates import ScanReport
+from planner.search.known import KNOWN
 from planner.search.optimise import Progress, SearchResult
+from planner.search.priced import RECENT
 from planner.search.request import SearchRequest
 
 MOST = 256
@@ -45,6 +47,12 @@ def searched_once(request: SearchRequest, progress: Progress | None, beside: boo
         _known.clear()
     asked.append((request, answer))
     return answer
+
+
+def forget_all() -> None:
+    """Let the planner price again what it remembers of other searches."""
+    KNOWN.clear()
+    RECENT.clear()
 
 
 def kernels_and_links(request: SearchRequest) -> list[object]:

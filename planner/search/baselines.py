@@ -8,10 +8,11 @@ from typing import Final
 
 import numpy as np
 
-from planner.cost.estimate import Estimate, estimate
+from planner.cost.estimate import Estimate
 from planner.dataclasses import replace
 from planner.plan import MESH
 from planner.runtimes.family import Job, Runtime
+from planner.search.known import priced
 from planner.search.request import SearchRequest, scan_of
 from planner.search.space import widest_mixer
 
@@ -62,4 +63,4 @@ def _best(
     if chosen is None:
         return None
     plan = replace(chosen.plan, stage_layers=scan.split)
-    return estimate(plan, job, runtime, request.memory_limit)
+    return priced(plan, job, runtime, request.memory_limit)

@@ -15,7 +15,8 @@ from planner.numeric import Column, Num
 from planner.plan import Plan
 from planner.search.candidates import ScanReport
 from planner.search.legality import LAYOUT_AXES, Choices, PassNames, StateNames, named, plan_rows, twin_states
-from planner.search.scan import CHUNK_ROWS, Scan
+from planner.search.priced import CHUNK_ROWS
+from planner.search.scan import Scan
 from planner.search.space import Space
 from planner.search.tables import LayerGrid, Rows, StageTables, distinct, representatives
 from planner.techniques.engines.family import PassBytes

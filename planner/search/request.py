@@ -21,6 +21,7 @@ from planner.numeric import Column
 from planner.runtimes.family import Job, Runtime
 from planner.search.choices import choices_of, fixed_degrees
 from planner.search.hostable import hostable_rows
+from planner.search.known import as_known
 from planner.search.scan import Scan
 from planner.search.settings import OpenSettings
 from planner.search.space import make_space
@@ -96,7 +97,8 @@ class SearchRequest:
                 idle = (self.cluster_gpus or gpus) - gpus
                 for runtime in self.runtimes:
                     own = runtime.for_model(self.model)
-                    yield Job(own.trained(self.model), hardware, gpus, self.workload, idle), own
+                    job = Job(own.trained(self.model), hardware, gpus, self.workload, idle)
+                    yield as_known(job, own)
 
 
 def objective_column(name: str, within: float = np.inf) -> Callable[[StepPrice], Column]:

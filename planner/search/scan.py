@@ -2,48 +2,30 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from functools import cached_property
-from itertools import groupby
 
 import numpy as np
 from numpy.typing import NDArray
 
-from planner.cost.case import Case, case_of
+from planner.cost.case import Case
 from planner.cost.kinds import backed_rows, most_doubt
 from planner.cost.memory.host_rules import host_activation_rules
-from planner.cost.memory.weights import stage_weights
-from planner.cost.step.step import PassPrice, StepPrice, mean_weights, price_passes, whole_step
-from planner.cost.step.step_end import StepEnd, step_end
-from planner.cost.traffic.sharing import sharing
+from planner.cost.step.step import StepPrice
 from planner.dataclasses import dataclass, field, replace
 from planner.numeric import Column
 from planner.plan import Plan
 from planner.search.candidates import ScanReport, Screened
-from planner.search.chunk import Chunk, Ends, Pieces, PricedRows
-from planner.search.legality import (
-    Legal,
-    Legality,
-    PassNames,
-    StateNames,
-    named,
-    obeying,
-    plan_rows,
-)
+from planner.search.chunk import PricedRows
+from planner.search.legality import Legal, StateNames, obeying
 from planner.search.operators import OPERATORS, SearchOperator
+from planner.search.priced import CHUNK_ROWS, Ends, Passes, SpacePrices, prices_of
 from planner.search.scope import KEPT_WHOLE, Scope
 from planner.search.squeezed import Squeezed
-from planner.search.tables import LayerGrid, Rows, StageTables, representatives, taken_rows
-
-CHUNK_ROWS = 16384
-"""Rows priced at once, so that the columns stay in the cache."""
+from planner.search.tables import LayerGrid, Rows
 
 MOST_HOPEFUL = 0.7
 """Share of the rows of a chunk up to which it is worth while to price them apart. [-]"""
-
-PLAIN = StateNames(0, "none")
-"""States that passes are priced with: they do not matter there."""
 
 Objective = Callable[[StepPrice], Column]
 
@@ -80,105 +62,60 @@ class Scan(Scope):
         """Add one chunk of priced rows after another to ``report``."""
         if self.keep > 1 and not self.by_memory and self.doubt:
             report.backed = ScanReport()
-        tables = StageTables(self.space.rows, self.split)
-        legality = Legality(self.space.rows, self.job, self.runtime, self.choices, self.shards, self.known)
-        for _, members in groupby(self.choices.passes(), lambda one: (one.sequence_parallel, one.cp_method)):
-            cases = [legality.rows_of(names, report.removed) for names in members]
-            grid, self._squeezed = LayerGrid(self.space.rows, self._either(cases)), Squeezed()
+        prices = prices_of(self)
+        before = prices.seconds
+        for grid, cases in prices.groups(report.removed):
+            self._squeezed = Squeezed()
             for legal in cases:
-                ends = self._ends(legal, legality.layout, grid, tables, report)
+                ends = prices.ends(legal, grid)
                 for start in range(0, legal.rows.size, CHUNK_ROWS):
                     part = slice(start, start + CHUNK_ROWS)
-                    self._price(legal.part(part), ends.part(part), grid, tables, objective, report)
+                    self._price(prices, grid, legal.part(part), ends.part(part), (objective, report))
+                    report.seconds = prices.seconds - before
                     yield
                 if progress is not None:
                     progress(len(self.choices.states()))
 
-    def _either(self, cases: Sequence[Legal]) -> Rows:
-        """Return the rows of any of these."""
-        wanted = np.zeros(self.space.size, dtype=bool)
-        for legal in cases:
-            wanted[legal.rows] = True
-        return np.flatnonzero(wanted)
-
-    def _ends(
-        self, legal: Legal, layout: Rows, grid: LayerGrid, tables: StageTables, report: ScanReport
-    ) -> Ends:
-        """Price the end of a step once for every layout of the cluster, whatever the micro-batch.
-
-        A few rows are not worth it: they get theirs with their passes.
-        """
-        if legal.rows.size <= CHUNK_ROWS:
-            return Ends((None,) * len(legal.masks), legal.rows)
-        started = time.perf_counter()
-        index, which = representatives(layout[legal.rows])
-        index = legal.rows[index]
-        rows = plan_rows(self.space.rows, index)
-        case = case_of(named(rows, legal.names, PLAIN, self.shards), self.job, self.runtime)
-        stages, totals = tables.stages(case, index)
-        costs = grid.costs(case, [*stages.counts, *totals], index)
-        held, mean = stage_weights(case, costs, stages), mean_weights(case, rows, costs, totals)
-        ends: list[StepEnd | None] = []
-        for one, mask in zip(self.choices.states(), legal.masks, strict=True):
-            plan = named(rows, legal.names, one, self.shards)
-            whole = case_of(plan, self.job, self.runtime)
-            if not mask.any() or one.domain:
-                ends.append(None)
-                continue
-            ends.append(step_end(whole, sharing(whole, plan, held), sharing(whole, plan, mean)))
-        report.seconds += time.perf_counter() - started
-        return Ends(tuple(ends), which, (held, mean))
-
     def _price(
         self,
+        prices: SpacePrices,
+        grid: LayerGrid,
         legal: Legal,
         ends: Ends,
-        grid: LayerGrid,
-        tables: StageTables,
-        objective: Objective,
-        report: ScanReport,
+        into: tuple[Objective, ScanReport],
     ) -> None:
         """Price the passes of some rows once, and then the step for every choice of states."""
-        names, states = legal.names, self.choices.states()
-        rows = plan_rows(self.space.rows, legal.rows)
-        case = case_of(named(rows, names, PLAIN, self.shards), self.job, self.runtime)
-        stages, totals = tables.stages(case, legal.rows)
-        started = time.perf_counter()
-        costs = grid.costs(case, [*stages.counts, *totals], legal.rows)
-        passes = price_passes(case, named(rows, names, PLAIN), costs, stages, totals, ends.taken())
-        if (kept := self._hopeful(case, passes, legal, report)) is not None:
-            passes = taken_rows(passes, kept, legal.rows.size)
-            legal, ends, rows = legal.part(kept), ends.part(kept), plan_rows(rows, kept)
-            stages, totals = tables.stages(case, legal.rows)
-            costs = grid.costs(case, [*stages.counts, *totals], legal.rows)
-        report.seconds += time.perf_counter() - started
-        pieces = costs, totals
-        for one, mask, end in zip(states, legal.masks, ends.states, strict=True):
-            if mask.any() and one.domain:
-                chunk = Chunk(names, legal.rows, passes, grid, tables)
-                self._price_replicas(chunk, one, mask, objective, report)
-            elif mask.any():
-                plan = named(rows, names, one, self.shards)
-                whole = case_of(plan, self.job, self.runtime)
-                mask = obeying(host_activation_rules(plan, whole, passes.layers), mask, 1, report.removed)
-                started = time.perf_counter()
-                known = end.taken(ends.which) if end is not None else None
-                result = whole_step(whole, plan, passes, stages, known)
-                report.seconds += time.perf_counter() - started
-                priced = (mask, plan, whole, passes, result)
-                self._collect((names, one), legal.rows, priced, objective, lambda: pieces, report)
+        passes, report = prices.passes(legal.names, legal.rows, grid, ends), into[1]
+        if (kept := self._hopeful(passes, legal, report)) is not None:
+            legal, ends, passes = legal.part(kept), ends.part(kept), prices.some(passes, kept, grid)
+        for one, mask, end in zip(self.choices.states(), legal.masks, ends.states, strict=True):
+            if not mask.any():
+                continue
+            own, known = passes, end.taken(ends.which) if end is not None else None
+            if one.domain:
+                rows = passes.below(self._worst_kept(report), mask)
+                left = int(np.count_nonzero(mask)) - rows.size
+                report.valid, report.skipped = report.valid + left, report.skipped + left
+                if not rows.size:
+                    continue
+                own, mask = prices.some(passes, rows, grid), np.ones(rows.size, dtype=bool)
+            plan, case, result = prices.step(own, one, known)
+            mask = obeying(host_activation_rules(plan, case, own.price.layers), mask, 1, report.removed)
+            self._collect(own, one, (mask, plan, case, result), into)
 
     def _collect(
         self,
-        names: tuple[PassNames, StateNames],
-        places: Rows,
-        priced: tuple[NDArray[np.bool_], Plan, Case, PassPrice, StepPrice],
-        objective: Objective,
-        pieces: Callable[[], Pieces],
-        report: ScanReport,
+        passes: Passes,
+        states: StateNames,
+        priced: tuple[NDArray[np.bool_], Plan, Case, StepPrice],
+        into: tuple[Objective, ScanReport],
     ) -> None:
         """Keep the best of some priced rows, and what each operator could make good plans of."""
-        rows = PricedRows(self, names, places, *priced, objective(priced[-1]), pieces, self._squeezed, report)
+        (legal, plan, case, result), (objective, report) = priced, into
+        rows = PricedRows(
+            self, (passes.names, states), passes.places, legal, plan, case, passes.price, result,
+            objective(result), passes.pieces, self._squeezed, report,
+        )  # fmt: skip
         rows.collect()
         backed: dict[tuple[str, ...], NDArray[np.bool_]] = {}
         if report.backed is not None:
@@ -216,16 +153,16 @@ class Scan(Scope):
             return float(np.inf)
         return max(report.best[-1].value, promising[-1].bound)
 
-    def _hopeful(self, case: Case, passes: PassPrice, legal: Legal, report: ScanReport) -> Rows | None:
+    def _hopeful(self, passes: Passes, legal: Legal, report: ScanReport) -> Rows | None:
         """Return the rows that could be kept, of a space that is priced for several settings; None for all.
 
         No bound keeps them from being among the best, or they recompute because nothing else fits. The others
         are counted alone.
         """
         worst, size = self._worst_kept(report), legal.rows.size
-        if self.known is None or worst == np.inf or case.offload.layers:
+        if self.known is None or worst == np.inf or passes.case.offload.layers:
             return None
-        hopeful = np.broadcast_to(np.asarray(passes.bound), (size,)) < worst
+        hopeful = np.broadcast_to(np.asarray(passes.price.bound), (size,)) < worst
         if legal.names.recompute != KEPT_WHOLE:
             hopeful = hopeful | self._squeezed.places(legal.names, self.space.size)[legal.rows]
         kept = np.flatnonzero(hopeful)
@@ -234,31 +171,3 @@ class Scan(Scope):
         left = int(np.count_nonzero(legal.masks)) - int(np.count_nonzero(legal.masks[:, kept]))
         report.valid, report.skipped = report.valid + left, report.skipped + left
         return kept
-
-    def _price_replicas(
-        self,
-        chunk: Chunk,
-        states: StateNames,
-        mask: NDArray[np.bool_],
-        objective: Objective,
-        report: ScanReport,
-    ) -> None:
-        """Price the rows that could be among the best with replicas of shards; others are counted alone."""
-        rows = chunk.below(self._worst_kept(report), mask)
-        left = int(np.count_nonzero(mask)) - rows.size
-        report.valid, report.skipped = report.valid + left, report.skipped + left
-        if not rows.size:
-            return
-        started = time.perf_counter()
-        places = chunk.places[rows]
-        plan = named(plan_rows(self.space.rows, places), chunk.names, states, self.shards)
-        case = case_of(plan, self.job, self.runtime)
-        stages, totals = chunk.tables.stages(case, places)
-        passes = taken_rows(chunk.passes, rows, mask.size)
-        result = whole_step(case, plan, passes, stages)
-        report.seconds += time.perf_counter() - started
-        priced = (np.ones(rows.size, dtype=bool), plan, case, passes, result)
-        self._collect(
-            (chunk.names, states), places, priced, objective,
-            lambda: (chunk.grid.costs(case, [*stages.counts, *totals], places), totals), report,
-        )  # fmt: skip

@@ -9,11 +9,12 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from planner.cost.estimate import Estimate, estimate
+from planner.cost.estimate import Estimate
 from planner.cost.settings import settings_that_matter, with_value
 from planner.dataclasses import dataclass
 from planner.plan import Plan
 from planner.runtimes.family import Job, Runtime
+from planner.search.known import priced
 from planner.techniques.settings import Setting
 
 WORTH: Final = 0.001
@@ -157,4 +158,4 @@ def _changes(answer: Estimate, settings: Iterable[Setting]) -> Iterator[tuple[Se
 
 def _with(answer: Estimate, setting: Setting, value: str) -> Estimate:
     runtime = with_value(answer.runtime, setting.name, value)
-    return estimate(answer.plan, answer.job, runtime, answer.capacity)
+    return priced(answer.plan, answer.job, runtime, answer.capacity)

@@ -133,7 +133,8 @@ def test_without_a_limit_only_legal_plans_are_kept() -> None:
 
 def test_chunks_do_not_change_the_result(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = scanned("experts", keep=7)
-    monkeypatch.setattr("planner.search.scan.CHUNK_ROWS", 13)
+    for place in ("scan", "priced"):
+        monkeypatch.setattr(f"planner.search.{place}.CHUNK_ROWS", 13)
     parts = scanned("experts", keep=7)
     assert [one.value for one in whole.best] == [one.value for one in parts.best]
     assert (whole.valid, whole.removed) == (parts.valid, parts.removed)

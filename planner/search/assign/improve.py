@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 
 from planner.cost.case import case_of
-from planner.cost.estimate import Estimate, estimate, parts_of
+from planner.cost.estimate import Estimate, parts_of
 from planner.cost.legal import all_rules
 from planner.cost.step.parts import PlanParts
 from planner.dataclasses import dataclass, field, replace
@@ -27,6 +27,7 @@ from planner.search.assign.problem import AssignProblem
 from planner.search.assign.program import solve
 from planner.search.assign.sweep import best_partition, bottleneck
 from planner.search.assign.uneven import fits_somehow
+from planner.search.known import priced
 from planner.search.scope import KEPT_WHOLE, Scope
 from planner.techniques.schedules import SCHEDULES
 
@@ -72,7 +73,7 @@ class Improver:
         """Price a plan in full, once."""
         if (known := self._priced.get(plan)) is None:
             job, runtime, parts = self.scan.job, self.scan.runtime, self._parts.pop(plan, None)
-            known = self._priced[plan] = estimate(plan, job, runtime, self.memory_limit, parts)
+            known = self._priced[plan] = priced(plan, job, runtime, self.memory_limit, parts)
         return known
 
     def peak(self, plan: Plan) -> float:

@@ -1,0 +1,257 @@
+"""Rows of a space, priced once for all searches of it: those differ in what they look for, not in prices."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from planner.cost.case import Case, case_of
+from planner.cost.layer.layer_costs import LayerCost
+from planner.cost.memory.weights import StageWeights, stage_weights
+from planner.cost.stages import Piece, Stages
+from planner.cost.step.step import PassPrice, StepPrice, mean_weights, price_passes, whole_step
+from planner.cost.step.step_end import StepEnd, step_end, taken_weights
+from planner.cost.traffic.sharing import sharing
+from planner.dataclasses import dataclass
+from planner.numeric import Num
+from planner.plan import DEGREES, Plan
+from planner.search.legality import Legal, Legality, PassNames, StateNames, named, plan_rows
+from planner.search.scope import Scope
+from planner.search.tables import LayerGrid, Rows, StageTables, representatives, taken_rows
+
+CHUNK_ROWS: Final = 16384
+"""Rows priced at once, so that the columns stay in the cache."""
+
+MOST_ROWS: Final = 2**15
+"""Priced rows of a space that are remembered for other scans, of some kilobytes each; and of all others."""
+
+MOST_SPACES: Final = 16
+"""Spaces whose prices are remembered: the last ones."""
+
+PLAIN: Final = StateNames(0, "none")
+"""States that passes are priced with: they do not matter there."""
+
+
+Pieces = tuple[Mapping[Piece, LayerCost], Mapping[Piece, Num]]
+"""Cost of each piece of the model, and how often the whole model has it."""
+
+
+@dataclass(frozen=True)
+class Passes:
+    """Rows whose passes are priced.
+
+    Parameters
+    ----------
+    names : PassNames
+        Techniques of the passes.
+    places : array (rows,)
+        Their places in the space.
+    rows, case : Plan, Case
+        The rows with states that do not matter.
+    stages : Stages
+        What the stages of each hold.
+    pieces : callable
+        Returns the cost of each piece of the model, and how often the whole model has it.
+    price : PassPrice
+        What the passes take.
+    """
+
+    names: PassNames
+    places: Rows
+    rows: Plan
+    case: Case
+    stages: Stages
+    pieces: Callable[[], Pieces]
+    price: PassPrice
+
+    def below(self, seconds: float, among: NDArray[np.bool_]) -> Rows:
+        """Return the rows among some that no bound of their passes keeps from taking less. [s]"""
+        bounds = np.broadcast_to(np.asarray(self.price.bound), among.shape)
+        return np.flatnonzero(among & (bounds < seconds))
+
+
+@dataclass(frozen=True)
+class Ends:
+    """The end of a step under every choice of states, priced once for each layout of the cluster.
+
+    Parameters
+    ----------
+    states : tuple of StepEnd, optional
+        For each choice of states; None where it is not known.
+    which : array (rows,)
+        The layout of each row.
+    weights : tuple of StageWeights, optional
+        Weights of each stage, and of the mean one, of each layout; None where they are not known.
+    """
+
+    states: tuple[StepEnd | None, ...]
+    which: Rows
+    weights: tuple[StageWeights, StageWeights] | None = None
+
+    def part(self, rows: slice | Rows) -> Ends:
+        """Return those of some rows."""
+        return Ends(self.states, self.which[rows], self.weights)
+
+    def taken(self) -> tuple[StageWeights, StageWeights] | None:
+        """Return the weights of the rows."""
+        if self.weights is None:
+            return None
+        held, mean = (taken_weights(one, self.which) for one in self.weights)
+        return held, mean
+
+
+Group = tuple[LayerGrid, list[Legal]]
+"""Layers priced for the degrees of some rows, and the rows by the techniques of their passes."""
+
+
+class SpacePrices:
+    """Which rows of a space are legal plans, and their prices under each choice of techniques.
+
+    Parameters
+    ----------
+    scope : Scope
+        Job, runtime, space and choices; what its search looks for does not matter.
+    """
+
+    def __init__(self, scope: Scope) -> None:
+        self.job, self.runtime, self.rows = scope.job, scope.runtime, scope.space.rows
+        self.choices, self.shards, self.size = scope.choices, scope.shards, scope.space.size
+        self.legality = Legality(self.rows, self.job, self.runtime, self.choices, self.shards, scope.known)
+        self.tables = StageTables(self.rows, scope.split)
+        self.seconds = 0.0
+        self.left = MOST_ROWS
+        self._groups: list[tuple[Group, Counter[str]]] | None = None
+        self._passes: dict[tuple[PassNames, bytes], Passes] = {}
+        self._steps: dict[tuple[PassNames, bytes, StateNames], tuple[Plan, Case, StepPrice]] = {}
+
+    def groups(self, removed: Counter[str]) -> Iterator[Group]:
+        """Yield the legal rows, those together whose layers cost alike; count the rules that others break."""
+        known = self._made() if self._groups is None else iter(self._groups)
+        for group, broken in known:
+            removed.update(broken)
+            yield group
+
+    def _made(self) -> Iterator[tuple[Group, Counter[str]]]:
+        found = []
+        for _, members in groupby(self.choices.passes(), lambda one: (one.sequence_parallel, one.cp_method)):
+            broken: Counter[str] = Counter()
+            cases = [self.legality.rows_of(names, broken) for names in members]
+            made = (LayerGrid(self.rows, self._either(cases)), cases), broken
+            found.append(made)
+            yield made
+        self._groups = found
+
+    def _either(self, cases: Sequence[Legal]) -> Rows:
+        """Return the rows of any of these."""
+        wanted = np.zeros(self.size, dtype=bool)
+        for legal in cases:
+            wanted[legal.rows] = True
+        return np.flatnonzero(wanted)
+
+    def ends(self, legal: Legal, grid: LayerGrid) -> Ends:
+        """Price the end of a step once for every layout of the cluster, whatever the micro-batch.
+
+        A few rows are not worth it: they get theirs with their passes.
+        """
+        if legal.rows.size <= CHUNK_ROWS:
+            return Ends((None,) * len(legal.masks), legal.rows)
+        started = time.perf_counter()
+        index, which = representatives(self.legality.layout[legal.rows])
+        index = legal.rows[index]
+        rows = plan_rows(self.rows, index)
+        case = case_of(named(rows, legal.names, PLAIN, self.shards), self.job, self.runtime)
+        stages, totals = self.tables.stages(case, index)
+        costs = grid.costs(case, [*stages.counts, *totals], index)
+        held, mean = stage_weights(case, costs, stages), mean_weights(case, rows, costs, totals)
+        ends: list[StepEnd | None] = []
+        for one, mask in zip(self.choices.states(), legal.masks, strict=True):
+            plan = named(rows, legal.names, one, self.shards)
+            whole = case_of(plan, self.job, self.runtime)
+            if not mask.any() or one.domain:
+                ends.append(None)
+                continue
+            ends.append(step_end(whole, sharing(whole, plan, held), sharing(whole, plan, mean)))
+        self.seconds += time.perf_counter() - started
+        return Ends(tuple(ends), which, (held, mean))
+
+    def passes(self, names: PassNames, places: Rows, grid: LayerGrid, ends: Ends) -> Passes:
+        """Price the passes of some rows."""
+        key = (names, places.tobytes())
+        if (known := self._passes.get(key)) is not None:
+            return known
+        rows = plan_rows(self.rows, places)
+        case = case_of(named(rows, names, PLAIN, self.shards), self.job, self.runtime)
+        stages, totals = self.tables.stages(case, places)
+        started = time.perf_counter()
+        costs = grid.costs(case, [*stages.counts, *totals], places)
+        price = price_passes(case, named(rows, names, PLAIN), costs, stages, totals, ends.taken())
+        self.seconds += time.perf_counter() - started
+        made = Passes(names, places, rows, case, stages, lambda: (costs, totals), price)
+        if self._keeps(places):
+            self._passes[key] = made
+        return made
+
+    def some(self, passes: Passes, kept: Rows, grid: LayerGrid) -> Passes:
+        """Return some of the rows whose passes are priced."""
+        case, places, started = passes.case, passes.places[kept], time.perf_counter()
+        stages, totals = self.tables.stages(case, places)
+        price = taken_rows(passes.price, kept, passes.places.size)
+        self.seconds += time.perf_counter() - started
+        return Passes(
+            passes.names, places, plan_rows(passes.rows, kept), case, stages,
+            lambda: (grid.costs(case, [*stages.counts, *totals], places), totals), price,
+        )  # fmt: skip
+
+    def step(
+        self, passes: Passes, states: StateNames, end: StepEnd | None = None
+    ) -> tuple[Plan, Case, StepPrice]:
+        """Price the step of rows whose passes are priced, under a choice of states."""
+        key = (passes.names, passes.places.tobytes(), states)
+        if (known := self._steps.get(key)) is not None:
+            return known
+        plan = named(passes.rows, passes.names, states, self.shards)
+        case, started = case_of(plan, self.job, self.runtime), time.perf_counter()
+        made = plan, case, whole_step(case, plan, passes.price, passes.stages, end)
+        self.seconds += time.perf_counter() - started
+        if self._keeps(passes.places):
+            self._steps[key] = made
+        return made
+
+    def _keeps(self, places: Rows) -> bool:
+        """Whether prices of some more rows are remembered."""
+        if enough := places.size <= self.left:
+            self.left -= places.size
+        return enough
+
+
+RECENT: Final[list[tuple[Scope, SpacePrices]]] = []
+"""Spaces whose prices are remembered, the last one last, each with the scope that asked first."""
+
+
+def prices_of(scope: Scope) -> SpacePrices:
+    """Return the prices of a scope's space, those of an earlier scan where it is of the same."""
+    found = next((made for first, made in reversed(RECENT) if _same(first, scope)), None)
+    if found is None:
+        while len(RECENT) >= MOST_SPACES or sum(MOST_ROWS - made.left for _, made in RECENT) > MOST_ROWS:
+            del RECENT[0]
+        found = SpacePrices(scope)
+        RECENT.append((scope, found))
+    return found
+
+
+def _same(one: Scope, other: Scope) -> bool:
+    """Whether rows of two scopes are the same plans of one job at the same prices."""
+    rows = one.space.rows
+    return (
+        one.job is other.job
+        and one.runtime is other.runtime
+        and one.space.size == other.space.size
+        and (one.choices, one.shards, one.split) == (other.choices, other.shards, other.split)
+        and all(np.array_equal(getattr(rows, name), getattr(other.space.rows, name)) for name in DEGREES)
+    )

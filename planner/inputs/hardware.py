@@ -100,7 +100,7 @@ class Accelerator(Record):
     @cached_property
     def kernels(self) -> Kernels:
         """What its kernels reach, at the rates that hours of work hold; read when first asked for."""
-        return curves.load_kernels(self)
+        return curves.known_kernels(self)
 
 
 class Node(Record):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from planner.dataclasses import dataclass, replace
 from planner.errors import InputError, Problem
@@ -350,3 +350,47 @@ class _Reader:
             self.measured and name in self.raw["experts"] and name in (precision, _EQUAL.get(precision))
         )
         return curve if measured else replace(curve, rows_range=_NOWHERE)
+
+
+class _Facts(NamedTuple):
+    """A `Chip` that is known by what it says."""
+
+    name: str
+    arch: str
+    memory_bandwidth: float
+    multiprocessors: float | None
+    matmul_efficiency: float | None
+    power: float | None
+    peaks: tuple[tuple[str, float], ...]
+    curves: str = ""
+
+    @property
+    def peak(self) -> Mapping[str, float]:
+        """Dense peak of every precision. [FLOP/s]"""
+        return dict(self.peaks)
+
+
+def known_kernels(accelerator: Chip) -> Kernels:
+    """Return what `load_kernels` does; those that ship are resolved once, however often asked for."""
+    if accelerator.curves:
+        return load_kernels(accelerator)
+    facts = _Facts(
+        accelerator.name,
+        accelerator.arch,
+        float(accelerator.memory_bandwidth),
+        _plain(accelerator.multiprocessors),
+        _plain(accelerator.matmul_efficiency),
+        _plain(accelerator.power),
+        tuple((name, float(peak)) for name, peak in accelerator.peak.items()),
+    )
+    return _shipped_kernels(facts)
+
+
+def _plain(number: float | None) -> float | None:
+    """Return a number without its unit and source."""
+    return None if number is None else float(number)
+
+
+@lru_cache(maxsize=256)
+def _shipped_kernels(chip: _Facts) -> Kernels:
+    return load_kernels(chip)

@@ -126,6 +126,18 @@ def test_nearly_full_devices_block_at_messages_in_pipelines_alone() -> None:
     assert stalled_seconds(case, replace(SMALL, pp=4.0), empty) < 1e-6
 
 
+def test_pipelines_on_many_nodes_of_a_network_that_crowds_block_at_messages() -> None:
+    """64 nodes of EFA, not 63, and not of InfiniBand."""
+    plan = replace(SMALL, pp=2.0)
+
+    def stalled(job: Job) -> float:
+        return float(stalled_seconds(case_of(plan, job, with_traits(full_message_seconds=0.2)), plan, 1e9))
+
+    assert stalled(job_on(512, 16)) == pytest.approx(0.2 * 2 * 17)
+    assert stalled(job_on(504, 16)) < 1e-6
+    assert stalled(replace(job_on(512, 16), hardware=load_hardware("dgx-h100"))) < 1e-6
+
+
 def test_rings_of_each_parameter_cost_their_latency() -> None:
     job, plan = job_on(64, 16), Plan(tp=8.0, dp=8.0, num_microbatches=2.0, zero=1, zero_shards=8.0)
     apart, whole = (

@@ -41,7 +41,8 @@ class AllocatorTraits:
     )
     full_message_seconds: float = trait(
         0.0,
-        "Time that each message between stages blocks on a device that is nearly full.",
+        "Time that each message between stages blocks on a device that is nearly full, or on many nodes of a "
+        "network that crowds.",
         unit="s",
     )
     memory_spread: float = trait(

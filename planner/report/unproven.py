@@ -14,7 +14,7 @@ from planner.techniques.methods import METHODS
 from planner.techniques.offload import OFFLOADS
 from planner.techniques.offload.family import read_offload
 
-PRINTED_OVER_PRICED: Final = 1.6
+PRINTED_OVER_PRICED: Final = 1.63
 """Memory of the one run that is printed over its price: 19.6 GB for 12.4. [-]
 
 References

@@ -72,6 +72,9 @@ def test_what_does_not_overlap_needs_no_such_link() -> None:
         ("dgx-a100-80gb", 16, False),
         ("l40s-8-pcie", 2, False),
         ("h100-pcie-8", 2, False),
+        ("a3-highgpu-8g", 8, True),
+        ("a3-highgpu-8g", 16, False),
+        ("p5.48xlarge", 16, True),
     ],
 )
 def test_fused_dispatchers_send_over_nvlink_and_from_hopper_on_to_other_nodes(

@@ -20,6 +20,9 @@ AMPERE: Final = 8.0
 """Compute capability from which grouped products run (Megatron-LM d98e8a64, training/arguments.py), and fused
 dispatchers (Megatron-Bridge 067f987d, training/flex_dispatcher_backend.py)."""
 
+SOCKETS: Final = ("ethernet", "tcpx")
+"""Kinds of network that devices do not write to by themselves."""
+
 
 def expert_rules(plan: Plan, job: Job, traits: Traits) -> list[Rule]:
     """Return the rules on experts' dispatcher, and on their messages beside compute."""
@@ -148,13 +151,14 @@ def _dispatcher_rule(plan: Plan, job: Job, traits: Traits) -> Rule:
     References
     ----------
     .. [1] DeepEP, https://github.com/deepseek-ai/DeepEP/issues/216 (NVLink is a must), issues/234 (Ampere:
-       inside a node alone).
+       inside a node alone); dd758caf, ``README.md``: RDMA between nodes.
     """
     pool = job.hardware.pool
     device, links = pool.accelerator, pool.node.scaleup
     capability = math.inf if device.compute_capability is None else device.compute_capability
     runs = device.vendor.lower() == "nvidia" and capability >= AMPERE and not traits.experts.static
-    inside = np.less_equal(plan.ep * plan.etp, pool.scaleup_domain) | (capability >= HOPPER)
+    leaves = capability >= HOPPER and pool.network is not None and pool.network.kind not in SOCKETS
+    inside = np.less_equal(plan.ep * plan.etp, pool.scaleup_domain) | leaves
     alone = np.less_equal(plan.ep * plan.etp, 1)
     return Rule(
         "fused-dispatcher-runs",
@@ -162,7 +166,7 @@ def _dispatcher_rule(plan: Plan, job: Job, traits: Traits) -> Rule:
         lambda: (
             f"fused expert dispatcher on {device.name} over {links.link}, ep {plan.ep:g}"
             + (", static experts" * traits.experts.static),
-            "accelerators that NVLink joins, before Hopper within a node, tokens that are not dropped",
+            "accelerators that NVLink joins, before Hopper or without RDMA within a node; no dropped tokens",
             "--set expert_dispatcher=all-to-all",
         ),
     )

@@ -101,7 +101,7 @@ def measured_settings() -> Mapping[tuple[Where, str], int]:
 
 def settings_run(plan: Plan, job: Job, runtime: Runtime) -> list[str]:
     """Return the settings that decide anything of a plan, each with the value that it runs."""
-    moot = {idle.trait for idle in runtime.idle if idle.when(plan, job) or every(idle.moot(plan))}
+    moot = {idle.trait for idle in runtime.idle if idle.when(plan, job) or every(idle.moot(plan, job))}
     values = settings_of(job, runtime.as_run(plan, job))
     return [
         f"{name} {value}"

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self
 
+import numpy as np
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 
 from planner.deferred import deferred
@@ -15,6 +16,7 @@ from planner.formulas.collectives import Tier
 from planner.inputs.bounds import Capability, Delay, Efficiency, Power, Rate, Reached, Size
 from planner.inputs.links import WHOLE, Islands, ScaleUp
 from planner.inputs.record import Flag, FlopRate, Positive, Price, Record, Share, Sourced
+from planner.numeric import Num, Truth
 from planner.shown import Short
 from planner.units import GB, GIB
 
@@ -218,6 +220,18 @@ class Pool(Record):
     def scaleup_domain(self) -> int:
         """Accelerators joined by the fast links. [-]"""
         return self.node.scaleup.domain
+
+    def joins(self, ranks: Num) -> Truth:
+        """Return whether so many neighbours reach each other's memory: over links of their own, no PCIe.
+
+        References
+        ----------
+        .. [1] TransformerEngine d0067d0d, ``examples/pytorch/comm_gemm_overlap/README.md``: a group is on one
+           node, joined by NVLink; ``userbuffers-host.cpp``: or in one NVLink domain.
+        .. [2] PyTorch 029e4735, ``torch/csrc/distributed/c10d/symm_mem/CUDASymmetricMemory.cu``: each rank
+           maps the memory of the others, on one host or in one NVLink domain.
+        """
+        return np.less_equal(ranks, self.scaleup_domain) & self.node.scaleup.between_devices
 
     def segment(self, nodes: int) -> int:
         """Nodes that a job of ``nodes`` takes of one scale-up domain, where that joins several. [-]

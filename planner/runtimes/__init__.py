@@ -21,7 +21,6 @@ SHARED = (
     "libraries",
     "numerics",
     "offered",
-    "peer_memory",
     "resume",
     "rocm",
     "saving",

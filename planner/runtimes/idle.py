@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Protocol
 
 from planner.dataclasses import dataclass
+from planner.inputs.hardware import HardwareProfile
 from planner.inputs.model import ModelSpec
 from planner.inputs.workload import Workload
 from planner.numeric import every
@@ -15,7 +16,7 @@ from planner.runtimes.settings import Changes, Value
 
 
 class TrainingTask(Protocol):
-    """What is trained: of a job, all that decides which traits a plan runs."""
+    """What is trained, and on what: of a job, all that decides which traits a plan runs."""
 
     @property
     def model(self) -> ModelSpec: ...
@@ -23,8 +24,11 @@ class TrainingTask(Protocol):
     @property
     def workload(self) -> Workload: ...
 
+    @property
+    def hardware(self) -> HardwareProfile: ...
 
-def never(plan: Plan) -> Mask:
+
+def never(plan: Plan, job: TrainingTask) -> Mask:
     """Whether a trait decides nothing of a plan: of none."""
     return False
 
@@ -44,8 +48,8 @@ class Idle:
     reason : str
         Why, in words.
     moot : callable
-        Which plans have degrees with which the trait decides nothing: files leave it out, and the price is
-        the same.
+        Which plans have degrees with which the trait decides nothing there: files leave it out, and the price
+        is the same.
     only : float, bool or str, optional
         The one value that is left out; None for each but ``instead``.
     """
@@ -54,7 +58,7 @@ class Idle:
     instead: Value
     when: Callable[[Plan, TrainingTask], bool]
     reason: str
-    moot: Callable[[Plan], Mask] = never
+    moot: Callable[[Plan, TrainingTask], Mask] = never
     only: Value | None = None
 
     def concerns(self, value: Value) -> bool:
@@ -69,12 +73,12 @@ def left_out(
     return [
         one
         for one in idle
-        if one.concerns(values(one.trait)) and one.when(plan, job) and not every(one.moot(plan))
+        if one.concerns(values(one.trait)) and one.when(plan, job) and not every(one.moot(plan, job))
     ]
 
 
 def in_effect(idle: Iterable[Idle], plan: Plan, job: TrainingTask, changes: Changes) -> Changes:
     """Return the changed traits that a scalar plan runs: no expert's switch without experts, and the like."""
     known = [one for one in idle if one.trait in changes and one.concerns(changes[one.trait])]
-    names = {one.trait for one in known if one.when(plan, job) or every(one.moot(plan))}
+    names = {one.trait for one in known if one.when(plan, job) or every(one.moot(plan, job))}
     return {name: value for name, value in changes.items() if name not in names}

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
+from planner.cost.case import case_of
 from planner.cost.estimate import estimate
+from planner.cost.layer.communication import tensor_exposed
 from planner.cost.settings import with_value
 from planner.inputs.workload import Workload
 from planner.plan import Plan
@@ -18,22 +21,16 @@ OVERLAPS = {
     "megatron-bridge": ("tp_overlap", "on"),
     "torchtitan": ("async_tp", "on"),
 }
-RULES = {"tp-overlap-over-nvlink", "async-tp-over-nvlink"}
 DISPATCHER = {"fused-dispatcher-runs"}
 
 
-def broken(
-    runtime: str, setting: tuple[str, str], plan: Plan, hardware: str, model: str = "dense"
-) -> set[str]:
-    gpus = int(plan.tp * plan.dp)
-    job = Job(MODELS[model], cluster(hardware), gpus, Workload(seq_len=4096, global_batch=512))
-    return {fault.rule for fault in estimate(plan, job, with_value(runtimes()[runtime], *setting)).violations}
+def asked(hardware: str, gpus: float, model: str = "dense") -> Job:
+    return Job(MODELS[model], cluster(hardware), int(gpus), Workload(seq_len=4096, global_batch=512))
 
 
 def tensor(tp: int, dp: int = 1, sequence_parallel: bool = True) -> Plan:
-    return Plan(
-        tp=tp, dp=dp, zero=1, zero_shards=dp, num_microbatches=512 / dp, sequence_parallel=sequence_parallel
-    )
+    sharded = {"zero": 1, "zero_shards": dp, "num_microbatches": 512 / dp}
+    return Plan(tp=tp, dp=dp, sequence_parallel=sequence_parallel, **sharded)
 
 
 @pytest.mark.parametrize("runtime", OVERLAPS)
@@ -53,14 +50,39 @@ def tensor(tp: int, dp: int = 1, sequence_parallel: bool = True) -> Plan:
 def test_messages_beside_products_go_over_links_between_devices(
     runtime: str, hardware: str, tp: int, runs: bool
 ) -> None:
-    assert bool(RULES & broken(runtime, OVERLAPS[runtime], tensor(tp), hardware)) != runs
+    """Elsewhere nothing overlaps, whatever is set: the same price, and nothing in the files."""
+    job, plan = asked(hardware, tp), tensor(tp)
+    setting, on = OVERLAPS[runtime]
+    prices = [estimate(plan, job, with_value(runtimes()[runtime], setting, value)) for value in ("off", on)]
+    assert (prices[0].time.tp_comm > prices[1].time.tp_comm) == runs
+    assert (prices[0].time.tp_comm == prices[1].time.tp_comm) != runs
 
 
-def test_what_does_not_overlap_needs_no_such_link() -> None:
-    plain = tensor(2, dp=4, sequence_parallel=False)
-    assert not RULES & broken("megatron-lm", ("tp_overlap", "on"), plain, "l40s-8-pcie")
-    assert not RULES & broken("megatron-lm", ("tp_overlap", "off"), tensor(2), "l40s-8-pcie")
-    assert not RULES & broken("megatron-lm", ("tp_overlap", "on"), tensor(1, dp=8), "l40s-8-pcie")
+def test_prices_of_a_batch_overlap_where_each_plan_does() -> None:
+    """Tensor parallelism of 8 and of 16 in one batch, as one by one."""
+    job, runtime = asked("dgx-h100", 16), with_value(runtimes()["megatron-lm"], "tp_overlap", "on")
+    assert job.hardware.pool.joins(np.array([8.0, 16.0])).tolist() == [True, False]
+    case = case_of(tensor(8, 2), job, runtime)
+    assert tensor_exposed(case, np.array([8.0, 16.0])).tolist() == [0.25, 1.0]
+
+
+@pytest.mark.parametrize("runtime", ["megatron-lm", "megatron-bridge"])
+@pytest.mark.parametrize(("tp", "says"), [(8, True), (16, False)])
+def test_files_overlap_where_the_price_does(runtime: str, tp: int, says: bool) -> None:
+    plain = runtimes()[runtime]
+    assert plain.command is not None
+    changes = changed(with_value(plain, "tp_overlap", "on").traits, plain.traits)
+    made = plain.command(tensor(tp), asked("dgx-h100", tp), plain.versions[0], changes)
+    text = " ".join(made.program) + "".join((made.files or {}).values())
+    said = "--tp-comm-overlap" in text if runtime == "megatron-lm" else "tp_comm_overlap=False" not in text
+    assert said == says
+
+
+def broken(setting: tuple[str, str], plan: Plan, job: Job) -> set[str]:
+    return {
+        fault.rule
+        for fault in estimate(plan, job, with_value(runtimes()["megatron-lm"], *setting)).violations
+    }
 
 
 @pytest.mark.parametrize(
@@ -80,8 +102,8 @@ def test_what_does_not_overlap_needs_no_such_link() -> None:
 def test_fused_dispatchers_send_over_nvlink_and_from_hopper_on_to_other_nodes(
     hardware: str, ep: int, runs: bool
 ) -> None:
-    plan = Plan(dp=16, ep=ep, zero=1, zero_shards=16, num_microbatches=32)
-    found = broken("megatron-lm", ("expert_dispatcher", "fused"), plan, hardware, "experts")
+    plan = Plan(dp=ep, ep=ep, zero=1, zero_shards=ep, num_microbatches=512 / ep)
+    found = broken(("expert_dispatcher", "fused"), plan, asked(hardware, ep, "experts"))
     assert bool(DISPATCHER & found) != runs
 
 
@@ -124,9 +146,7 @@ def test_grouped_products_run_from_ampere_on() -> None:
 def variables(
     setting: tuple[str, str], plan: Plan, hardware: str, runtime: str, model: str = "dense"
 ) -> dict[str, str]:
-    job = Job(
-        MODELS[model], cluster(hardware), int(plan.tp * plan.dp), Workload(seq_len=4096, global_batch=512)
-    )
+    job = asked(hardware, plan.tp * plan.dp, model)
     plain = runtimes()[runtime]
     assert plain.command is not None
     changes = changed(with_value(plain, *setting).traits, plain.traits)

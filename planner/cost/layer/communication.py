@@ -22,7 +22,7 @@ from planner.formulas.shortcut import shortcut_window
 from planner.formulas.zero_experts import peak_picks
 from planner.inputs.model import Block, Experts
 from planner.inputs.recurrent import RecurrentMixer
-from planner.numeric import Num, ceil, doublings, maximum, where
+from planner.numeric import Num, ceil, doublings, every, maximum, where
 from planner.plan import Plan
 from planner.techniques.context import CONTEXT_METHODS
 from planner.techniques.recompute.family import RecomputeChoice
@@ -35,6 +35,12 @@ def gathered_share(case: Case) -> float:
     return case.kernels.gemm[case.precision.linear].operand_bytes / ACTIVATION_BYTES
 
 
+def tensor_exposed(case: Case, tp: Num) -> Num:
+    """Return which share of tensor-parallel messages nothing hides: all, where ranks are not joined. [-]"""
+    share, joined = case.traits.tensor.exposed, case.pool.joins(tp)
+    return share if share >= 1 or every(joined) else where(joined, share, 1.0)
+
+
 def tensor_exchange(pricer: Pricer, sublayers: int, gathered: float = 1.0, kept_whole: Num = 0.0) -> Exchange:
     """Price the tensor-parallel collectives of ``sublayers`` pairs of column- and row-split products.
 
@@ -45,7 +51,7 @@ def tensor_exchange(pricer: Pricer, sublayers: int, gathered: float = 1.0, kept_
     """
     case, plan = pricer.case, pricer.plan
     nbytes = ACTIVATION_BYTES * pricer.tokens * case.model.hidden
-    once = ring_seconds(nbytes, plan.tp, 1.0, case.tensor_tiers) * case.traits.tensor.exposed
+    once = ring_seconds(nbytes, plan.tp, 1.0, case.tensor_tiers) * tensor_exposed(case, plan.tp)
     if case.traits.tensor.hop_seconds:
         once = once + case.traits.tensor.hop_seconds * doublings(case.fast_tier.spread(1.0, plan.tp).domains)
     sent = ring_sent_bytes(nbytes, plan.tp)
@@ -88,6 +94,11 @@ def hidden_exchange(pricer: Pricer, operators: list[Operator], sublayers: int) -
         again = exposed_seconds(gathered, into.backward - into.weight_gradient, share)
         backward = backward + again * case.method.trains_base * (1.0 - apart)
         backward = backward + exposed_seconds(reduced, into.weight_gradient, share)
+    joined = case.pool.joins(pricer.plan.tp)
+    if not every(joined):
+        forward, backward = (
+            where(joined, one, other) for one, other in ((forward, plain.forward), (backward, plain.backward))
+        )
     return Exchange(forward, backward, plain.forward_sent, plain.backward_sent)
 
 
@@ -105,7 +116,7 @@ def edge_exchange(pricer: Pricer, head: bool) -> Exchange:
     if case.traits.loss.vocab_parallel:
         return half + loss_reductions(pricer)
     nbytes = ACTIVATION_BYTES * pricer.tokens * case.model.vocab
-    once = ring_seconds(nbytes, plan.tp, 1.0, case.tensor_tiers) * case.traits.tensor.exposed
+    once = ring_seconds(nbytes, plan.tp, 1.0, case.tensor_tiers) * tensor_exposed(case, plan.tp)
     padded = ACTIVATION_BYTES * pricer.tokens * (ceil(case.model.vocab / plan.tp) * plan.tp)
     return half + Exchange(once, 0.0, ring_sent_bytes(padded, plan.tp), 0.0)
 

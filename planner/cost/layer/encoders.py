@@ -6,7 +6,7 @@ from collections import Counter
 
 from planner.cost.case import Case
 from planner.cost.layer.blocks import block_operators
-from planner.cost.layer.communication import BlockExchanges, block_exchanges
+from planner.cost.layer.communication import BlockExchanges, block_exchanges, tensor_exposed
 from planner.cost.layer.exchange import ACTIVATION_BYTES, Exchange
 from planner.cost.layer.operators import Operator, Pricer
 from planner.cost.stages import ENCODER
@@ -159,7 +159,7 @@ def _reduced(own: Pricer, encoder: Encoder, projector: Projector, split: Num) ->
     """
     rows, tiers = ACTIVATION_BYTES * own.tokens / encoder.merge, own.case.tensor_tiers
     made, entered = rows * projector.linears[-1].outputs, rows * projector.linears[0].inputs
-    exposed = 2.0 * own.case.traits.tensor.exposed
+    exposed = 2.0 * tensor_exposed(own.case, split)
     return Exchange(
         exposed * ring_seconds(made, split, 1.0, tiers),
         exposed * ring_seconds(entered, split, 1.0, tiers),

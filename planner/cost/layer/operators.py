@@ -233,7 +233,8 @@ class Pricer:
         taken = self.case.traits.tensor.message_multiprocessors
         if not (taken and self.case.sequence_parallel and self.case.traits.tensor.exposed < 1):
             return 1.0
-        return where(self.plan.tp > 1, curve.multiprocessors / (curve.multiprocessors - taken), 1.0)
+        overlaps = (self.plan.tp > 1) & self.case.pool.joins(self.plan.tp)
+        return where(overlaps, curve.multiprocessors / (curve.multiprocessors - taken), 1.0)
 
     def _weight_gradient(
         self, name: str, rows: Num, inputs: Num, outputs: Num, weights: Num, curve: GemmCurve

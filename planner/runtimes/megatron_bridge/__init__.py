@@ -96,6 +96,8 @@ def command(plan: Plan, job: Job, version: str, changes: Changes = NO_CHANGES) -
     """Return what starts a legal scalar plan, wherever Megatron-Bridge is installed."""
     job = replace(job, workload=as_set(job.workload, changes))
     changes = in_effect((*IDLE, MASTERS, UNFUSED), plan, job, changes)
+    if "tp_exposed" not in changes and not job.hardware.pool.joins(plan.tp):
+        changes = {**changes, "tp_exposed": 1.0}
     variables = environment(plan, job) | choice_variables(plan, job, changes, "tp_exposed" not in changes)
     return Command(
         program=(NAME,),

@@ -21,7 +21,6 @@ from planner.runtimes.megatron_lm.expert_choices import expert_rules
 from planner.runtimes.megatron_lm.offload import activation_layers, module_graph_rule, optimizer_share
 from planner.runtimes.megatron_lm.rank_order import order_rule
 from planner.runtimes.megatron_lm.recompute import granularity
-from planner.runtimes.peer_memory import tensor_peer_rule
 from planner.runtimes.settings import Changes, Settings, Value
 from planner.runtimes.traits import Traits
 
@@ -117,9 +116,6 @@ def choice_rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
     if job.model.expert_kinds:
         rules += expert_rules(plan, job, traits)
     release = runtime.release or runtime.versions[0]
-    if traits.tensor.exposed < 1:
-        runs, nearest = plan.sequence_parallel, "--set tp_overlap=off"
-        rules.append(tensor_peer_rule(plan, job, "tp-overlap-over-nvlink", runs, nearest))
     if traits.kernels.graphed:
         rules += [*_graph_rules(plan, job, traits), module_graph_rule(plan, traits.kernels.graphed, release)]
     return rules

@@ -28,7 +28,7 @@ def expert_rules(plan: Plan, job: Job, traits: Traits) -> list[Rule]:
     """Return the rules on experts' dispatcher, and on their messages beside compute."""
     rules = [_grouped_rule(job)]
     if traits.experts.dispatcher == "fused":
-        rules.append(_dispatcher_rule(plan, job, traits))
+        rules.append(_dispatcher_rule(job, traits))
     if traits.experts.overlaps_shared:
         rules += _shared_rules(plan, traits)
     return rules + (_overlap_rules(plan, job, traits) if traits.experts.overlaps else [])
@@ -145,7 +145,7 @@ def _grouped_rule(job: Job) -> Rule:
     )
 
 
-def _dispatcher_rule(plan: Plan, job: Job, traits: Traits) -> Rule:
+def _dispatcher_rule(job: Job, traits: Traits) -> Rule:
     """Return where fused dispatchers run: over NVLink, between nodes from Hopper on, with counts that vary.
 
     References
@@ -154,19 +154,17 @@ def _dispatcher_rule(plan: Plan, job: Job, traits: Traits) -> Rule:
        inside a node alone); dd758caf, ``README.md``: RDMA between nodes.
     """
     pool = job.hardware.pool
-    device, links = pool.accelerator, pool.node.scaleup
+    device, links, network = pool.accelerator, pool.node.scaleup, pool.network
     capability = math.inf if device.compute_capability is None else device.compute_capability
-    runs = device.vendor.lower() == "nvidia" and capability >= AMPERE and not traits.experts.static
-    leaves = capability >= HOPPER and pool.network is not None and pool.network.kind not in SOCKETS
-    inside = np.less_equal(plan.ep * plan.etp, pool.scaleup_domain) | leaves
-    alone = np.less_equal(plan.ep * plan.etp, 1)
+    leaves = capability >= HOPPER and network is not None and network.kind not in SOCKETS
+    known = device.vendor.lower() == "nvidia" and capability >= AMPERE and links.between_devices
     return Rule(
         "fused-dispatcher-runs",
-        runs & (alone | (inside & links.between_devices)),
+        known and (leaves or job.gpus <= pool.scaleup_domain) and not traits.experts.static,
         lambda: (
-            f"fused expert dispatcher on {device.name} over {links.link}, ep {plan.ep:g}"
+            f"fused expert dispatcher on {device.name} over {links.link}"
             + (", static experts" * traits.experts.static),
-            "accelerators that NVLink joins, before Hopper or without RDMA within a node; no dropped tokens",
+            "NVIDIA's with NVLink, before Hopper or without RDMA on one node; no dropped tokens",
             "--set expert_dispatcher=all-to-all",
         ),
     )

@@ -42,7 +42,7 @@ def _steps_otherwise(plan: Plan, job: TrainingTask) -> bool:
     return (job.workload.precision, job.workload.optimizer) != ("bf16", "adamw")
 
 
-def _whole_states(plan: Plan) -> Mask:
+def _whole_states(plan: Plan, job: TrainingTask) -> Mask:
     return plan.zero == 0
 
 
@@ -50,16 +50,16 @@ def _whole_sequences(plan: Plan, job: TrainingTask) -> bool:
     return not plan.sequence_parallel
 
 
-def _sends_no_token(plan: Plan) -> Mask:
+def _sends_no_token(plan: Plan, job: TrainingTask) -> Mask:
     return np.less_equal(plan.ep * plan.etp, 1)
 
 
-def _experts_whole(plan: Plan) -> Mask:
+def _experts_whole(plan: Plan, job: TrainingTask) -> Mask:
     return np.less_equal(plan.ep, 1)
 
 
-def _no_tensor_ranks(plan: Plan) -> Mask:
-    return np.less_equal(plan.tp, 1)
+def _apart(plan: Plan, job: TrainingTask) -> Mask:
+    return np.less_equal(plan.tp, 1) | np.logical_not(job.hardware.pool.joins(plan.tp))
 
 
 IDLE: Final = (
@@ -89,7 +89,7 @@ IDLE: Final = (
         1.0,
         _whole_sequences,
         "messages of tensor parallelism overlap under sequence parallelism alone",
-        moot=_no_tensor_ranks,
+        moot=_apart,
     ),
 )
 """Traits, what runs in their place, and why."""

@@ -41,7 +41,8 @@ def torchtitan_command(plan: Plan, job: Job, version: str, changes: Changes = NO
     old = is_old(version)
     scales = "tensor" if "float8_scales" in changes else "rows"
     chunks = int(changes.get("loss_chunks", 1.0 if old else DEFAULT_CHUNKS))
-    choice = TitanChoice(compiled, "tp_exposed" in changes and bool(plan.tp > 1), scales, chunks)
+    overlaps = "tp_exposed" in changes and bool(plan.tp > 1) and bool(job.hardware.pool.joins(plan.tp))
+    choice = TitanChoice(compiled, overlaps, scales, chunks)
     for broken in violations(choice_rules(plan, job, choice, version)):
         raise UnsupportedPlan(f"{broken.found}; expected {broken.expected}; nearest: {broken.nearest}")
     command = toml_command(plan, job, version, choice) if old else current_command(plan, job, choice)

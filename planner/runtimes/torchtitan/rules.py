@@ -21,7 +21,6 @@ from planner.runtimes.offered import (
     whole_offload_rules,
     width_rules,
 )
-from planner.runtimes.peer_memory import tensor_peer_rule
 from planner.runtimes.torchtitan import sinking
 from planner.runtimes.torchtitan.choice import TitanChoice
 from planner.runtimes.torchtitan.model_data import family
@@ -146,7 +145,6 @@ def choice_rules(plan: Plan, job: Job, choice: TitanChoice, version: str) -> lis
                 "--set async_tp=off",
             ),
         ),
-        tensor_peer_rule(plan, job, "async-tp-over-nvlink", True, "--set async_tp=off"),
     ]
 
 

@@ -58,7 +58,6 @@ KEPT = (
     "recompute-offered", "release-has-flags", "release-has-hybrids", "release-has-indexers",
     "rounds-fill-pipeline", "schedule-offered", "split-has-all-stages", "states-need-adam",
     "tp-divides-heads", "tp-divides-lora-outputs", "tp-divides-lora-rank", "tp-fits-query-groups",
-    "tp-overlap-over-nvlink",
     "vision-before-dense-layers", "vision-images-square", "vision-in-16-bit", "vision-trains-whole",
     "vision-turns-heads", "vision-without-fsdp",
 )  # fmt: skip

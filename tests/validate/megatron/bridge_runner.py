@@ -322,8 +322,8 @@ class Bridge:
             low_bit_head="mxfp8" if model.fp8_output_proj else "",
             operator_fuser=model.use_transformer_engine_op_fuser,
             precision_aware=config.optimizer.use_precision_aware_optimizer,
-            whole_masters=config.optimizer.use_precision_aware_optimizer
-            and not config.optimizer.use_precision_aware_optimizer_no_fp8_or_ds_fp8,
+            whole_masters=bool(model.fp8) or config.optimizer.fp8_recipe not in (None, "delayed"),
+            takes_gradients=config.optimizer.use_precision_aware_optimizer_no_fp8_or_ds_fp8,
             stages_inside=config.dist.use_tp_pp_dp_mapping,
             overlaps_experts=model.overlap_moe_expert_parallel_comm,
             overlaps_shared_expert=model.moe_shared_expert_overlap,

@@ -12,10 +12,12 @@ from typing import Any
 
 import pytest
 
+from planner.cost.case import case_of
 from planner.plan import Plan
 from planner.runtimes.family import Job
 from planner.runtimes.megatron_bridge import ENTRY
 from planner.runtimes.settings import NO_CHANGES, Changes
+from tests.validate.megatron import cases
 from tests.validate.megatron.bridge_runner import Bridge
 from tests.validate.megatron.plans import legal_plans, settings
 from tests.validate.megatron.runner import ROCM, Verdict
@@ -90,3 +92,14 @@ def test_what_our_rules_refuse_bridge_refuses_or_runs_otherwise(
     with capsys.disabled():
         print(told)  # noqa: T201
     assert not unexplained, unexplained
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_who_keeps_the_masters_of_bf16_weights_is_as_priced(
+    judge: Callable[..., Verdict], whole: bool
+) -> None:
+    """Megatron-core asks for the recipe of low bits of jobs that have none."""
+    job, plan = cases.job("llama3-8b", 16, seq_len=2048, global_batch=64), cases.plan(16, 64, zero=1)
+    changes = {"precision_aware": True} | ({"whole_masters": True} if whole else {})
+    case = case_of(plan, job, ENTRY.with_traits(**changes))
+    assert judge(job, plan, changes).derived["takes_gradients"] == case.takes_gradients == (not whole)

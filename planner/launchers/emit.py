@@ -158,7 +158,9 @@ def started(plan: Plan, job: Job, wanted: Target, order: str | None = None) -> C
     changes = changed(runtime.traits, plain)
     own = plain_traits(runtime, job.hardware.pool.accelerator.name, job.workload.precision).flat()
     asked = {name: value for name, value in changes.items() if value != own[name]}
-    reasons = unheard(asked, runtime.settings, plain)
+    theirs = runtimes()[runtime.name].for_model(job.model).traits.flat()
+    chosen = {name: value for name, value in asked.items() if value != theirs[name]}
+    reasons = unheard(chosen, runtime.settings, plain)
     if reasons:
         lines = (f"{runtime.name} would not run as it was priced: {reason}" for reason in reasons)
         raise UnsupportedPlan("\n".join(lines))
@@ -167,7 +169,7 @@ def started(plan: Plan, job: Job, wanted: Target, order: str | None = None) -> C
     command = _command(plan, job, wanted, order, {**heard(asked, runtime.settings), **said})
     told = (
         *release_notes(runtime, [name for name in brought if name not in said], wanted.version),
-        *assumed(asked, runtime.settings),
+        *assumed(chosen, runtime.settings),
         *packed_note(job.workload),
     )
     variables = on_vendor(command.environment, job.hardware.pool.accelerator)

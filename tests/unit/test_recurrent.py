@@ -32,9 +32,11 @@ from planner.profile.check_shapes import stage_parts
 from planner.rules import violations
 from planner.runtimes import runtimes
 from planner.runtimes.family import Job
+from planner.runtimes.imports.torchtitan_module import module_record
 from planner.runtimes.megatron_lm import ENTRY as MEGATRON
 from planner.runtimes.megatron_lm.hybrid import hybrid_obstacles, layer_pattern
 from planner.runtimes.settings import NO_CHANGES
+from planner.runtimes.torchtitan.model_data import model_data
 from tests.cli.command import planner
 from tests.unit.cost_jobs import MODELS
 
@@ -295,7 +297,7 @@ def test_what_has_no_price_is_refused(degrees: dict[str, Any], work: dict[str, A
     assert rule in {broken.rule for broken in violations(all_rules(plan, case))}
 
 
-BUILD: Final = {"megatron-lm", "megatron-bridge", "fsdp", "deepspeed"}
+BUILD: Final = {"megatron-lm", "megatron-bridge", "fsdp", "deepspeed", "torchtitan"}
 """Runtimes whose files say gated delta nets."""
 
 
@@ -464,3 +466,42 @@ def test_a_second_mixer_stands_beside_attention_and_only_who_has_such_layers_tak
             name,
             said,
         )
+
+
+@pytest.mark.parametrize(
+    ("changes", "work", "rule"),
+    [
+        ({"cp": 2.0, "dp": 4.0, "zero": 3, "zero_shards": 8.0}, {}, "delta-sees-whole-sequences"),
+        ({"recompute": "selective"}, {}, "delta-recomputed-whole"),
+        ({}, {"precision": "fp8"}, "delta-in-16-bit"),
+        ({"pp": 2.0, "vpp": 2.0, "dp": 4.0, "schedule": "zb-v"}, {}, "delta-backward-whole"),
+    ],
+)
+def test_torchtitan_says_what_its_nets_cannot(
+    changes: dict[str, Any], work: dict[str, Any], rule: str
+) -> None:
+    plan, asked = replace(Plan(dp=8.0, num_microbatches=4.0), **changes), job("qwen3.5-27b", **work)
+    runtime = runtimes()["torchtitan"].for_model(asked.model)
+    assert rule in {broken.rule for broken in violations(all_rules(plan, case_of(plan, asked, runtime)))}
+
+
+def test_torchtitan_compiles_no_net_and_says_so() -> None:
+    plan, runtime = Plan(dp=8.0, num_microbatches=4.0, zero=3, zero_shards=8.0), runtimes()["torchtitan"]
+    asked = job("qwen3.5-27b")
+    asked = replace(asked, model=runtime.trained(asked.model))
+    runtime = runtime.for_model(asked.model)
+    assert not violations(runtime.rules(plan, asked))
+    compiled = runtime.with_traits(compiled=True)
+    assert "delta-uncompiled" in {broken.rule for broken in violations(compiled.rules(plan, asked))}
+    assert runtime.command is not None
+    command = runtime.command(plan, asked, runtime.versions[0])
+    assert "--compile.no-enable" in command.program
+
+
+@pytest.mark.parametrize("name", ["qwen3.5-27b", "qwen3.5-35b-a3b"])
+def test_what_is_written_for_torchtitan_is_read_as_the_same_layers(name: str) -> None:
+    model = runtimes()["torchtitan"].trained(load_model(name))
+    record = module_record(model_data(model, 4096))
+    again = ModelSpec.model_validate({"name": "again", **(record or {})})
+    assert [again.blocks[one] for one in again.layers] == [model.blocks[one] for one in model.layers]
+    assert (again.params, again.numerics.rope_fraction) == (model.params, 0.25)

@@ -62,12 +62,14 @@ def run_of(config):
 
 def numbers_of(layer, model):
     """Return a layer's positions, norms, initialiser and router as torchtitan has them."""
-    rope, norm = layer.attention.rope, layer.attention_norm
+    rope, norm = getattr(layer.attention, "rope", None), layer.attention_norm
     found = {name: getattr(rope, name) for name in ROPE if hasattr(rope, name)}
-    found |= {
-        "norm_eps": {norm.eps, layer.ffn_norm.eps, model.norm.eps}.pop(),
-        "rope": type(rope).__qualname__,
-    }
+    epsilons = {norm.eps, layer.ffn_norm.eps, model.norm.eps}
+    if getattr(layer, "delta_net", None) is not None:
+        epsilons.add(layer.delta_net.norm.eps)
+    if len(epsilons) == 1:
+        found["norm_eps"] = epsilons.pop()
+    found |= {"rope": type(rope).__qualname__, "turned": getattr(layer.attention, "rotary_dim", None)}
     found["init_std"] = model.lm_head.param_init["weight"].keywords["std"]
     found["mscale"] = getattr(layer.attention, "mscale", None)
     if layer.moe is not None:

@@ -155,8 +155,8 @@ NEVER: Final[Mapping[str, tuple[str, ...]]] = {
     "torchtitan": (
         "experts-divide", "one-training-dtype", "release-has-every-nth-layer", "release-has-float8-recipe",
         "release-has-loss-parts", "release-has-ring", "release-has-sinks", "release-shards-beside-others",
-        "sinking-in-16-bit",
-        "sinks-see-whole-sequences",
+        "sinking-in-16-bit", "sinks-see-whole-sequences", "release-has-delta", "delta-sees-whole-sequences",
+        "delta-in-16-bit", "delta-backward-whole", "delta-recomputed-whole", "delta-uncompiled",
     ),
     "nanotron": ("zero-shards-whole",),
 }  # fmt: skip

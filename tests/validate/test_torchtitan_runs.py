@@ -14,14 +14,15 @@ from pathlib import Path
 
 import pytest
 
+from planner.inputs.hf_config import model_from_config
 from planner.inputs.load import load_model
-from planner.inputs.model import Experts
+from planner.inputs.model import Experts, ModelSpec
 from tests.cli.command import planner
 from tests.helpers import ROOT
 from tests.unit.runner_jobs import job
-from tests.validate.ask import PYTHON
+from tests.validate.ask import PYTHON, has
 from tests.validate.numerics import titan_says
-from tests.validate.test_own_scripts import LIMIT, TINY, emitted, environment, written
+from tests.validate.test_own_scripts import DELTA, LIMIT, NETS, TINY, emitted, environment, written
 
 pytestmark = [
     pytest.mark.torch,
@@ -31,9 +32,9 @@ pytestmark = [
 STEP = re.compile(r"step:\s+(\d+).*tps: ([0-9,]+)")
 
 
-def smoke(folder: Path, version: str, checkout: str) -> str:
+def smoke(folder: Path, version: str, checkout: str, what: ModelSpec = TINY) -> str:
     """Start a smoke run of the emitted files on a checkout, and return what it printed."""
-    layout = emitted("torchtitan", folder, version=version, zero=3, recompute="full")
+    layout = emitted("torchtitan", folder, what, version=version, zero=3, recompute="full")
     script = folder / "train.sh"
     if not version.startswith("0.2."):
         uncompiled(folder, version)
@@ -89,11 +90,9 @@ def uncompiled(folder: Path, version: str) -> None:
         toml = folder / "titan_plan.toml"
         toml.write_text(toml.read_text().replace("[compile]\nenable = true", "[compile]\nenable = false"))
     else:
-        script, words = (
-            folder / "train.sh",
-            "--compile.no-enable\n  --parallelism.spmd_backend partial_dtensor",
-        )
-        script.write_text(script.read_text().replace("--compile.enable", words))
+        script, words = folder / "train.sh", "--parallelism.spmd_backend partial_dtensor"
+        text = re.sub(r"--compile\.(no-)?enable", f"--compile.no-enable\n  {words}", script.read_text())
+        script.write_text(text)
 
 
 @pytest.mark.skipif(not os.environ.get("TORCHTITAN_02"), reason="TORCHTITAN_02 names no checkout of v0.2.2")
@@ -146,10 +145,19 @@ def test_a_release_builds_the_model_that_was_named(tmp_path: Path) -> None:
         assert not (sparse and said["score_before_experts"]), name
 
 
+NETS_OF_TITAN = {
+    kind: model_from_config(DELTA | sizes | {"model_type": kind}, "config.json", kind).model
+    for kind, sizes in NETS.items()
+}
+
+
 @pytest.mark.skipif(not os.environ.get("TORCHTITAN"), reason="TORCHTITAN names no checkout of torchtitan")
-def test_the_newest_gets_to_its_first_backward(tmp_path: Path) -> None:
+@pytest.mark.parametrize("what", [TINY, *NETS_OF_TITAN.values()], ids=["tiny", *NETS_OF_TITAN])
+def test_the_newest_gets_to_its_first_backward(tmp_path: Path, what: ModelSpec) -> None:
     """Its attention has no backward on a processor: everything before that is real."""
-    printed = smoke(tmp_path, "main-2026-08-21", os.environ["TORCHTITAN"])
+    if what is not TINY and not has("fla"):
+        pytest.skip("no interpreter with flash-linear-attention in VALIDATE_PYTHON")
+    printed = smoke(tmp_path, "main-2026-08-21", os.environ["TORCHTITAN"], what)
     assert "Trainer is initialized" in printed, printed[-3000:]
     assert "total steps 20 (warmup " in printed
     assert "FlexAttention does not support backward on CPU" in printed, printed[-3000:]

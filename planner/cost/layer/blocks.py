@@ -273,19 +273,18 @@ def expert_operators(pricer: Pricer, ffn: Experts, odd: bool) -> list[Operator]:
     rows = local * (float(ffn.experts) if every else picks) * plan.etp
     width = ffn.inner / plan.etp
     wide = 2 * width if ffn.gated else width
-    kept = input_bytes(case, ("experts_in",)) * rows * sent * (2.0 if every else 1.0)
+    sorted_bytes = input_bytes(case, ("experts_in",)) * rows * sent * (2.0 if every else 1.0)
     moved = traffic.EVERY_EXPERT if every else traffic.Traffic(8.0, 8.0)
     before = activation_input_bytes(case, ffn.gated) * rows * wide
     scores = 8 * local * ffn.choices + 4 * local * hidden * case.traits.experts.router_reads_fp32
     router = pricer.linear("router", "router", local, hidden, float(ffn.choices), saved=scores)
     weighed = case.traits.experts.result_bytes * rows * sent * (not every)
     into = grouped_operator(pricer, "experts_in", rows, experts, (sent, wide), saved=before)
-    out = grouped_operator(
-        pricer, "experts_out", rows, experts, (width, sent), saved=where(plan.ep > 1, 0.0, weighed)
-    )
+    kept = where(plan.ep > 1, weighed * case.traits.experts.result_kept_apart, weighed)
+    out = grouped_operator(pricer, "experts_out", rows, experts, (width, sent), saved=kept)
     operators = [
         router.with_values(second=1.0),
-        pricer.elementwise("permute", "moe", rows * sent, moved, saved=kept),
+        pricer.elementwise("permute", "moe", rows * sent, moved, saved=sorted_bytes),
         into.with_values(second=1.0),
         activation_operator(pricer, "experts_activation", "moe_act", rows * width, ffn.gated),
         out.with_values(second=where(plan.ep > 1, float(not case.traits.kernels.compiled), 1.0)),

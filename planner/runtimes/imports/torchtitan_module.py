@@ -19,10 +19,15 @@ def module_record(data: Any) -> dict[str, Any] | None:
     for number, (count, block) in enumerate(data["runs"]):
         name = f"block{number + 1}"
         blocks[name] = {"mixer": _mixer(block), "ffn": _ffn(block)}
+        if {"rotary_dim", "conv_kernel"} & {*block} and blocks[name]["ffn"].get("shared_inner"):
+            blocks[name]["ffn"]["shared_gate"] = True
         if "window" in block:
             blocks[name]["ffn"] |= {"bias": True, "router_bias": True}
         layers += [name] * count
+    parts = (block["rotary_dim"] / block["head_dim"] for _, block in data["runs"] if "rotary_dim" in block)
+    turned = next(parts, 1)
     return {
+        **({"numerics": {"rope_fraction": turned}} if turned != 1 else {}),
         "hidden": data.get("dim"),
         "vocab": data.get("vocab_size"),
         "tied_embeddings": data.get("tied"),
@@ -36,6 +41,10 @@ def _mixer(block: Mapping[str, Any]) -> dict[str, Any]:
     if "kv_lora_rank" in block:
         names = ("q_lora_rank", "kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim")
         return {"kind": "latent", "heads": block.get("n_heads")} | {name: block.get(name) for name in names}
+    if "conv_kernel" in block:
+        heads = {"key_heads": block.get("n_key_heads"), "value_heads": block.get("n_value_heads")}
+        widths = {"key_head_dim": block.get("key_head_dim"), "head_dim": block.get("value_head_dim")}
+        return {"kind": "gated-delta", "conv_kernel": block["conv_kernel"]} | heads | widths
     biased = {"sinks": True, "qkv_bias": True, "output_bias": True, "window": block.get("window")}
     return {
         **(biased if "window" in block else {}),
@@ -43,7 +52,8 @@ def _mixer(block: Mapping[str, Any]) -> dict[str, Any]:
         "heads": block.get("n_heads"),
         "kv_heads": block.get("n_kv_heads"),
         "head_dim": block.get("head_dim"),
-        "qk_norm": "head" if block.get("qk_norm") else "none",
+        "qk_norm": "head" if block.get("qk_norm") or "rotary_dim" in block else "none",
+        **({"output_gate": True} if "rotary_dim" in block else {}),
     }
 
 

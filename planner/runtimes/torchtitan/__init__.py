@@ -6,6 +6,7 @@ from planner.runtimes.eager import HOST
 from planner.runtimes.family import Runtime
 from planner.runtimes.torchtitan import rules
 from planner.runtimes.torchtitan.choice import DEFAULT_CHUNKS
+from planner.runtimes.torchtitan.delta import delta_traits
 from planner.runtimes.torchtitan.files import SETTINGS, torchtitan_command
 from planner.runtimes.torchtitan.flux import flux_command, flux_rules
 from planner.runtimes.torchtitan.orders import order_command
@@ -68,6 +69,7 @@ ENTRY = Runtime(
     command=torchtitan_command,
     saves=saves,
     order_command=order_command,
+    model_traits=delta_traits,
     settings=SETTINGS,
     searched=("async_tp", "compiled", "float8_scales", "loss_chunks"),
 )

@@ -15,6 +15,7 @@ from planner.runtimes.offered import trial_note
 from planner.runtimes.settings import NO_CHANGES, Changes, Settings
 from planner.runtimes.torchtitan.choice import DEFAULT_CHUNKS, TitanChoice
 from planner.runtimes.torchtitan.current import current_command
+from planner.runtimes.torchtitan.delta import NOTE, is_delta
 from planner.runtimes.torchtitan.releases import is_old
 from planner.runtimes.torchtitan.rules import choice_rules
 from planner.runtimes.torchtitan.schedules import ASYNC_EXPOSED, compilable
@@ -37,7 +38,7 @@ def torchtitan_command(plan: Plan, job: Job, version: str, changes: Changes = NO
     UnsupportedPlan
         If the release cannot do what was chosen.
     """
-    compiled = bool(changes.get("compiled", True)) and compilable(plan)
+    compiled = bool(changes.get("compiled", True)) and compilable(plan) and not is_delta(job.model)
     old = is_old(version)
     scales = "tensor" if "float8_scales" in changes else "rows"
     chunks = int(changes.get("loss_chunks", 1.0 if old else DEFAULT_CHUNKS))
@@ -75,7 +76,9 @@ def _notes(plan: Plan, job: Job, wanted: bool) -> tuple[str, ...]:
         "scripts/checkpoint_conversion/convert_to_hf.py makes Hugging Face weights of it.",
         *trial_note(job.workload),
     ]
-    if wanted and not compilable(plan):
+    if is_delta(job.model):
+        said.append(NOTE)
+    elif wanted and not compilable(plan):
         said.append(
             f"The schedule {plan.schedule} splits backward, which compiled layers cannot: compile is off, "
             "and the price has fused elementwise kernels all the same."

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from pprint import pformat
 
+from planner.inputs.mixers.gated_delta import GatedDelta
 from planner.inputs.model import Attention, DenseFfn, Experts, LatentAttention, ModelSpec
 from planner.plan import Plan
 from planner.runtimes.offered import attention_of, ffn_of, stage_layers
+from planner.runtimes.torchtitan import delta
 from planner.runtimes.torchtitan.numerics import numeric_data
 from planner.runtimes.torchtitan.sinking import FAMILY, is_sinking
 
@@ -18,6 +20,8 @@ def family(model: ModelSpec) -> str:
         return "deepseek_v3"
     if is_sinking(model):
         return FAMILY
+    if delta.is_delta(model):
+        return delta.FAMILY
     plain = all(isinstance(block.ffn, DenseFfn) and isinstance(block.mixer, Attention) for block in blocks)
     normed = any(getattr(block.mixer, "qk_norm", "none") != "none" for block in blocks)
     return "llama3" if plain and not normed else "qwen3"
@@ -35,7 +39,11 @@ def _ffn_data(ffn: DenseFfn | Experts) -> dict[str, object]:
 
 
 def _block_data(model: ModelSpec, name: str) -> dict[str, object]:
-    mixer, ffn = attention_of(model.blocks[name]), ffn_of(model.blocks[name])
+    block = model.blocks[name]
+    ffn = ffn_of(block)
+    if delta.is_delta(model) and isinstance(block.mixer, Attention | GatedDelta):
+        return delta.mixer_data(model, block.mixer) | _ffn_data(ffn)
+    mixer = attention_of(block)
     if isinstance(mixer, LatentAttention):
         names = ("q_lora_rank", "kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim")
         attention = {"n_heads": mixer.heads} | {field: getattr(mixer, field) for field in names}

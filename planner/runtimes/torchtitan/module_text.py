@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from planner.runtimes.torchtitan import delta
 from planner.runtimes.torchtitan.sinking import FAMILY, IMPORTS, LAYERS
 
 HEAD = '''"""Model and defaults of one plan, for torchtitan at commit b5bcd76c (2026-08-21).
@@ -121,6 +122,7 @@ def grouped_query(block, rope):
 
 FAMILIES = {
     FAMILY: (IMPORTS, LAYERS),
+    delta.FAMILY: (delta.IMPORTS, delta.LAYERS),
     "llama3": (
         """from torchtitan.models.llama3 import parallelize_llama as parallelize
 from torchtitan.models.llama3.model import Llama3Model as Model, Llama3TransformerBlock as Block

@@ -11,6 +11,7 @@ import math
 
 from planner.inputs.model import LatentAttention, ModelSpec
 from planner.inputs.numerics import RopeScaling, Router, without_place
+from planner.runtimes.torchtitan import delta
 from planner.runtimes.torchtitan.sinking import FAMILY, stretches
 
 INIT_STD = 0.02
@@ -90,7 +91,7 @@ def _router_data(model: ModelSpec) -> dict[str, object]:
 def unsaid(model: ModelSpec, kind: str) -> tuple[str, ...]:
     """Return the fields of the model's numerics that the emitted module of a family cannot say."""
     own = model.numerics
-    found = without_place(own, CANNOT)
+    found = without_place(own, [one for one in CANNOT if one != "rope_fraction" or kind != delta.FAMILY])
     if own.activation not in (("swiglu_oai",) if kind == FAMILY else (None, "silu")):
         found.append(f"numerics.activation {own.activation}")
     scaling = own.rope_scaling
@@ -104,7 +105,7 @@ def _has_scaling(scaling: RopeScaling, kind: str) -> bool:
     if kind == FAMILY:
         return stretches(scaling)
     if scaling.kind == "llama3":
-        return kind != "qwen3"
+        return kind not in ("qwen3", delta.FAMILY)
     if scaling.kind != "yarn" or kind != "deepseek_v3":
         return False
     mscale = scaling.mscale if scaling.mscale is not None else 1.0

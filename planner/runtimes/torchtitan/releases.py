@@ -9,6 +9,7 @@ from planner.inputs.model import DenseFfn, ModelSpec
 from planner.plan import Plan
 from planner.rules import Rule, divides
 from planner.runtimes.family import Job
+from planner.runtimes.torchtitan.delta import is_delta
 from planner.runtimes.torchtitan.sinking import is_sinking
 from planner.units import is_whole
 
@@ -42,6 +43,11 @@ def release_rules(plan: Plan, job: Job, version: str) -> list[Rule]:
             "release-has-sinks",
             not is_sinking(job.model) or not is_old(version),
             lambda: (f"attention sinks with release {version}", "the newest release", "the newest"),
+        ),
+        Rule(
+            "release-has-delta",
+            not is_delta(job.model) or not is_old(version),
+            lambda: (f"gated delta nets with release {version}", "the newest release", "the newest"),
         ),
         Rule(
             "release-has-every-nth-layer",

@@ -21,7 +21,7 @@ from planner.runtimes.offered import (
     whole_offload_rules,
     width_rules,
 )
-from planner.runtimes.torchtitan import sinking
+from planner.runtimes.torchtitan import delta, sinking
 from planner.runtimes.torchtitan.choice import TitanChoice
 from planner.runtimes.torchtitan.model_data import family
 from planner.runtimes.torchtitan.numerics import unsaid
@@ -80,6 +80,7 @@ def torchtitan_rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
         *_pipeline_rules(plan, model),
         *_expert_rules(plan, model),
         *sinking.sinking_rules(plan, job),
+        *delta.delta_rules(plan, job),
     ]
 
 
@@ -129,7 +130,7 @@ def choice_rules(plan: Plan, job: Job, choice: TitanChoice, version: str) -> lis
             ),
         ),
     ]
-    rules += release_rules(plan, job, version)
+    rules += [*release_rules(plan, job, version), *delta.uncompiled_rules(job, choice.compiled)]
     if not choice.async_tp:
         return rules
     compiles = choice.compiled & (np.less_equal(plan.pp, 1) | (not splits))
@@ -153,12 +154,13 @@ def missing_parts(model: ModelSpec) -> tuple[str, ...]:
     blocks = [model.blocks[name] for name in dict.fromkeys(model.layers)]
     needs = set().union(*(uses(model, block) for block in blocks)) - BUILDABLE
     needs -= sinking.BUILDABLE if sinking.is_sinking(model) else set()
+    needs -= delta.BUILDABLE if delta.is_delta(model) else set()
     if len({type(mixer) for mixer in model.attentions}) > 1:
         needs.add("latent attention beside other attention")
     if isinstance(blocks[0].mixer, LatentAttention) and len(set(model.attentions)) != 1:
         needs.add("latent attention of several shapes")
     experts = [block.ffn for block in blocks if isinstance(block.ffn, Experts)]
-    if any(ffn.shared_gate for ffn in experts):
+    if any(ffn.shared_gate for ffn in experts) and not delta.is_delta(model):
         needs.add("gates on shared experts")
     if any(ffn.router_bias for ffn in experts) and not sinking.is_sinking(model):
         needs.add("router biases")

@@ -84,6 +84,11 @@ class ExpertTraits:
         unit="byte",
         name="expert_result_bytes",
     )
+    result_kept_apart: bool = trait(
+        False,
+        "Whether that is so under expert parallelism too: what came back from other ranks is multiplied.",
+        name="expert_result_kept_apart",
+    )
     router_reads_fp32: bool = trait(
         False,
         "Whether a router reads a copy of its tokens that was cast to fp32, and keeps it for backward.",

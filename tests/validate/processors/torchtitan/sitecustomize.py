@@ -26,6 +26,21 @@ def device_of(torch):
     return device
 
 
+def plain_scans(torch):
+    """Let gated delta nets run flash-linear-attention's own reference, where the package is there."""
+    if find_spec("fla") is None:
+        return
+    from fla.ops import gated_delta_rule
+    from fla.ops.gated_delta_rule.naive import naive_chunk_gated_delta_rule
+
+    def rule(queries, keys, values, gates, strengths, **_):
+        queries, keys = (torch.nn.functional.normalize(one, dim=-1) for one in (queries, keys))
+        made, state = naive_chunk_gated_delta_rule(queries, keys, values, gates, strengths)
+        return made.to(values.dtype), state
+
+    gated_delta_rule.chunk_gated_delta_rule = rule
+
+
 class Finder(MetaPathFinder):
     """Loads ``torchtitan.tools.utils`` and changes what it says of the device."""
 
@@ -44,6 +59,7 @@ class Finder(MetaPathFinder):
             divided = messages._get_gradient_divide_factors
             messages._get_gradient_divide_factors = lambda *values: divided(*values[:5], True)
             torch.cuda.get_device_capability = lambda *_, **__: (9, 0)
+            plain_scans(torch)
             load(module)
             module.device_type, module.device_module = "cpu", device_of(torch)
             if hasattr(module, "get_local_device"):

@@ -35,7 +35,11 @@ def main() -> None:
             model = network(config).from_config(config)
         linear = {name for name, part in model.named_modules() if isinstance(part, torch.nn.Linear)}
         answer = {
-            "params": sum(parameter.numel() for parameter in model.parameters()),
+            "params": sum(
+                parameter.numel()
+                for name, parameter in model.named_parameters()
+                if not name.endswith("e_score_correction_bias")
+            ),
             "classes": sorted({type(module).__name__ for module in model.modules()}),
             "linear": sorted(linear),
             "undeclared": sorted(undeclared(folder, type(config))),

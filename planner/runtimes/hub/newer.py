@@ -1,4 +1,4 @@
-"""Apertus, Hunyuan, EXAONE 4: types that runners of Megatron-core's layers have not.
+"""Apertus, Hunyuan, EXAONE 4, CWM, Ministral 3, ERNIE 4.5 with experts: newer than most runners' own types.
 
 Read in transformers 5.23, ``models/<type>``.
 """
@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from planner.inputs.model import ModelSpec
+from planner.inputs.model import Experts, ModelSpec
 from planner.runtimes.hub.fields import (
     gated_fields,
     like,
     mixer_of,
+    positions,
+    routed,
     windows,
 )
 from planner.runtimes.hub.types import REGULAR, Fields, HubType
@@ -31,9 +33,44 @@ def _hunyuan_moe(model: ModelSpec) -> Fields:
     return _hunyuan(model) | {"num_experts": experts.experts, "moe_topk": experts.topk}
 
 
-def _exaone4(model: ModelSpec) -> Fields:
-    fields = gated_fields(model) | windows(model) | {"head_dim": mixer_of(model).head_dim}
+def _bare(fields: Fields) -> Fields:
+    """Return keys of a type that has no word for biases."""
     return {name: value for name, value in fields.items() if name != "attention_bias"}
+
+
+def _exaone4(model: ModelSpec) -> Fields:
+    return _bare(_hunyuan(model) | windows(model))
+
+
+_GROWTH: Final = {"llama_4_scaling_beta": 0.1}
+"""How much queries grow with the logarithm of their position, in all checkpoints (transformers 5.23,
+``configuration_ministral3.py``)."""
+
+
+def _is_ministral3(model: ModelSpec) -> bool:
+    """Whether queries grow from the positions on that YaRN stretches, and all layers are alike."""
+    scaling = model.numerics.rope_scaling
+    stretched = scaling is not None and scaling.original_positions is not None
+    return stretched and like(variants=("scaled-queries",))(model)
+
+
+def _ministral3(model: ModelSpec) -> Fields:
+    return _bare(_hunyuan(model)) | {"rope_parameters": positions(model) | _GROWTH, "sliding_window": None}
+
+
+def _ernie_moe(model: ModelSpec) -> Fields:
+    """Return the keys of layers with experts from one on; the last layer has them."""
+    experts = model.expert_kinds[0]
+    sparse = [isinstance(model.blocks[name].ffn, Experts) for name in model.layers]
+    return _bare(gated_fields(model)) | routed(model) | {
+        "use_bias": False,
+        "moe_intermediate_size": experts.inner,
+        "moe_num_experts": experts.experts,
+        "moe_k": experts.topk,
+        "moe_num_shared_experts": experts.shared_inner // experts.inner,
+        "moe_layer_start_index": sparse.index(True),
+        "moe_layer_end_index": len(sparse) - 1,
+    }  # fmt: skip
 
 
 _AFTER: Final = ("head-norms-after-rotary",)
@@ -57,6 +94,18 @@ NEWER: Final = {
     "exaone4": HubType(
         "Exaone4ForCausalLM", "Exaone4DecoderLayer", like(variants=("norms-after",), mixed=True), _exaone4,
         REGULAR,
+    ),
+    "cwm": HubType("CwmForCausalLM", "CwmDecoderLayer", like(mixed=True), _exaone4, REGULAR),
+    "ministral3": HubType(
+        "Ministral3ForCausalLM", "Ministral3DecoderLayer", _is_ministral3, _ministral3, REGULAR,
+    ),
+    "ernie4_5_moe": HubType(
+        "Ernie4_5_MoeForCausalLM", "Ernie4_5_MoeDecoderLayer", like(experts=True, mixed=True), _ernie_moe,
+        REGULAR, {"router_reads_fp32": True}, {"attention_dropout": "", "norm_topk_prob": ""},
+        notes=(
+            "transformers moves none of the biases by which ERNIE 4.5 balances its experts: its balancing "
+            "loss alone keeps them in balance.",
+        ),
     ),
 }  # fmt: skip
 """Type to how it is written."""

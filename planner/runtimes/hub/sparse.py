@@ -13,6 +13,7 @@ from planner.runtimes.hub.fields import (
     known,
     like,
     mixer_of,
+    positions,
     rotary,
     rotary_part,
     routed,
@@ -59,7 +60,10 @@ def _first_dense(model: ModelSpec) -> int:
 
 def _glm4_moe(model: ModelSpec) -> Fields:
     experts, mixer = model.expert_kinds[0], mixer_of(model)
-    return gated_fields(model) | rotary_part(model) | routed(model) | {
+    whole = 1.0 if model.numerics.rope_theta is not None else None
+    turned = positions(model) | known(partial_rotary_factor=model.numerics.rope_fraction or whole)
+    return gated_fields(model) | routed(model) | {
+        "rope_parameters": turned,
         "head_dim": mixer.head_dim,
         "moe_intermediate_size": experts.inner,
         "n_routed_experts": experts.experts,

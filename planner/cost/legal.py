@@ -17,6 +17,7 @@ from planner.cost.layer.sequence_parts import parts_rules
 from planner.cost.memory.host_rules import host_activation_rules, host_checkpoint_rules, offload_rules
 from planner.cost.memory.resting import level_rules
 from planner.cost.traffic.rank_order import island_rules, order_rules
+from planner.inputs.mixers.gated_delta import GatedDelta
 from planner.inputs.model import ModelSpec
 from planner.plan import Plan
 from planner.rules import Mask, Rule, divides, nearest_divisors, structural_rules
@@ -63,7 +64,7 @@ def pass_rules(plan: Plan, case: Case) -> list[Rule]:
         nodes_rule(case.job),
         *island_rules(plan, case.job, case.traits),
         *order_rules(plan, case),
-        *recurrent_rules(plan, case.job),
+        *recurrent_rules(plan, case),
         *shortcut_rules(case.job),
         *handed_rules(plan, case.model),
         *parts_rules(plan, case),
@@ -125,9 +126,15 @@ def encoder_rules(plan: Plan, case: Case) -> list[Rule]:
     ]
 
 
-def recurrent_rules(plan: Plan, job: Job) -> list[Rule]:
+def _adapts_mixers(case: Case) -> bool:
+    """Whether adapters beside a model's mixers are priced: PEFT's, by gated delta nets and dense layers."""
+    nets = all(isinstance(mixer, GatedDelta) for mixer in case.model.recurrents)
+    return case.traits.adapters.separate_projections and nets and not case.model.expert_kinds
+
+
+def recurrent_rules(plan: Plan, case: Case) -> list[Rule]:
     """Return the rules of mixers that pass a state along: tp and cp divide their heads, all is trained."""
-    mixers = job.model.recurrents
+    job, mixers = case.job, case.model.recurrents
     if not mixers:
         return state_rules(plan, job)
     groups = math.gcd(*(math.gcd(mixer.state_heads, mixer.state_groups) for mixer in mixers))
@@ -146,10 +153,10 @@ def recurrent_rules(plan: Plan, job: Job) -> list[Rule]:
         ),
         Rule(
             "states-train-whole",
-            job.workload.method == "full",
+            job.workload.method in ("full", *(("lora", "qlora") if _adapts_mixers(case) else ())),
             lambda: (
                 f"method {job.workload.method}",
-                "full: adapters beside layers that pass a state along the sequence are not priced",
+                "full: adapters beside such layers that pass a state along the sequence are not priced",
                 "full",
             ),
         ),

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from planner.cost.case import Case, case_of
 from planner.cost.estimate import estimate
 from planner.cost.layer.block_cost import layer_cost, priced_layer
+from planner.cost.layer.blocks import block_operators
 from planner.cost.layer.communication import narrow_exchange, recurrent_exchange
 from planner.cost.layer.operators import Operator, Pricer
 from planner.cost.layer.recurrent import recurrent_operators, scan_operator, selective_scan
@@ -505,3 +506,28 @@ def test_what_is_written_for_torchtitan_is_read_as_the_same_layers(name: str) ->
     again = ModelSpec.model_validate({"name": "again", **(record or {})})
     assert [again.blocks[one] for one in again.layers] == [model.blocks[one] for one in model.layers]
     assert (again.params, again.numerics.rope_fraction) == (model.params, 0.25)
+
+
+def test_adapters_of_a_net_stand_beside_five_products() -> None:
+    """PEFT's, of rank 16: four read the stream, one ends the mixer; a net of 16 key and 48 value heads."""
+    hidden, keys, values = 5120, 16 * 128, 48 * 128
+    asked = job("qwen3.5-27b", method="lora", lora_rank=16)
+    runtime = runtimes()["fsdp"]
+    asked = replace(asked, model=runtime.trained(asked.model))
+    plan = Plan(dp=8.0, num_microbatches=1.0, zero=3, zero_shards=8.0)
+    case = case_of(plan, asked, runtime.for_model(asked.model))
+    assert not {broken.rule for broken in violations(all_rules(plan, case))}
+    layer = block_operators(Pricer(case, plan), asked.model.blocks["linear-dense"])
+    learned = {one.name: float(one.trained) for one in layer if one.trained}
+    assert learned["mixer_in"] == 16 * (4 * hidden + 2 * keys + 2 * values + 2 * 48)
+    assert learned["mixer_out"] == 16 * (values + hidden)
+    assert {*learned} == {"mixer_in", "mixer_out", "mlp_in", "mlp_out"}
+
+
+@pytest.mark.parametrize(
+    ("runtime", "name"), [("fsdp", "qwen3.5-35b-a3b"), ("megatron-bridge", "qwen3.5-27b")]
+)
+def test_adapters_beside_other_layers_with_states_are_refused(runtime: str, name: str) -> None:
+    asked, plan = job(name, method="lora", lora_rank=16), Plan(dp=8.0, num_microbatches=4.0)
+    case = case_of(plan, asked, runtimes()[runtime].for_model(asked.model))
+    assert "states-train-whole" in {broken.rule for broken in violations(all_rules(plan, case))}

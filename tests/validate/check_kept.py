@@ -66,10 +66,15 @@ def undeclared(folder, kind) -> set[str]:
     return set(json.loads(Path(folder, "config.json").read_text())) - known
 
 
+def modelling_code(config):
+    """Return the module of a type's layers."""
+    name = config.model_type.removesuffix("_text").replace("-", "_")
+    return importlib.import_module(f"transformers.models.{name}.modeling_{name}")
+
+
 def own_classes(config) -> None:
     """Let a type that picks its attention by class take FlashAttention's, with PyTorch's kernel inside."""
-    name = config.model_type.removesuffix("_text").replace("-", "_")
-    module = importlib.import_module(f"transformers.models.{name}.modeling_{name}")
+    module = modelling_code(config)
     table = next((one for key, one in vars(module).items() if key.endswith("_ATTENTION_CLASSES")), None)
     if table is not None:
         table["eager"] = table["flash_attention_2"]
@@ -119,8 +124,7 @@ class ShortConvolution(torch.autograd.Function):
 
 def own_scans(config) -> None:
     """Let gated delta nets keep what the packages' kernels do, which run on no processor."""
-    name = config.model_type.removesuffix("_text")
-    module = importlib.import_module(f"transformers.models.{name}.modeling_{name}")
+    module = modelling_code(config)
     if hasattr(module, "torch_chunk_gated_delta_rule"):
         module.torch_chunk_gated_delta_rule = lambda query, key, value, g, beta, **_: (
             ChunkedRule.apply(query, key, value, g, beta),

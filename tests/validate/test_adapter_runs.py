@@ -17,13 +17,14 @@ from planner.cost.memory.weights import StageWeights, stage_weights
 from planner.cost.stages import stages_of
 from planner.cost.step.layout import piece_costs, priced_layers, ranks_of, with_split
 from planner.cost.step.step import piece_totals
+from planner.inputs.hf_config import model_from_config
 from planner.plan import Plan
 from planner.runtimes import runtimes
 from planner.runtimes.family import Job
 from planner.techniques.methods import METHODS
 from tests.unit.runner_jobs import job
 from tests.validate.ask import PYTHON, has
-from tests.validate.test_own_scripts import STEP, TINY, environment, pytestmark, run, written
+from tests.validate.test_own_scripts import DELTA, STEP, TINY, environment, pytestmark, run, written
 
 __all__ = ["pytestmark"]
 
@@ -53,12 +54,23 @@ def priced(plan: Plan, task: Job) -> StageWeights:
     )
 
 
+RAW = DELTA | {"model_type": "qwen3_5_text"}
+MODELS = {"attention": TINY, "delta": model_from_config(RAW, "config.json", "delta").model}
+NORMS = {"attention": 0, "delta": 3 * (2 * 64 + 128 * 4 + 2 * 4 + 16) + 2 * 64 + 2 * 16}
+"""Parameters of layers that are in no linear layer, beside two norms of each of the first: convolutions,
+decays and norms of gated delta nets, and those of heads."""
+
+
 @pytest.mark.needs("peft", "no interpreter with peft")
+@pytest.mark.parametrize("kind", MODELS)
 @pytest.mark.parametrize(("method", "zero"), [("lora", 0), ("lora", 3), ("qlora", 0), ("qlora", 3)], ids=str)
-def test_adapters_are_trained_and_held_as_they_are_priced(method: str, zero: int, tmp_path: Path) -> None:
+def test_adapters_are_trained_and_held_as_they_are_priced(
+    method: str, zero: int, kind: str, tmp_path: Path
+) -> None:
+    what = MODELS[kind]
     if method == "qlora" and not has("bitsandbytes"):
         pytest.skip("no interpreter with bitsandbytes")
-    task = job(TINY, 2, seq_len=64, global_batch=4, method=method, lora_rank=4)
+    task = job(what, 2, seq_len=64, global_batch=4, method=method, lora_rank=4)
     plan = written("fsdp", tmp_path, task, zero=zero)
     subprocess.run([PYTHON, "-c", WEIGHTS, tmp_path, tmp_path / "weights"], check=True, capture_output=True)
     script = (tmp_path / "train.py").read_text()
@@ -76,7 +88,8 @@ def test_adapters_are_trained_and_held_as_they_are_priced(method: str, zero: int
     shares = 1 if zero == 3 else 2
     weights = priced(plan, task)
     # scales of weights in four bits are no parameters
-    linear = sum(TINY.block_params(name) for name in TINY.layers) - 2 * TINY.hidden * TINY.num_layers
+    linear = sum(what.block_params(name) for name in what.layers)
+    linear -= NORMS[kind] or 2 * what.hidden * what.num_layers
     scales = METHODS[method].scale_bytes * linear
     assert sum(bytes_held for bytes_held, _ in found) == pytest.approx(shares * (weights.stored - scales))
     assert sum(learned for _, learned in found) == shares * weights.trained

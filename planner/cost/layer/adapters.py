@@ -15,9 +15,10 @@ GROUPS: Final[Mapping[str, str]] = {
     "attention_out": "proj",
     **dict.fromkeys(("mlp_in", "shared_experts_in", "experts_in"), "fc1"),
     **dict.fromkeys(("mlp_out", "shared_experts_out", "experts_out"), "fc2"),
+    **dict.fromkeys(("mixer_in", "mixer_out"), "mixer"),
 }
 """Linear layers that may have an adapter, with their group of targets: none at router, head and extra
-prediction layers.
+prediction layers. Those of gated delta nets have one where all have, and no name to ask for them alone.
 
 References
 ----------
@@ -35,8 +36,9 @@ References
    deep copy of it learns.
 """
 
-SEPARATE: Final = {"qkv": 3, "mlp_in": 2, "shared_experts_in": 2, "experts_in": 2}
-"""Linear layers that transformers has where Megatron has one: queries, keys, values; gate and up. [-]"""
+SEPARATE: Final = {"qkv": 3, "mlp_in": 2, "shared_experts_in": 2, "experts_in": 2, "mixer_in": 4}
+"""Linear layers that transformers has where Megatron has one: queries, keys, values; gate and up; of a gated
+delta net those three as one, its gate, strengths and decays (``Qwen3_5GatedDeltaNet``). [-]"""
 
 ACTIVATION_BYTES: Final = 2.0
 """Bytes of an element of an adapter's input and bottleneck, which are 16-bit whatever the base is. [byte]"""

@@ -39,7 +39,7 @@ def numbers_of(folder):
     found["rope"] |= {name: rope[name] for name in ROPE if name in rope}
     if "original_max_position_embeddings" in rope:
         found["rope"]["original"] = rope["original_max_position_embeddings"]
-    if config.model_type == "deepseek_v3":
+    if config.model_type in ("deepseek_v3", "glm4_moe"):
         found["router"] = {
             "normalize": config.norm_topk_prob, "scale": config.routed_scaling_factor,
             "groups": config.n_group, "top_groups": config.topk_group, "topk": config.num_experts_per_tok,

@@ -133,7 +133,7 @@ def hub_says(model: ModelSpec) -> dict[str, Any]:
     router = own.router
     if router is None:
         return wanted
-    if kind == "deepseek_v3":
+    if kind in ("deepseek_v3", "glm4_moe"):
         wanted["router"] = {
             "normalize": router.normalize, "scale": router.scale, "groups": router.groups or 1,
             "top_groups": router.top_groups or 1, "topk": model.expert_kinds[0].topk,

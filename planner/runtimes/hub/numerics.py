@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from planner.inputs.model import ModelSpec
 from planner.inputs.numerics import Numerics, RopeScaling, Router, said, without_place
 
@@ -85,23 +87,27 @@ def _loss(router: Router, key: str) -> Fields:
     return {} if router.aux_loss is None else {key: router.aux_loss} | sequence
 
 
+UNBALANCED: Final = {"deepseek_v3": "DeepSeek-V3", "glm4_moe": "GLM-4.5"}
+"""Architectures without a balancing loss."""
+
+
 def unbalanced(model: ModelSpec, kind: str) -> tuple[str, ...]:
     """Return for the run card what an architecture leaves out of the balance of experts.
 
     References
     ----------
-    .. [1] transformers 5.23, models/deepseek_v3/modeling_deepseek_v3.py: its biases are a buffer of zeros
-       that nothing moves, and its loss is that of the tokens alone.
+    .. [1] transformers 5.23, models/deepseek_v3/modeling_deepseek_v3.py and models/glm4_moe: biases are a
+       buffer of zeros that nothing moves, and the loss is that of the tokens alone.
     """
-    if kind != "deepseek_v3":
+    if kind not in UNBALANCED:
         return ()
     router = model.numerics.router or Router()
     form = " over each sequence" if router.per_sequence else ""
     own = f", the model's of {router.aux_loss:g}{form} included," if router.aux_loss else ""
     named = f"adds no balancing loss{own}"
     return (
-        f"transformers' DeepSeek-V3 {named} and moves none of the experts' biases: nothing keeps the experts "
-        "in balance, and the price has balanced experts.",
+        f"transformers' {UNBALANCED[kind]} {named} and moves none of the experts' biases: nothing keeps the "
+        "experts in balance, and the price has balanced experts.",
     )
 
 

@@ -62,7 +62,9 @@ def _glm4_moe(model: ModelSpec) -> Fields:
     experts, mixer = model.expert_kinds[0], mixer_of(model)
     whole = 1.0 if model.numerics.rope_theta is not None else None
     turned = positions(model) | known(partial_rotary_factor=model.numerics.rope_fraction or whole)
-    return gated_fields(model) | routed(model) | {
+    balance = ("router_aux_loss_coef", "output_router_logits")
+    router = {key: value for key, value in routed(model).items() if key not in balance}
+    return gated_fields(model) | router | {
         "rope_parameters": turned,
         "head_dim": mixer.head_dim,
         "moe_intermediate_size": experts.inner,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
 from itertools import groupby
 from typing import Final
 
@@ -21,9 +22,18 @@ from planner.cost.traffic.sharing import sharing
 from planner.dataclasses import dataclass
 from planner.numeric import Num
 from planner.plan import DEGREES, Plan
-from planner.search.legality import Legal, Legality, PassNames, StateNames, named, plan_rows
+from planner.search.legality import (
+    LAYOUT_AXES,
+    Choices,
+    Legal,
+    Legality,
+    PassNames,
+    StateNames,
+    named,
+    plan_rows,
+)
 from planner.search.scope import Scope
-from planner.search.tables import LayerGrid, Rows, StageTables, representatives, taken_rows
+from planner.search.tables import LayerGrid, Rows, StageTables, distinct, representatives, taken_rows
 
 CHUNK_ROWS: Final = 16384
 """Rows priced at once, so that the columns stay in the cache."""
@@ -116,36 +126,41 @@ class SpacePrices:
     Parameters
     ----------
     scope : Scope
-        Job, runtime, space and choices; what its search looks for does not matter.
+        Job, runtime and space; which techniques its search may choose, and what it looks for, do not matter.
     """
 
     def __init__(self, scope: Scope) -> None:
         self.job, self.runtime, self.rows = scope.job, scope.runtime, scope.space.rows
-        self.choices, self.shards, self.size = scope.choices, scope.shards, scope.space.size
-        self.legality = Legality(self.rows, self.job, self.runtime, self.choices, self.shards, scope.known)
+        self.shards, self.size = scope.shards, scope.space.size
         self.tables = StageTables(self.rows, scope.split)
         self.seconds = 0.0
-        self.left = MOST_ROWS
-        self._groups: list[tuple[Group, Counter[str]]] | None = None
+        self.left = MOST_ROWS if self.size <= MOST_ROWS else 0
+        self._groups: dict[Choices, list[tuple[Group, Counter[str]]]] = {}
         self._passes: dict[tuple[PassNames, bytes], Passes] = {}
         self._steps: dict[tuple[PassNames, bytes, StateNames], tuple[Plan, Case, StepPrice]] = {}
 
-    def groups(self, removed: Counter[str]) -> Iterator[Group]:
-        """Yield the legal rows, those together whose layers cost alike; count the rules that others break."""
-        known = self._made() if self._groups is None else iter(self._groups)
-        for group, broken in known:
+    def groups(self, scope: Scope, removed: Counter[str]) -> Iterator[Group]:
+        """Yield the rows that are legal under the choices of a scope, those together whose layers cost alike.
+
+        The rules that others break are counted.
+        """
+        known = self._groups.get(scope.choices)
+        for group, broken in self._made(scope) if known is None else known:
             removed.update(broken)
             yield group
 
-    def _made(self) -> Iterator[tuple[Group, Counter[str]]]:
-        found = []
-        for _, members in groupby(self.choices.passes(), lambda one: (one.sequence_parallel, one.cp_method)):
+    def _made(self, scope: Scope) -> Iterator[tuple[Group, Counter[str]]]:
+        choices, found = scope.choices, []
+        legality = Legality(self.rows, self.job, self.runtime, choices, self.shards, scope.known)
+        for _, members in groupby(choices.passes(), lambda one: (one.sequence_parallel, one.cp_method)):
             broken: Counter[str] = Counter()
-            cases = [self.legality.rows_of(names, broken) for names in members]
+            cases = [legality.rows_of(names, broken) for names in members]
             made = (LayerGrid(self.rows, self._either(cases)), cases), broken
-            found.append(made)
+            if self.left:
+                found.append(made)
             yield made
-        self._groups = found
+        if self.left:
+            self._groups[choices] = found
 
     def _either(self, cases: Sequence[Legal]) -> Rows:
         """Return the rows of any of these."""
@@ -154,7 +169,7 @@ class SpacePrices:
             wanted[legal.rows] = True
         return np.flatnonzero(wanted)
 
-    def ends(self, legal: Legal, grid: LayerGrid) -> Ends:
+    def ends(self, legal: Legal, grid: LayerGrid, states: Sequence[StateNames]) -> Ends:
         """Price the end of a step once for every layout of the cluster, whatever the micro-batch.
 
         A few rows are not worth it: they get theirs with their passes.
@@ -162,7 +177,7 @@ class SpacePrices:
         if legal.rows.size <= CHUNK_ROWS:
             return Ends((None,) * len(legal.masks), legal.rows)
         started = time.perf_counter()
-        index, which = representatives(self.legality.layout[legal.rows])
+        index, which = representatives(self._layout[legal.rows])
         index = legal.rows[index]
         rows = plan_rows(self.rows, index)
         case = case_of(named(rows, legal.names, PLAIN, self.shards), self.job, self.runtime)
@@ -170,7 +185,7 @@ class SpacePrices:
         costs = grid.costs(case, [*stages.counts, *totals], index)
         held, mean = stage_weights(case, costs, stages), mean_weights(case, rows, costs, totals)
         ends: list[StepEnd | None] = []
-        for one, mask in zip(self.choices.states(), legal.masks, strict=True):
+        for one, mask in zip(states, legal.masks, strict=True):
             plan = named(rows, legal.names, one, self.shards)
             whole = case_of(plan, self.job, self.runtime)
             if not mask.any() or one.domain:
@@ -179,6 +194,11 @@ class SpacePrices:
             ends.append(step_end(whole, sharing(whole, plan, held), sharing(whole, plan, mean)))
         self.seconds += time.perf_counter() - started
         return Ends(tuple(ends), which, (held, mean))
+
+    @cached_property
+    def _layout(self) -> Rows:
+        """The layout of the cluster that each row has."""
+        return distinct([np.atleast_1d(getattr(self.rows, axis)) for axis in LAYOUT_AXES])[1]
 
     def passes(self, names: PassNames, places: Rows, grid: LayerGrid, ends: Ends) -> Passes:
         """Price the passes of some rows."""
@@ -231,11 +251,13 @@ class SpacePrices:
 
 
 RECENT: Final[list[tuple[Scope, SpacePrices]]] = []
-"""Spaces whose prices are remembered, the last one last, each with the scope that asked first."""
+"""Small spaces whose prices are remembered, the last one last, each with the scope that asked first."""
 
 
 def prices_of(scope: Scope) -> SpacePrices:
-    """Return the prices of a scope's space, those of an earlier scan where it is of the same."""
+    """Return the prices of a scope's space, where it is small those of an earlier scan of the same."""
+    if scope.space.size > MOST_ROWS:
+        return SpacePrices(scope)
     found = next((made for first, made in reversed(RECENT) if _same(first, scope)), None)
     if found is None:
         while len(RECENT) >= MOST_SPACES or sum(MOST_ROWS - made.left for _, made in RECENT) > MOST_ROWS:
@@ -252,6 +274,6 @@ def _same(one: Scope, other: Scope) -> bool:
         one.job is other.job
         and one.runtime is other.runtime
         and one.space.size == other.space.size
-        and (one.choices, one.shards, one.split) == (other.choices, other.shards, other.split)
+        and (one.shards, one.split) == (other.shards, other.split)
         and all(np.array_equal(getattr(rows, name), getattr(other.space.rows, name)) for name in DEGREES)
     )

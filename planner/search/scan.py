@@ -64,10 +64,10 @@ class Scan(Scope):
             report.backed = ScanReport()
         prices = prices_of(self)
         before = prices.seconds
-        for grid, cases in prices.groups(report.removed):
+        for grid, cases in prices.groups(self, report.removed):
             self._squeezed = Squeezed()
             for legal in cases:
-                ends = prices.ends(legal, grid)
+                ends = prices.ends(legal, grid, self.choices.states())
                 for start in range(0, legal.rows.size, CHUNK_ROWS):
                     part = slice(start, start + CHUNK_ROWS)
                     self._price(prices, grid, legal.part(part), ends.part(part), (objective, report))

@@ -22,9 +22,9 @@ JOBS = {
     "torchtitan": ("llama2-7b", "dgx-h100", 16, 16),
 }
 
-PINNED = {"cp": 1, "micro_batch": 1}
+PINNED = {"cp": 1, "micro_batch": 1, "tp": 2, "schedule": "1f1b"}
 
-ASKED = [{}, {"objective": "memory"}, {"top": 2}, {"memory_limit": 35e9}, {"uniform": True}]
+ASKED = [{}, {"objective": "memory"}, {"top": 2}, {"memory_limit": 35e9}, {"fixed": PINNED | {"zero": 1}}]
 
 
 @pytest.fixture(autouse=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from planner.cost.estimate import Estimate, estimate
@@ -29,13 +30,14 @@ class Known:
     ----------
     job, runtime : Job, Runtime
         The job, and the runtime as it is asked for.
-    plans : dict
-        Prices by what was asked, with the runtime, which lives as long as they do.
+    plans, peaks : dict
+        Prices by what was asked, and bytes of the peak stage, each with the runtime, which lives as long.
     """
 
     job: Job
     runtime: Runtime
     plans: dict[Asked, tuple[Runtime, Estimate]] = field(default_factory=dict)
+    peaks: dict[tuple[Plan, int], tuple[Runtime, float]] = field(default_factory=dict)
 
 
 KNOWN: Final[dict[int, Known]] = {}
@@ -66,6 +68,17 @@ def priced(
         if len(known.plans) >= MOST_PLANS:
             known.plans.clear()
         found = known.plans[asked] = runtime, estimate(plan, job, runtime, memory_limit, parts)
+    return found[1]
+
+
+def peak_of(plan: Plan, job: Job, runtime: Runtime, parts: Callable[[Plan], PlanParts]) -> float:
+    """Return what a plan needs on its peak stage, taken apart once for all searches of its job. [byte]"""
+    if (known := KNOWN.get(id(job))) is None:
+        return parts(plan).peak
+    if (found := known.peaks.get((plan, id(runtime)))) is None:
+        if len(known.peaks) >= MOST_PLANS:
+            known.peaks.clear()
+        found = known.peaks[plan, id(runtime)] = runtime, parts(plan).peak
     return found[1]
 
 

@@ -27,7 +27,7 @@ from planner.search.assign.problem import AssignProblem
 from planner.search.assign.program import solve
 from planner.search.assign.sweep import best_partition, bottleneck
 from planner.search.assign.uneven import fits_somehow
-from planner.search.known import priced
+from planner.search.known import peak_of, priced
 from planner.search.scope import KEPT_WHOLE, Scope
 from planner.techniques.schedules import SCHEDULES
 
@@ -80,7 +80,7 @@ class Improver:
         """Return what a plan needs on its peak stage, without its full price. [byte]"""
         if (known := self._priced.get(plan)) is not None:
             return known.peak
-        return self.parts(plan).peak
+        return peak_of(plan, self.scan.job, self.scan.runtime, self.parts)
 
     def parts(self, plan: Plan) -> PlanParts:
         """Take a plan apart, once until it is priced in full."""

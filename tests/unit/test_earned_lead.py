@@ -150,6 +150,24 @@ def test_a_faster_plan_of_the_same_mesh_keeps_a_row_of_its_own() -> None:
     assert led(lead, other, others=(lead, usual), variants=((usual,), ())).plans == (usual, lead)
 
 
+@pytest.mark.parametrize(
+    ("runtime", "hardware", "backed"),
+    [
+        ("megatron-bridge", "dgx-h100", True),
+        ("megatron-lm", "hgx-h800", True),
+        ("megatron-lm", "dgx-h200", True),
+        ("megatron-lm", "rtx4090-8-pcie", False),
+    ],
+)
+def test_runs_of_who_lends_a_band_stand_behind_kinds_of_plan(
+    runtime: str, hardware: str, backed: bool
+) -> None:
+    """Runs on H100 spread experts over nodes; H800 and H200, which have none, are the same chip."""
+    job = Job(MODELS["experts"], cluster(hardware), 64, Workload(seq_len=4096, global_batch=512))
+    plan = Plan(dp=64, ep=32, zero=1, zero_shards=64, num_microbatches=8)
+    assert (FAR[0] not in unmeasured_kinds(plan, job, runtimes()[runtime])) == backed
+
+
 def test_kinds_of_a_batch_are_those_of_its_plans() -> None:
     runtime = runtimes()["megatron-bridge"]
     work = Workload(seq_len=8192, global_batch=512)

@@ -315,6 +315,21 @@ def test_a_script_of_the_files_own_name_starts_it(tmp_path: Path) -> None:
     assert (found.options["gpus"], found.options["micro_batch"]) == ("4", "2")
 
 
+@pytest.mark.parametrize(
+    "flag",
+    ["--moe-ffn-hidden-size", "--moe-router-topk", "--kv-channels", "--multi-latent-attention --kv-lora-rank",
+     "--multi-latent-attention --v-head-dim"],
+)  # fmt: skip
+def test_a_width_of_nothing_is_no_default(flag: str, tmp_path: Path) -> None:
+    """Megatron-LM takes a width of 0 as it stands, and not as its default or that of a dense layer."""
+    line = (
+        "torchrun --nproc_per_node 8 pretrain_gpt.py --num-layers 2 --hidden-size 64 --num-attention-heads 2 "
+        f"--seq-length 64 --max-position-embeddings 64 --num-experts 8 {flag} 0"
+    )
+    with pytest.raises(InputError, match=f"{flag.split()[-1]}: found 0; expected a whole number, 1 or more"):
+        read(tmp_path, line).checked()
+
+
 def test_a_value_of_a_flag_is_no_name_of_a_program(tmp_path: Path) -> None:
     line = (
         "torchrun --nproc_per_node 3 tune.py --per_device_train_batch_size 1 --max_steps 9 --eval_strategy no"

@@ -127,11 +127,11 @@ def pattern_of(layers: int, attention: float, mlp: float) -> str:
 
 def state_space(sheet: Sheet, hidden: int) -> dict[str, Any]:
     """Return the Mamba-2 mixer that the flags describe."""
-    sizes = {name: sheet.whole(f"--mamba-{name}") for name in ("head-dim", "num-groups", "state-dim")}
+    sizes = {name: sheet.degree(f"--mamba-{name}") for name in ("head-dim", "num-groups", "state-dim")}
     width = sizes["head-dim"] or 64
     return {
         "kind": "mamba2",
-        "heads": sheet.whole("--mamba-num-heads") or max(1, EXPANSION * hidden // max(width, 1)),
+        "heads": sheet.degree("--mamba-num-heads") or max(1, EXPANSION * hidden // max(width, 1)),
         "head_dim": width,
         "groups": sizes["num-groups"] or 8,
         "state": sizes["state-dim"] or 128,

@@ -35,9 +35,9 @@ def delta_mixer(sheet: Sheet) -> tuple[dict[str, Any] | None, str]:
     """Return the gated delta net that the flags describe and the pattern of its layers, or None."""
     variant = sheet.take("--experimental-attention-variant")
     pattern = str(sheet.take("--linear-attention-freq") or "")
-    kernel = sheet.whole("--linear-conv-kernel-dim")
-    heads = sheet.whole("--linear-num-key-heads"), sheet.whole("--linear-num-value-heads")
-    sizes = sheet.whole("--linear-key-head-dim"), sheet.whole("--linear-value-head-dim")
+    kernel = sheet.degree("--linear-conv-kernel-dim")
+    heads = sheet.degree("--linear-num-key-heads"), sheet.degree("--linear-num-value-heads")
+    sizes = sheet.degree("--linear-key-head-dim"), sheet.degree("--linear-value-head-dim")
     if variant not in DELTA:
         return None, ""
     mixer = {

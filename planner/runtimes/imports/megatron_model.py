@@ -136,16 +136,18 @@ def _rows(sheet: Sheet, tokens: int | None) -> int | None:
 def _mixer(sheet: Sheet, hidden: int) -> dict[str, Any]:
     heads = sheet.whole("--num-attention-heads") or 1
     norm = sheet.has("--qk-layernorm")
-    width = sheet.whole("--kv-channels") or max(1, hidden // heads)
+    width = sheet.degree("--kv-channels") or max(1, hidden // heads)
     groups = sheet.whole("--num-query-groups")
     grouped = sheet.has("--group-query-attention")
     plain, qkv = sheet.has("--disable-bias-linear"), sheet.has("--add-qkv-bias")
-    ranks = sheet.whole("--q-lora-rank"), sheet.whole("--kv-lora-rank")
-    widths = [sheet.whole(f"--{name}") for name in ("qk-head-dim", "qk-pos-emb-head-dim", "v-head-dim")]
+    latent = sheet.has("--multi-latent-attention")
+    size = sheet.degree if latent else sheet.whole
+    ranks = sheet.whole("--q-lora-rank"), size("--kv-lora-rank")
+    widths = [size(f"--{name}") for name in ("qk-head-dim", "qk-pos-emb-head-dim", "v-head-dim")]
     sinks = sheet.take("--softmax-type") == "learnable"
     gated = sheet.has("--attention-output-gate")
     indexer = indexer_record(sheet)
-    if sheet.has("--multi-latent-attention"):
+    if latent:
         return {
             "kind": "latent",
             "heads": heads,
@@ -210,8 +212,8 @@ def _marks(sheet: Sheet, key: str, text: str, layers: int) -> list[bool]:
 
 
 def _experts(sheet: Sheet, dense: dict[str, Any], layers: int) -> tuple[dict[str, Any] | None, list[bool]]:
-    count, top = sheet.whole("--num-experts"), sheet.whole("--moe-router-topk")
-    width = sheet.whole("--moe-ffn-hidden-size")
+    count, top = sheet.whole("--num-experts"), sheet.degree("--moe-router-topk")
+    width = sheet.degree("--moe-ffn-hidden-size")
     pattern = str(sheet.take("--moe-layer-freq") or "1")
     shared = sheet.whole("--moe-shared-expert-intermediate-size")
     gate, latent = sheet.has("--moe-shared-expert-gate"), sheet.whole("--moe-latent-size")

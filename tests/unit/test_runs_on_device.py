@@ -78,6 +78,17 @@ def test_files_overlap_where_the_price_does(runtime: str, tp: int, says: bool) -
     assert said == says
 
 
+@pytest.mark.parametrize("sequence_parallel", [True, False])
+def test_overlap_that_is_asked_for_over_pcie_is_told_as_left_out(sequence_parallel: bool) -> None:
+    plan = tensor(2, dp=4, sequence_parallel=sequence_parallel)
+    answer = estimate(
+        plan, asked("l40s-8-pcie", 8), with_value(runtimes()["megatron-lm"], "tp_overlap", "on")
+    )
+    ((name, value, reason),) = answer.left_out
+    assert (name, value) == ("tp_overlap", "on")
+    assert ("NVLink" in reason) == sequence_parallel
+
+
 def broken(setting: tuple[str, str], plan: Plan, job: Job) -> set[str]:
     return {
         fault.rule

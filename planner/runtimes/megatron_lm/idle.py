@@ -58,8 +58,16 @@ def _experts_whole(plan: Plan, job: TrainingTask) -> Mask:
     return np.less_equal(plan.ep, 1)
 
 
+def _no_tensor_ranks(plan: Plan, job: TrainingTask) -> Mask:
+    return np.less_equal(plan.tp, 1)
+
+
+def _over_pcie(plan: Plan, job: TrainingTask) -> bool:
+    return plan.sequence_parallel and not job.hardware.pool.node.scaleup.between_devices
+
+
 def _apart(plan: Plan, job: TrainingTask) -> Mask:
-    return np.less_equal(plan.tp, 1) | np.logical_not(job.hardware.pool.joins(plan.tp))
+    return np.less_equal(plan.tp, 1) | np.greater(plan.tp, job.hardware.pool.scaleup_domain)
 
 
 IDLE: Final = (
@@ -89,6 +97,13 @@ IDLE: Final = (
         1.0,
         _whole_sequences,
         "messages of tensor parallelism overlap under sequence parallelism alone",
+        moot=_no_tensor_ranks,
+    ),
+    Idle(
+        "tp_exposed",
+        1.0,
+        _over_pcie,
+        "messages of tensor parallelism overlap over links between devices alone, such as NVLink",
         moot=_apart,
     ),
 )

@@ -13,21 +13,20 @@ import pytest
 from planner.cost.case import case_of
 from planner.cost.layer.blocks import block_operators
 from planner.cost.layer.operators import Pricer
-from planner.cost.legal import all_rules
 from planner.inputs.hf_config import model_from_config
 from planner.inputs.load import load_model
 from planner.inputs.load_hardware import load_hardware
 from planner.inputs.workload import Workload
 from planner.plan import Plan
-from planner.rules import violations
 from planner.runtimes.family import Job
 from planner.runtimes.torchtitan import ENTRY
 from planner.runtimes.torchtitan.choice import TitanChoice
 from planner.runtimes.torchtitan.current import module_text
 from tests.helpers import ROOT
-from tests.validate.ask import PYTHON, asked, refusals
+from tests.validate.ask import PYTHON
 from tests.validate.numerics import titan_says
-from tests.validate.random_plans import Case, stage_params
+from tests.validate.random_plans import stage_params
+from tests.validate.titan_plans import taken
 
 pytestmark = [
     pytest.mark.torch,
@@ -46,31 +45,14 @@ ROTARY = ("theta", "scaling")
 
 @pytest.mark.parametrize("name", ["qwen3.5-2b", "qwen3.5-27b", "qwen3.5-35b-a3b", "qwen3-next-80b-a3b"])
 def test_plans_of_gated_delta_nets_are_taken_as_meant(tmp_path: Path, name: str) -> None:
-    model, written = ENTRY.trained(load_model(name)), []
+    model = ENTRY.trained(load_model(name))
     runtime = ENTRY.for_model(model)
-    assert runtime.command is not None
     sparse = bool(model.expert_kinds)
     plans = [WHOLE, replace(SPLIT, etp=2.0 if sparse else 1.0)]
     plans += [] if model.tied_embeddings else [PIPED]
     plans += [replace(WHOLE, ep=8.0), replace(PIPED, ep=4.0)] if sparse else []
-    for plan in plans:
-        job = Job(model, load_hardware("dgx-h100"), 64, Workload(seq_len=8192, global_batch=256))
-        assert not violations(all_rules(plan, case_of(plan, job, runtime)))
-        command = runtime.command(plan, job, ENTRY.versions[0])
-        place = tmp_path / str(len(written))
-        place.mkdir()
-        for file, text in (command.files or {}).items():
-            (place / file).write_text(text, encoding="utf-8")
-        written.append((Case(job, plan, ()), command, place))
-    verdicts = asked(written, "check_torchtitan.py")
-    assert refusals(verdicts) == []
-    for verdict in verdicts:
+    for verdict in taken(runtime, model, plans, tmp_path):
         plan, derived = verdict.case.plan, verdict.answer["derived"]
-        assert derived["dp_replicate"] == plan.dp / plan.zero_shards
-        assert {axis: derived[axis] for axis in ("tp", "pp", "ep")} == {
-            axis: getattr(plan, axis) for axis in ("tp", "pp", "ep")
-        }
-        assert derived["params"] == model.params
         assert derived["tied"] == model.tied_embeddings
         for layer, found in zip(model.layers, derived["numerics"], strict=True):
             wanted, attention = titan_says(model, layer), model.blocks[layer].attention

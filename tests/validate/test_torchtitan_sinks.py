@@ -8,18 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from planner.cost.case import case_of
-from planner.cost.legal import all_rules
 from planner.inputs.load import load_model
-from planner.inputs.load_hardware import load_hardware
-from planner.inputs.workload import Workload
 from planner.plan import Plan
-from planner.rules import violations
-from planner.runtimes.family import Job
 from planner.runtimes.torchtitan import ENTRY
-from tests.validate.ask import asked, refusals
 from tests.validate.numerics import titan_says
-from tests.validate.random_plans import Case, stage_params
+from tests.validate.random_plans import stage_params
+from tests.validate.titan_plans import taken
 
 pytestmark = [
     pytest.mark.torch,
@@ -43,26 +37,9 @@ PLANS = (
 
 @pytest.mark.parametrize("name", ["gpt-oss-20b", "gpt-oss-120b"])
 def test_plans_of_gpt_oss_are_taken_as_meant(tmp_path: Path, name: str) -> None:
-    model, written = load_model(name), []
-    assert ENTRY.command is not None
-    for plan in PLANS:
-        job = Job(model, load_hardware("dgx-h100"), 64, Workload(seq_len=8192, global_batch=256))
-        assert not violations(all_rules(plan, case_of(plan, job, ENTRY)))
-        command = ENTRY.command(plan, job, ENTRY.versions[0])
-        place = tmp_path / str(len(written))
-        place.mkdir()
-        for file, text in (command.files or {}).items():
-            (place / file).write_text(text, encoding="utf-8")
-        written.append((Case(job, plan, ()), command, place))
-    verdicts = asked(written, "check_torchtitan.py")
-    assert refusals(verdicts) == []
-    for verdict in verdicts:
+    model = load_model(name)
+    for verdict in taken(ENTRY, model, PLANS, tmp_path):
         plan, derived = verdict.case.plan, verdict.answer["derived"]
-        assert derived["dp_replicate"] == plan.dp / plan.zero_shards
-        assert {axis: derived[axis] for axis in ("tp", "pp", "ep")} == {
-            axis: getattr(plan, axis) for axis in ("tp", "pp", "ep")
-        }
-        assert derived["params"] == model.params
         for layer, found in zip(model.layers, derived["numerics"], strict=True):
             wanted = titan_says(model, layer)
             assert {key: found[key] for key in wanted} == wanted

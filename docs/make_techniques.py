@@ -82,6 +82,12 @@ def section(
     return f"\n## {title}\n\n{option}\n\n{table(header, rows)}\n" + (f"\n{note}\n" if note else "")
 
 
+def unoffered() -> str:
+    """Return the optimizers that the files of no runtime ask for."""
+    asked = {name for one in planner.runtimes.runtimes().values() for name in one.optimizers}
+    return ", ".join(f"`{name}`" for name in OPTIMIZERS if name not in asked)
+
+
 def page() -> str:
     """Return the whole page."""
     parts = [
@@ -152,6 +158,8 @@ def page() -> str:
             "the user names dtypes.",
             OPTIMIZERS,
             {"states": "moments", "state_bytes": "each [byte]", "master_bytes": "master [byte]"},
+            f"[The runtimes](runtimes.md) say whose files have which. No runtime here has {unoffered()}:\n"
+            "run tables and launch files that have them are priced.",
         ),
         section(
             "Offload",
@@ -241,6 +249,7 @@ OFFERED = {
     "offloads": "`--offload`",
     "precisions": "`--precision`",
     "methods": "`--method`",
+    "optimizers": "`--optimizer`",
     "hybrid_sharding": "`--zero-shards` below dp · cp",
 }
 """Fields of a runtime, and what each is called in the page."""

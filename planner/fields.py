@@ -159,8 +159,8 @@ JOB: Final = (
     ),
     Field(
         "optimizer", "name", "NAME", table="planner.techniques.optimizers:OPTIMIZERS", configured=True,
-        help="adamw, adam8bit, dion, lion, muon, sgd or shampoo.", default="adamw", otherwise="adamw",
-        elsewhere="optim",
+        help="adamw, adam8bit, adam8bit-bnb, dion, lion, muon, sgd or shampoo.", default="adamw",
+        otherwise="adamw", elsewhere="optim",
     ),
     Field("state_dtype", "dtype", "DTYPE", "Dtype of optimizer states.", otherwise="the optimizer's"),
     Field("master_dtype", "dtype", "DTYPE", "Dtype of master weights.", otherwise="the optimizer's"),

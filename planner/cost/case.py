@@ -263,6 +263,9 @@ class Case:
 
     @property
     def _sent_bytes(self) -> float:
+        """Bytes in which gradients are reduced: DDP reduces those of whole weights as they are. [byte]"""
+        if self.runtime.one_dtype and not (self.engine.wraps_whole or self.sharding.shards_optimizer):
+            return self.weight_bytes
         return DTYPE_BYTES[self.traits.optimizer.reduce_dtype]
 
     @cached_property

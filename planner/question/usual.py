@@ -15,18 +15,28 @@ from planner.runtimes.family import Job
 DEFAULT_RUNTIME: Final[str] = default("runtime")
 
 
-def usual_runtimes(method: str) -> tuple[str, ...]:
-    """Return who trains by a method, the first for a single plan; the usual one alone if it does.
+def usual_runtimes(method: str, optimizer: str = "adamw") -> tuple[str, ...]:
+    """Return who trains by a method and steps by an optimizer, the first for a single plan.
+
+    The usual one alone if it does, or if nobody does.
 
     Examples
     --------
     >>> usual_runtimes("full"), usual_runtimes("lora"), usual_runtimes("qlora")
     (('megatron-lm',), ('megatron-bridge', 'deepspeed', 'fsdp'), ('fsdp',))
+    >>> usual_runtimes("full", "muon"), usual_runtimes("full", "adam8bit")
+    (('megatron-lm',), ('fsdp',))
     """
-    if method in runtimes()[DEFAULT_RUNTIME].methods:
+    able = able_runtimes(method, optimizer)
+    if DEFAULT_RUNTIME in able:
         return (DEFAULT_RUNTIME,)
-    able = [name for name, runtime in runtimes().items() if method in runtime.methods]
     return tuple(sorted(able, key=lambda name: (name != "megatron-bridge", name))) or (DEFAULT_RUNTIME,)
+
+
+def able_runtimes(method: str, optimizer: str) -> list[str]:
+    """Return the runtimes that train by a method and step by an optimizer."""
+    known = runtimes().items()
+    return [name for name, one in known if method in one.methods and optimizer in one.optimizers]
 
 
 def runtimes_for(
@@ -36,11 +46,12 @@ def runtimes_for(
 
     Where a model has an encoder, those whose files build it go before the usual ones.
     """
-    usual = usual_runtimes(workload.method if workload is not None else "full")
+    asked = (workload.method, workload.optimizer) if workload is not None else ("full", "adamw")
+    usual = usual_runtimes(*asked)
     if model is None or workload is None or cluster is None:
         return usual
     job = Job(model, cluster, 1, workload)
-    others = [name for name, one in runtimes().items() if workload.method in one.methods]
+    others = able_runtimes(*asked)
     able = training(others, job) if model.encoder is not None else ()
     building = tuple(name for name in able if runtimes()[name].builds_encoder(model))
     return building or training(usual, job) or training(others, job) or usual

@@ -243,6 +243,8 @@ class Runtime(Short):
     setting_rules : RuleMaker
         Makes those that do: what cannot be switched on beside a plan, over however many ranks its states
         are sharded.
+    optimizers : tuple of str
+        Names of the optimizers that its files can ask for.
     hybrid_sharding : bool
         Whether zero_shards may be less than dp · cp.
     command : CommandMaker, optional
@@ -310,6 +312,7 @@ class Runtime(Short):
     own_rules: RuleMaker
     pass_rules: RuleMaker = _no_rules
     setting_rules: RuleMaker = _no_rules
+    optimizers: tuple[str, ...] = ("adamw",)
     hybrid_sharding: bool = False
     command: CommandMaker | None = None
     own_split: Callable[[ModelSpec, int], tuple[int, ...] | None] | None = None

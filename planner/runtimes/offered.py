@@ -56,6 +56,7 @@ def technique_rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
         offered("offload-offered", "offload", whole_name(plan.offload), runtime.offloads),
         offered("precision-offered", "precision", work.precision, runtime.precisions),
         method_rule(work.method, runtime.methods),
+        optimizer_rule(work.optimizer, runtime.optimizers),
     ]
 
 
@@ -98,16 +99,32 @@ def runtimes_with(method: str) -> list[str]:
     return [f"--runtime {name}" for name, runtime in runtimes().items() if method in runtime.methods]
 
 
-def optimizer_rules(
-    workload: Workload, optimizers: Iterable[str], dtypes: Mapping[str, tuple[str, ...]]
-) -> list[Rule]:
-    """Return the rules on the optimizer and on what the user says of its dtypes.
+def optimizer_rule(optimizer: str, known: tuple[str, ...]) -> Rule:
+    """Return the rule that the runtime steps by this optimizer; where it does not, another may."""
+    return Rule(
+        "optimizer-offered",
+        optimizer in known,
+        lambda: (
+            f"optimizer {optimizer}",
+            f"one of {', '.join(known)}",
+            " or ".join([*_stepped_by(optimizer), known[0]]),
+        ),
+    )
+
+
+def _stepped_by(optimizer: str) -> list[str]:
+    """Return how to ask for the runtimes that step by ``optimizer``."""
+    return [f"--runtime {name}" for name, runtime in runtimes().items() if optimizer in runtime.optimizers]
+
+
+def dtype_rules(workload: Workload, dtypes: Mapping[str, tuple[str, ...]]) -> list[Rule]:
+    """Return the rules on what the user says of the optimizer's dtypes.
 
     ``dtypes`` has the choices for state_dtype, master_dtype and gradient_dtype; what the user leaves open is
     the runtime's own.
     """
     chosen = {name: getattr(workload, name) for name in dtypes}
-    return [offered("optimizer-offered", "optimizer", workload.optimizer, optimizers)] + [
+    return [
         offered(f"{name.replace('_', '-')}-offered", name.replace("_", " "), chosen[name], choices)
         for name, choices in dtypes.items()
         if chosen[name] is not None

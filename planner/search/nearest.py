@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from itertools import chain, islice, product
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -207,6 +207,11 @@ def _enough(request: SearchRequest, job: Job, runtime: Runtime) -> int | None:
     return None
 
 
+BFLOAT16: Final = {"master_dtype": "bf16", "gradient_dtype": "bf16"}
+OWN_BFLOAT16: Final = "--master-dtype bf16 --gradient-dtype bf16 --state-dtype bf16"
+"""Weights, gradients and states that rest in bfloat16 alone, where a runtime can say so."""
+
+
 def _changes(request: SearchRequest) -> Iterator[tuple[str, SearchRequest]]:
     """Yield single changes that save memory, each with the request changed so."""
     work = request.workload
@@ -217,6 +222,10 @@ def _changes(request: SearchRequest) -> Iterator[tuple[str, SearchRequest]]:
     for name, value in request.fixed.items():
         free = {key: kept for key, kept in request.fixed.items() if key != name}
         yield f"leave --{name.replace('_', '-')} {value} to the search", replace(request, fixed=free)
+    eight = with_work(optimizer="adam8bit", **BFLOAT16)
+    if work.method == "full" and not work.reduces_states:
+        yield OWN_BFLOAT16, with_work(**BFLOAT16, state_dtype="bf16")
+        yield f"--optimizer adam8bit {OWN_BFLOAT16.removesuffix(' --state-dtype bf16')}", eight
     if work.optimizer != "adam8bit":
         yield "--optimizer adam8bit", with_work(optimizer="adam8bit")
     if work.method == "full":

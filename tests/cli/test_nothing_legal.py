@@ -18,7 +18,7 @@ def test_a_model_that_the_runtime_cannot_build_names_those_that_can() -> None:
 def test_an_optimizer_that_the_runtime_lacks_names_the_usual_one() -> None:
     done = planner(
         "search", "qwen3-0.6b", "--hardware", "h100", "--gpus", "8", "--runtime", "fsdp",
-        "--optimizer", "adam8bit",
+        "--optimizer", "lion",
     )  # fmt: skip
     assert done.code == 1
     assert "--optimizer adamw" in done.out.partition("changes makes it run")[2]

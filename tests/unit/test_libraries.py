@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -102,6 +103,47 @@ def test_what_a_library_cannot_say_is_refused(library: str) -> None:
         files_of(
             library, "fsdp", plan_of(3, "full", dp=2, tp=2, num_microbatches=8, zero_shards=2), tuned("full")
         )
+
+
+BFLOAT16: dict[str, Any] = {"master_dtype": "bf16", "gradient_dtype": "bf16"}
+LOW = [
+    (0, BFLOAT16 | {"state_dtype": "bf16"}),
+    (3, BFLOAT16 | {"state_dtype": "bf16"}),
+    (0, BFLOAT16 | {"optimizer": "adam8bit"}),
+    (3, {"optimizer": "adam8bit"}),
+    (2, {"optimizer": "sgd"}),
+]
+"""ZeRO stages, and weights, gradients and states of few bytes."""
+
+
+def sayable(library: str, zero: int, work: Mapping[str, Any]) -> bool:
+    """Whether a library can say it: Axolotl computes in bf16 beside whatever FSDP2 shards."""
+    return not (library == "axolotl" and zero and "master_dtype" in work)
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize(("zero", "work"), LOW, ids=str)
+def test_weights_and_states_of_few_bytes_are_read_back(
+    tmp_path: Path, library: str, zero: int, work: dict[str, Any]
+) -> None:
+    if not sayable(library, zero, work):
+        with pytest.raises(UnsupportedPlan, match="--zero 0, or no dtypes"):
+            files_of(library, "fsdp", plan_of(zero, "full"), tuned("full", **work))
+        return
+    for name, text in files_of(library, "fsdp", plan_of(zero, "full"), tuned("full", **work)).items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    found = read_runner_file(tmp_path / "train.sh")
+    assert (found.faults, found.unknown) == ((), ())
+    expected = {"zero": str(zero), "precision": "bf16", "optimizer": "adamw"} | work
+    expected |= {name: None for name in ("state_dtype", "master_dtype", "gradient_dtype") if name not in work}
+    assert {name: found.options.get(name) for name in expected} == expected
+
+
+@pytest.mark.parametrize("library", ["trl", "llama-factory"])
+def test_torchao_cannot_trace_states_of_sharded_bf16_weights(library: str) -> None:
+    work = BFLOAT16 | {"optimizer": "adam8bit"}
+    with pytest.raises(UnsupportedPlan, match=r"AdamW8bit.*nearest: --zero 0"):
+        files_of(library, "fsdp", plan_of(3, "full"), tuned("full", **work))
 
 
 def test_replicas_of_whole_weights_are_not_axolotls() -> None:

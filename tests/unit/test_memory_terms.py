@@ -149,7 +149,7 @@ def test_scales_of_a_quantised_base_are_not_sharded() -> None:
 
 def test_eight_bit_states_and_user_dtypes() -> None:
     small = priced(job(gpus=8, optimizer="adam8bit"), zero=0).stages[0]
-    assert small.optimizer == pytest.approx((4 + 2 * (1 + 4 / 2048)) * TOTAL)
+    assert small.optimizer == pytest.approx((4 + 2 * (1 + 4 / 256)) * TOTAL)
     half = priced(job(gpus=8, state_dtype="bf16", gradient_dtype="bf16"), zero=1).stages[0]
     assert half.optimizer == pytest.approx((4 + 2) * TOTAL / 8)
     assert half.gradients == 2 * TOTAL

@@ -24,12 +24,14 @@ from planner.runtimes.torchtitan import ENTRY as TORCHTITAN
 from tests.unit import runner_jobs as jobs
 
 FOUR = (FSDP, TORCHTITAN, DEEPSPEED, NANOTRON)
+BFLOAT16 = {"master_dtype": "bf16", "gradient_dtype": "bf16"}
+WORK = ("precision", "method", "optimizer", "seq_len", "state_dtype", "master_dtype", "gradient_dtype")
 PIPE = {"pp": 4, "schedule": "interleaved-1f1b", "vpp": 2}
 
 
 def broken(runtime: Runtime, model: ModelSpec, gpus: int, **axes: Any) -> set[str]:
     """Return the names of the rules that a plan breaks."""
-    work = {name: axes.pop(name) for name in ("precision", "method", "optimizer", "seq_len") if name in axes}
+    work = {name: axes.pop(name) for name in WORK if name in axes}
     task = jobs.job(model, gpus, **work)
     return {violation.rule for violation in violations(runtime.rules(jobs.plan(task, **axes), task))}
 
@@ -40,6 +42,10 @@ LEGAL = [
     (FSDP, jobs.DENSE, {"cp": 4, "cp_method": "ring", "recompute": "full"}),
     (FSDP, jobs.MOE, {"tp": 2, "etp": 2}),
     (FSDP, jobs.TIED, {"zero": 0}),
+    (FSDP, jobs.DENSE, BFLOAT16 | {"state_dtype": "bf16", "zero": 2}),
+    (FSDP, jobs.DENSE, BFLOAT16 | {"optimizer": "adam8bit"}),
+    (FSDP, jobs.DENSE, {"optimizer": "adam8bit", "method": "lora"}),
+    (FSDP, jobs.DENSE, {"optimizer": "sgd", "zero": 0}),
     (TORCHTITAN, jobs.DENSE, PIPE | {"tp": 4}),
     (TORCHTITAN, jobs.DENSE, {"pp": 4, "stage_layers": (7, 9, 9, 7)}),
     (TORCHTITAN, jobs.LATENT, {"ep": 16, "tp": 4}),
@@ -78,7 +84,10 @@ ILLEGAL = [
     (FSDP, jobs.DENSE, {"cp": 4, "seq_len": 8196}, "sequence-divides"),
     (FSDP, jobs.DENSE, {"cp": 2, "cp_method": "all-to-all"}, "cp-method-offered"),
     (FSDP, jobs.DENSE, {"precision": "fp8"}, "precision-offered"),
-    (FSDP, jobs.DENSE, {"optimizer": "adam8bit"}, "optimizer-offered"),
+    (FSDP, jobs.DENSE, {"optimizer": "lion"}, "optimizer-offered"),
+    (FSDP, jobs.DENSE, {"master_dtype": "bf16"}, "one-training-dtype"),
+    (FSDP, jobs.DENSE, BFLOAT16 | {"state_dtype": "bf16", "method": "lora"}, "adapters-in-fp32"),
+    (FSDP, jobs.DENSE, {"optimizer": "adam8bit", "state_dtype": "fp32"}, "quantised-states-have-no-dtype"),
     (FSDP, jobs.DENSE, {"method": "qlora", "cp": 2}, "quantised-base-is-unsplit"),
     (TORCHTITAN, jobs.DENSE, {"tp": 16}, "kv-heads-divide"),
     (TORCHTITAN, jobs.TIED, {"pp": 2}, "pipeline-ties"),
@@ -123,7 +132,7 @@ def test_an_illegal_plan_breaks_its_rule(
 def test_a_broken_rule_says_what_was_found_expected_and_nearest(
     runtime: Runtime, model: ModelSpec, axes: dict[str, Any], rule: str
 ) -> None:
-    work = {name: axes[name] for name in ("precision", "method", "optimizer", "seq_len") if name in axes}
+    work = {name: axes[name] for name in WORK if name in axes}
     task = jobs.job(model, 64, **work)
     layout = jobs.plan(task, **{name: value for name, value in axes.items() if name not in work})
     told = next(v for v in violations(runtime.rules(layout, task)) if v.rule == rule)

@@ -65,6 +65,7 @@ def of_llama_factory(words):
     more = {"method": adapter, "rank": tuning.lora_rank, "model": model.model_name_or_path}
     more |= {"targets": tuning.lora_target, "attention": getattr(model.flash_attn, "value", model.flash_attn)}
     more |= {"length": data.cutoff_len, "packing": data.packing}
+    more["pure_bf16"] = tuning.pure_bf16
     more["gradient_checkpointing"] = not model.disable_gradient_checkpointing
     return said(training) | more
 

@@ -10,16 +10,19 @@ import json
 import os
 import re
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from planner.plan import Plan
 from planner.runtimes import runtimes
+from planner.runtimes.family import Job
 from planner.runtimes.libraries import libraries
 from tests.cli.command import planner
 from tests.helpers import ROOT
-from tests.unit.test_libraries import CASES, LIBRARIES, files_of, plan_of, tuned
+from tests.unit.test_libraries import CASES, LIBRARIES, LOW, files_of, plan_of, sayable, tuned
 from tests.validate.ask import PYTHON
 
 pytestmark = pytest.mark.torch
@@ -39,29 +42,31 @@ def interpreter(library: str) -> str | None:
     return python if found and found.returncode == 0 else None
 
 
-def words(library: str, host: str, place: Path, case: tuple[int, str, str]) -> list[str]:
+def words(library: str, host: str, place: Path, plan: Plan, job: Job) -> list[str]:
     """Return what the program gets after its name, the user's variables set."""
-    zero, recompute, method = case
     runtime = libraries()[library].on(runtimes()[host])
     assert runtime.command is not None
-    command = runtime.command(plan_of(zero, recompute), tuned(method), runtime.versions[0])
+    command = runtime.command(plan, job, runtime.versions[0])
     known = {**command.defaults, **SET, "CHECKPOINT": str(place), "HERE": str(place)}
     found = [str(place / part) if part in (command.files or {}) else part for part in command.program[1:]]
     return [*found, *(re.sub(r"\$\{(\w+)\}", lambda at: known[at[1]], part) for part in command.production)]
 
 
-@pytest.mark.parametrize("library", LIBRARIES)
-def test_files_are_taken_as_meant(tmp_path: Path, library: str) -> None:
+def answered(tmp_path: Path, library: str, written: Sequence[tuple[str, Plan, Job]]) -> list[dict[str, Any]]:
+    """Return what a library makes of the files of plans on hosts, written to numbered folders.
+
+    Skips where no interpreter has it, fails where it refuses one.
+    """
     python = interpreter(library)
     if python is None:
         pytest.skip(f"no interpreter with {library}")
     asked = []
-    for number, (host, method, zero, recompute) in enumerate(CASES):
+    for number, (host, plan, job) in enumerate(written):
         place = tmp_path / str(number)
         place.mkdir()
-        for name, text in files_of(library, host, plan_of(zero, recompute), tuned(method)).items():
+        for name, text in files_of(library, host, plan, job).items():
             (place / name).write_text(text, encoding="utf-8")
-        given = words(library, host, place, (zero, recompute, method))
+        given = words(library, host, place, plan, job)
         asked.append({"library": library, "folder": str(place), "words": given})
     run = subprocess.run(
         [python, ROOT / "tests/validate/check_libraries.py"],
@@ -72,9 +77,15 @@ def test_files_are_taken_as_meant(tmp_path: Path, library: str) -> None:
         check=False,
     )
     answers = [json.loads(line) for line in run.stdout.splitlines()]
-    assert len(answers) == len(CASES), run.stderr[-2000:]
-    for (host, method, zero, recompute), answer, question in zip(CASES, answers, asked, strict=True):
-        theirs: dict[str, Any] = answer.get("derived") or pytest.fail(answer["refused"])
+    assert len(answers) == len(written), run.stderr[-2000:]
+    return [answer.get("derived") or pytest.fail(answer["refused"]) for answer in answers]
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_files_are_taken_as_meant(tmp_path: Path, library: str) -> None:
+    plans = [(host, plan_of(zero, recompute), tuned(method)) for host, method, zero, recompute in CASES]
+    found = answered(tmp_path, library, plans)
+    for number, ((host, method, zero, recompute), theirs) in enumerate(zip(CASES, found, strict=True)):
         sharded = host == "fsdp" and zero > 0
         expected = {
             "per_device_train_batch_size": 2,
@@ -87,7 +98,7 @@ def test_files_are_taken_as_meant(tmp_path: Path, library: str) -> None:
             "output_dir": "/made/up",
             "packing": True,
             "method": method,
-            "model": question["folder"],
+            "model": str(tmp_path / str(number)),
             "length": 2047 if library == "llama-factory" else 2048,  # its packer pads by one token again
             "fsdp": sharded
             and {
@@ -101,6 +112,24 @@ def test_files_are_taken_as_meant(tmp_path: Path, library: str) -> None:
         assert {name: theirs[name] for name in expected} == expected
         named = Path(str(theirs["zero"])).name if theirs["zero"] else None
         assert named == ("ds_config.json" if host == "deepspeed" else None)
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_weights_and_states_of_few_bytes_are_taken_as_meant(tmp_path: Path, library: str) -> None:
+    """Nothing computes in another dtype beside weights in bf16: Accelerate would shard them in float32."""
+    cases = [(zero, work) for zero, work in LOW if sayable(library, zero, work)]
+    found = answered(
+        tmp_path, library, [("fsdp", plan_of(zero, "full"), tuned("full", **work)) for zero, work in cases]
+    )
+    for (zero, work), theirs in zip(cases, found, strict=True):
+        own = "master_dtype" in work
+        names = {"adamw": "adamw_torch_fused", "adam8bit": "adamw_torch_8bit", "sgd": "sgd"}
+        assert theirs["optim"] == names[work.get("optimizer", "adamw")]
+        assert theirs["bf16"] == (library == "axolotl" or not own), zero
+        if library == "trl":
+            assert theirs["dtype"] == ("bfloat16" if own else "float32")
+        if library == "llama-factory":
+            assert theirs["pure_bf16"] == own
 
 
 MAKE = """

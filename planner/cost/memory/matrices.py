@@ -45,8 +45,13 @@ class Matrices:
 
 def first_moments(case: Case, plan: Plan, counts: Mapping[Piece, Num]) -> Num:
     """Bytes of moments that embedding and head have more than matrices do, all shards together. [byte]"""
-    more = case.optimizer.end_states - case.optimizer.states
-    return end_elements(case, plan, counts) * (more * case.moment_bytes / case.optimizer.states)
+    optimizer = case.optimizer
+    more = optimizer.end_states - optimizer.states
+    ends = end_elements(case, plan, counts) * (more * case.moment_bytes / optimizer.states)
+    if optimizer.embedding_state_bytes is None or not case.method.trains_base:
+        return ends
+    wider = optimizer.states * (optimizer.embedding_state_bytes - optimizer.state_bytes)
+    return ends + wider * _embedding_elements(case, plan, counts)
 
 
 @dataclass(frozen=True)
@@ -172,9 +177,12 @@ def end_elements(case: Case, plan: Plan, counts: Mapping[Piece, Num]) -> Num:
 
 def table_elements(case: Case, plan: Plan, counts: Mapping[Piece, Num]) -> Num:
     """Weights of embedding and head on a tensor rank of a stage. [element]"""
-    model = case.model
-    table = counts.get(("embedding", False), 0.0) * (model.embedding_params / plan.tp)
-    return table + counts.get(("head", False), 0.0) * (model.vocab * model.hidden / plan.tp)
+    head = case.model.vocab * case.model.hidden / plan.tp
+    return _embedding_elements(case, plan, counts) + counts.get(("head", False), 0.0) * head
+
+
+def _embedding_elements(case: Case, plan: Plan, counts: Mapping[Piece, Num]) -> Num:
+    return counts.get(("embedding", False), 0.0) * (case.model.embedding_params / plan.tp)
 
 
 def shared_matrices(case: Case, plan: Plan, held: StageWeights) -> list[SharedMatrices]:

@@ -19,10 +19,10 @@ from planner.runtimes.hub.config import (
 )
 from planner.runtimes.hub.masked import masked_rule
 from planner.runtimes.offered import (
+    dtype_rules,
     exactly,
     head_counts,
     is_plain_causal,
-    optimizer_rules,
     sequence_rule,
     technique_rules,
     ties_rule,
@@ -52,7 +52,7 @@ def deepspeed_rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
     kind = architecture(model)
     return [
         *technique_rules(plan, job, runtime),
-        *optimizer_rules(work, ("adamw",), _dtypes(plan, work)),
+        *dtype_rules(work, _dtypes(plan, work)),
         whole_shard_rule(plan),
         *_offload_rules(plan, work),
         *_pipeline_rules(plan, model, work),

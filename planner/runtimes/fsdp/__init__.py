@@ -5,7 +5,7 @@ from __future__ import annotations
 from planner.runtimes.eager import HOST
 from planner.runtimes.family import Runtime
 from planner.runtimes.fsdp import rules
-from planner.runtimes.fsdp.files import SETTINGS, fsdp_command
+from planner.runtimes.fsdp.files import IDLE, OPTIMIZERS, SETTINGS, fsdp_command
 from planner.runtimes.hub.config import traits_of_type, unwritten
 from planner.runtimes.traits import Traits
 
@@ -49,6 +49,7 @@ ENTRY = Runtime(
     offloads=("none", "weights"),
     precisions=("bf16",),
     methods=("full", "lora", "qlora"),
+    optimizers=OPTIMIZERS,
     own_rules=rules.fsdp_rules,
     setting_rules=rules.setting_rules,
     hybrid_sharding=True,
@@ -59,4 +60,6 @@ ENTRY = Runtime(
     settings=SETTINGS,
     model_traits=traits_of_type,
     searched=("reduction",),
+    one_dtype=True,
+    idle=IDLE,
 )

@@ -23,6 +23,7 @@ from planner.runtimes.hub.config import (
     wrapped_class,
 )
 from planner.runtimes.hub.script_masks import MASKED_SHARE, with_masks
+from planner.runtimes.idle import Idle
 from planner.runtimes.offered import trial_note
 from planner.runtimes.script_run import SMOKE, STEP_LINE, defaults, production, where_set
 from planner.runtimes.settings import NO_CHANGES, Changes, Settings
@@ -40,12 +41,47 @@ SETTINGS: Final[Settings] = {
 }
 """Values of traits that the YAML and the script can say."""
 
+OPTIMIZERS: Final = ("adamw", "adam8bit", "sgd")
+"""Optimizers that the script makes: PyTorch's and torchao's, which step FSDP2's tensors."""
+
+IDLE: Final = (
+    Idle(
+        "reduce_dtype",
+        "fp32",
+        when=lambda plan, job: plan.zero == 0,
+        reason="nothing is sharded: DDP reduces gradients in the dtype that they have",
+    ),
+)
+"""What a plan without shards leaves out."""
+
 
 QUANTISED: Final = (
     "Weights in 4 bits are stored as bfloat16 (bnb_4bit_quant_storage), so that FSDP can shard them: this "
     "needs bitsandbytes 0.48 or newer. Each rank reads CHECKPOINT into host memory first.",
 )
 """What a user of QLoRA should know (bitsandbytes, docs/source/fsdp_qlora.md)."""
+
+
+BFLOAT16_WEIGHTS: Final = (
+    "Weights, gradients and states rest in bfloat16 alone, without a float32 copy: a step that would change "
+    "a weight by less than about a 256th of it changes nothing.",
+)
+TORCHAO: Final = ("optimizer adam8bit is torchao's AdamW8bit: this needs torchao 0.9 or newer.",)
+
+
+def trains_in_bfloat16(work: Workload) -> bool:
+    """Whether weights, gradients and states rest in bfloat16 alone."""
+    return work.master_dtype == "bf16"
+
+
+def mixed_precision(work: Workload) -> str:
+    """Return Accelerate's ``mixed_precision``: with any, FSDP2 casts trained weights to float32 [1]_.
+
+    References
+    ----------
+    .. [1] Accelerate 1.15.0, ``utils/fsdp_utils.py``, ``fsdp2_prepare_model``.
+    """
+    return "no" if trains_in_bfloat16(work) else work.precision
 
 
 def mesh(plan: Plan) -> dict[str, int]:
@@ -71,7 +107,7 @@ def accelerate_config(plan: Plan, job: Job, compiled: bool = False) -> dict[str,
         "downcast_bf16": "no",
         "machine_rank": 0,
         "main_training_function": "main",
-        "mixed_precision": job.workload.precision,
+        "mixed_precision": mixed_precision(job.workload),
         "num_machines": max(1, job.gpus // job.hardware.pool.gpus_per_node),
         "num_processes": job.gpus,
         "rdzv_backend": "static",
@@ -126,6 +162,8 @@ def script_text(plan: Plan, job: Job, changes: Changes = NO_CHANGES) -> str:
         "TP": int(plan.tp),
         "CP": int(plan.cp),
         "ATTENTION": attention_name(job.model, str(changes.get("attention", "flash-2"))),
+        "WEIGHT_DTYPE": "bfloat16" if work.method != "full" or trains_in_bfloat16(work) else "float32",
+        "OPTIMIZER": work.optimizer,
         "REDUCE_DTYPE": REDUCE[str(changes.get("reduce_dtype", "fp32"))],
         "BETAS": (run.beta1, run.beta2),
         "WEIGHT_DECAY": run.weight_decay,
@@ -149,6 +187,8 @@ def notes(plan: Plan, model: ModelSpec, work: Workload) -> tuple[str, ...]:
         sharded if plan.zero else whole,
         *trial_note(work),
         *(QUANTISED if work.method == "qlora" else ()),
+        *(BFLOAT16_WEIGHTS if trains_in_bfloat16(work) else ()),
+        *(TORCHAO if work.optimizer == "adam8bit" else ()),
     )
 
 
@@ -190,7 +230,7 @@ def fsdp_command(plan: Plan, job: Job, version: str, changes: Changes = NO_CHANG
 
 def _environment(plan: Plan, job: Job, config: dict[str, object]) -> dict[str, str]:
     """Return what ``accelerate launch`` would export, so that torchrun alone starts the same job."""
-    names = {**GROWING_SEGMENTS, "ACCELERATE_MIXED_PRECISION": job.workload.precision}
+    names = {**GROWING_SEGMENTS, "ACCELERATE_MIXED_PRECISION": mixed_precision(job.workload)}
     fsdp = config.get("fsdp_config")
     if isinstance(fsdp, dict):
         renamed = {"fsdp_transformer_layer_cls_to_wrap": "fsdp_transformer_cls_to_wrap"}

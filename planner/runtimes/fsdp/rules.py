@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from planner.inputs.model import Experts, LatentAttention, ModelSpec
+from planner.inputs.workload import Workload
 from planner.plan import Plan
 from planner.rules import Rule, divides
 from planner.runtimes.family import Job, Runtime
@@ -17,19 +18,20 @@ from planner.runtimes.hub.config import (
 )
 from planner.runtimes.hub.masked import masked_rule
 from planner.runtimes.offered import (
+    dtype_rules,
     exactly,
     is_plain_causal,
     mesh_shard_rule,
-    optimizer_rules,
     sequence_rule,
     technique_rules,
     unsplit_sequence_rule,
     whole_offload_rules,
     width_rules,
 )
+from planner.techniques.optimizers import OPTIMIZERS
 
-DTYPES = {"state_dtype": ("fp32",), "master_dtype": ("fp32",), "gradient_dtype": ("fp32",)}
-"""FSDP2 keeps parameters, gradients and states in the parameters' own dtype; the script loads float32."""
+DTYPES = dict.fromkeys(("state_dtype", "master_dtype", "gradient_dtype"), ("fp32", "bf16"))
+"""Parameters, gradients and states have the dtype in which the script loads the weights."""
 
 
 def fsdp_rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
@@ -37,7 +39,8 @@ def fsdp_rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
     model, work = job.model, job.workload
     return [
         *technique_rules(plan, job, runtime),
-        *optimizer_rules(work, ("adamw",), DTYPES),
+        *dtype_rules(work, DTYPES),
+        *_one_dtype(work),
         *whole_offload_rules(plan),
         exactly("no-pipeline", "pp", plan.pp, 1.0, "Accelerate has no pipeline"),
         exactly("no-virtual-stages", "vpp", plan.vpp, 1.0, "Accelerate has no pipeline"),
@@ -63,6 +66,38 @@ def fsdp_rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
     ]
 
 
+def _one_dtype(work: Workload) -> list[Rule]:
+    """Return the rules that weights, gradients and states have one dtype, adapters' among them float32."""
+    quantised = OPTIMIZERS[work.optimizer].quantised
+    names = [name for name in DTYPES if not (quantised and name == "state_dtype")]
+    kinds = {getattr(work, name) or "fp32" for name in names}
+    return [
+        Rule(
+            "one-training-dtype",
+            len(kinds) == 1,
+            lambda: (
+                f"{', '.join(names).replace('_', ' ')}: {', '.join(sorted(kinds))}",
+                "one dtype of all of them, in which the weights are loaded",
+                "all bf16, or none given",
+            ),
+        ),
+        Rule(
+            "adapters-in-fp32",
+            work.method == "full" or kinds == {"fp32"},
+            lambda: (f"{work.method} in bf16", "adapters in fp32 beside weights in bf16", "no dtypes given"),
+        ),
+        Rule(
+            "quantised-states-have-no-dtype",
+            not quantised or work.state_dtype is None,
+            lambda: (
+                f"state dtype {work.state_dtype} of {work.optimizer}",
+                "none: they are in 8 bits",
+                "none given",
+            ),
+        ),
+    ]
+
+
 def diffusion_rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
     """Return what a diffusion transformer must keep to be trained by FSDP2.
 
@@ -74,7 +109,7 @@ def diffusion_rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
     """
     return [
         *technique_rules(plan, job, runtime),
-        *optimizer_rules(job.workload, ("adamw",), DTYPES),
+        *dtype_rules(job.workload, DTYPES),
         *whole_offload_rules(plan),
         exactly("no-virtual-stages", "vpp", plan.vpp, 1.0, "there is no pipeline"),
         *_mesh_rules(plan),

@@ -36,7 +36,7 @@ HERE = Path(__file__).resolve().parent
 BODY = '''
 
 def make_accelerator(minutes):
-    """Compute in bfloat16, reduce gradients in the dtype that the plan was priced with."""
+    """Compute in bfloat16, reduce sharded gradients in the dtype that the plan was priced with."""
     limit = InitProcessGroupKwargs(timeout=timedelta(minutes=minutes))
     if os.environ.get("ACCELERATE_USE_FSDP") != "true":
         return Accelerator(kwargs_handlers=[limit])
@@ -45,7 +45,7 @@ def make_accelerator(minutes):
     return Accelerator(fsdp_plugin=plugin, kwargs_handlers=[limit])
 
 
-DTYPE = torch.bfloat16 if LORA_RANK else torch.float32
+DTYPE = getattr(torch, WEIGHT_DTYPE)
 
 
 def new_model(config, empty):
@@ -201,10 +201,33 @@ def make_trained(accelerator, options):
     return model
 
 
+def eight_bit_adam():
+    """Return torchao's AdamW, its states read as float32: it cannot trace sharded bfloat16 ones."""
+    from torchao.optim import AdamW8bit
+    from torchao.optim.subclass_8bit import OptimState8bit
+
+    class Adam(AdamW8bit):
+        @staticmethod
+        def _subclass_zeros(weight, signed, block_size):
+            return OptimState8bit.zeros(weight.shape, signed, block_size, weight.device)
+
+    return Adam
+
+
+def make_optimizer(learned, rate):
+    """Return what steps the weights that learn."""
+    rates = {"lr": rate, "weight_decay": WEIGHT_DECAY}
+    if OPTIMIZER == "adam8bit":
+        return eight_bit_adam()(learned, betas=BETAS, **rates)
+    if OPTIMIZER == "sgd":
+        return torch.optim.SGD(learned, momentum=BETAS[0], **rates)
+    return torch.optim.AdamW(learned, betas=BETAS, fused=True, **rates)
+
+
 def stepped(accelerator, model, optimizer, data, accumulation, rate):
-    """Run one optimizer step at a rate."""
+    """Run one optimizer step at a rate, which torchao keeps in a tensor."""
     for group in optimizer.param_groups:
-        group["lr"] = rate
+        group["lr"] = group["lr"].fill_(rate) if torch.is_tensor(group["lr"]) else rate
     return train_step(accelerator, model, optimizer, data, accumulation)
 
 
@@ -213,8 +236,7 @@ def run(accelerator, options):
     set_seed(options.seed)
     model = make_trained(accelerator, options)
     learned = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    rates = {"lr": options.learning_rate, "betas": BETAS, "weight_decay": WEIGHT_DECAY, "fused": True}
-    model, optimizer = accelerator.prepare(model, torch.optim.AdamW(learned, **rates))
+    model, optimizer = accelerator.prepare(model, make_optimizer(learned, options.learning_rate))
     model.train()
     part, parts = (number // (TP * CP) for number in (accelerator.process_index, accelerator.num_processes))
     reader, first = reader_of(options, part, parts), 0

@@ -11,7 +11,7 @@ from typing import Any, Final
 from planner.dataclasses import replace
 from planner.errors import InputError, Problem
 from planner.inputs.yaml_file import read_json
-from planner.runtimes.imports import deepspeed
+from planner.runtimes.imports import deepspeed, trainer
 from planner.runtimes.imports.command_line import flag_values
 from planner.runtimes.imports.deepspeed import say_offload
 from planner.runtimes.imports.file_format import FileFormat, Source, beside
@@ -207,6 +207,10 @@ def _script(sheet: Sheet, flags: Mapping[str, str], settings: Mapping[str, Any])
         told = f"arguments of the script that are not read: {', '.join(others)[:160]}"
         sheet.notes.append(f"{told}; --seq-len, --micro-batch and --global-batch say what they decide")
     sheet.say("seq_len", settings.get("SEQ_LEN"))
+    sheet.say("optimizer", settings.get("OPTIMIZER"))
+    if settings.get("WEIGHT_DTYPE") == "bfloat16" and not settings.get("LORA_RANK"):
+        sheet.say("precision", "bf16")
+        trainer.own_bfloat16(sheet)
     sheet.changes += script_changes(settings)
     sheet.changes += reduced_in(settings.get("REDUCE_DTYPE"), "fp32")
     sheet.changes += compiled_by(sheet, "dynamo_config.dynamo_backend")

@@ -80,6 +80,8 @@ def from_tree(tree: Mapping[str, Any], path: Path, launch: TrainerLaunch) -> Imp
     trainer.optimizer(sheet, "optimizer")
     trainer.recompute(sheet, "gradient_checkpointing", False)
     _method(sheet)
+    if str(sheet.values.get("bf16")).lower() == "full" and "method" not in sheet.options:
+        trainer.own_bfloat16(sheet, "bf16")
     _degrees(sheet, packed)
     trainer.refuse(sheet, UNPRICED)
     trainer.told_kernels(sheet)

@@ -12,7 +12,7 @@ from planner.runtimes.imports.adapters import PEFT_DEFAULT, say_adapter
 from planner.runtimes.imports.hub import model_named
 from planner.runtimes.imports.literals import flat
 from planner.runtimes.imports.sheet import Imported, Sheet
-from planner.runtimes.imports.trainer_layout import TrainerLaunch, laid_out
+from planner.runtimes.imports.trainer_layout import TrainerLaunch, laid_out, with_own_dtypes
 from planner.runtimes.imports.trainer_programs import MODELS
 
 LENGTHS: Final = (
@@ -114,15 +114,29 @@ def from_tree(tree: Mapping[str, Any], path: Path, launch: TrainerLaunch, dialec
     again = [key for key in RECOMPUTES if key in sheet.values]
     trainer.recompute(sheet, again[0] if again else RECOMPUTES[0], dialect.recompute)
     _method(sheet, dialect)
-    if "method" in sheet.options or str(sheet.values.get("dtype")) == "float32":
-        sheet.seen.add("dtype")
+    loaded = _loaded(sheet)
+    if loaded == "bfloat16" and plain and not sheet.has("bf16", "fp16"):
+        sheet.say("precision", "bf16", "bf16")
+        trainer.own_bfloat16(sheet, "dtype")
     sheet.seen.update(key for key in ("loss_type",) if str(tree.get(key)) == "nll")
     _unpriced(sheet)
     trainer.told_kernels(sheet)
     model = model_named(sheet, path, *(name.lstrip("-") for name in MODELS if "-" not in name.lstrip("-")))
     known = {key for key in sheet.values if trainer.WITHOUT_EFFECT.fullmatch(key)}
     sheet.seen.update(known)
-    return laid_out(sheet, tree, path, launch, model)
+    found = laid_out(sheet, tree, path, launch, model)
+    return with_own_dtypes(found) if loaded == "bfloat16" else found
+
+
+def _loaded(sheet: Sheet) -> str:
+    """Return the dtype in which weights that are trained whole are loaded, where it is said."""
+    found = sheet.take("dtype", "torch_dtype")
+    name = str(found).lower().removeprefix("torch.")
+    if "method" in sheet.options:
+        return ""
+    if name not in ("none", "auto", "float32", "bfloat16"):
+        sheet.seen.discard("dtype")
+    return name
 
 
 def _with_images(sheet: Sheet) -> None:

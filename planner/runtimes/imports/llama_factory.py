@@ -63,6 +63,8 @@ def from_tree(tree: Mapping[str, Any], path: Path, launch: TrainerLaunch) -> Imp
         sheet.seen.add("optim")
     else:
         trainer.optimizer(sheet, "optim")
+    if sheet.has("pure_bf16") and str(sheet.take("finetuning_type") or "lora") == "full":
+        trainer.own_bfloat16(sheet, "pure_bf16")
     off = sheet.has("disable_gradient_checkpointing")
     sheet.say("recompute", "none" if off else "full", "disable_gradient_checkpointing")
     sheet.seen.update(
@@ -126,9 +128,6 @@ def _precision(sheet: Sheet) -> None:
     trainer.precision(sheet, "bf16")
     if not said:
         sheet.notes.append("neither bf16 nor fp16: the weights' own dtype, taken as bf16")
-    if sheet.has("pure_bf16") and str(sheet.take("finetuning_type") or "lora") == "full":
-        for kind in ("state", "master", "gradient"):
-            sheet.say(f"{kind}_dtype", "bf16", "pure_bf16")
     sheet.seen.update(("fp8_backend", "fp8_enable_fsdp_float8_all_gather"))
 
 

@@ -7,11 +7,12 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from planner.runtimes.imports.sheet import Sheet
+from planner.techniques.optimizers import OPTIMIZERS as PRICED
 
 OPTIMIZERS: Final = {
     "adamw": "adamw", "adamw_hf": "adamw", "adamw_torch": "adamw", "adamw_torch_fused": "adamw",
-    "adamw_apex_fused": "adamw", "adamw_bnb_8bit": "adam8bit", "adamw_8bit": "adam8bit",
-    "paged_adamw_8bit": "adam8bit", "adamw_torch_8bit": "adam8bit", "paged_adamw": "adamw",
+    "adamw_apex_fused": "adamw", "adamw_bnb_8bit": "adam8bit-bnb", "adamw_8bit": "adam8bit-bnb",
+    "paged_adamw_8bit": "adam8bit-bnb", "adamw_torch_8bit": "adam8bit", "paged_adamw": "adamw",
     "paged_adamw_32bit": "adamw", "sgd": "sgd", "muon": "muon", "lion": "lion", "lion_pytorch": "lion",
     "lion_32bit": "lion", "paged_lion_32bit": "lion", "lion_8bit": "lion", "paged_lion_8bit": "lion",
 }  # fmt: skip
@@ -141,6 +142,19 @@ def optimizer(sheet: Sheet, *keys: str) -> None:
     if OPTIMIZERS[name] == "lion" and name.endswith("8bit"):
         sheet.say("state_dtype", "fp8", key)
         sheet.notes.append(f"{name}: its moment priced at one byte, without the scales of its blocks")
+
+
+def own_dtypes(options: Mapping[str, str]) -> tuple[str, ...]:
+    """Return what rests in the dtype of the weights: the master copy, gradients, states that have none."""
+    known = PRICED.get(options.get("optimizer", ""))
+    quantised = known is not None and known.quantised
+    return ("master", "gradient") if quantised else ("master", "gradient", "state")
+
+
+def own_bfloat16(sheet: Sheet, *places: str) -> None:
+    """Say that weights, gradients and states rest in bfloat16 alone; states of 8 bits stay what they are."""
+    for kind in own_dtypes(sheet.options):
+        sheet.say(f"{kind}_dtype", "bf16", *places)
 
 
 def recompute(sheet: Sheet, key: str, default: bool) -> None:

@@ -315,9 +315,7 @@ def own_dtypes(found: Imported) -> dict[str, str]:
     alone = found.runtime == "fsdp" and options.get("zero") == "0" and "method" not in options
     if not alone or options.get("precision") != "bf16":
         return {}
-    kinds = (
-        ("master", "gradient") if options.get("optimizer") == "adam8bit" else ("master", "gradient", "state")
-    )
+    kinds = trainer.own_dtypes(options)
     return {f"{kind}_dtype": "bf16" for kind in kinds if f"{kind}_dtype" not in options}
 
 

@@ -33,13 +33,20 @@ def tree(tuning: Tuning) -> Mapping[str, Any]:
         If nothing keeps the weights in float32, as the plan's price has them.
     """
     work, targets = tuning.job.workload, tuning.adapted
-    if tuning.method == "full" and tuning.host == "fsdp" and tuning.plan.zero == 0:
+    whole = tuning.method == "full" and tuning.host == "fsdp" and tuning.plan.zero == 0
+    if whole and not tuning.in_bfloat16:
         raise UnsupportedPlan(
             "Axolotl trains whole weights that nobody shards in bfloat16 alone, and the plan is priced with "
-            "a float32 copy; nearest: --zero 2"
+            "a float32 copy; nearest: --zero 2, or all dtypes bf16"
+        )
+    if tuning.in_bfloat16 and not whole:
+        raise UnsupportedPlan(
+            "Axolotl computes in bfloat16 beside the weights that FSDP2 shards, which Accelerate keeps in "
+            "float32 then; nearest: --zero 0, or no dtypes"
         )
     said = trainer_fields(tuning).items()
     fields = {RENAMED.get(key, key): value for key, value in said if key not in UNSAID}
+    fields["bf16"] = work.precision == "bf16"
     found: dict[str, Any] = {
         "base_model": ".",
         "datasets": [{"path": "DATA_PATH", "type": "chat_template"}],

@@ -15,6 +15,7 @@ from planner.errors import UnsupportedPlan
 from planner.plan import Plan
 from planner.runtimes.deepspeed.files import zero_config
 from planner.runtimes.family import GROWING_SEGMENTS, Command, Job, Runtime, says_all
+from planner.runtimes.fsdp.files import trains_in_bfloat16
 from planner.runtimes.hub.config import (
     adapter_settings,
     attention_name,
@@ -37,6 +38,9 @@ FIXED: Final[Mapping[str, int]] = MappingProxyType({"tp": 1, "pp": 1, "cp": 1, "
 
 SETTINGS: Final[Settings] = {"attention": ("flash-3", "unfused")}
 """Values of traits that the files can say."""
+
+OPTIM: Final = {"adamw": "adamw_torch_fused", "adam8bit": "adamw_torch_8bit", "sgd": "sgd"}
+"""The Trainer's names of the optimizers, PyTorch's and torchao's (transformers 5.24, training_args.py)."""
 
 VARIABLES: Final = ("TRAIN_STEPS", "LEARNING_RATE", "WARMUP_STEPS", "SEED", "LOG_INTERVAL", "SAVE_INTERVAL")
 """The user's variables that the libraries take beside the paths."""
@@ -72,6 +76,11 @@ class Tuning:
     def method(self) -> str:
         """What is trained: ``full``, ``lora`` or ``qlora``."""
         return self.job.workload.method
+
+    @property
+    def in_bfloat16(self) -> bool:
+        """Whether weights, gradients and states rest in bfloat16 alone."""
+        return trains_in_bfloat16(self.job.workload)
 
     @property
     def sharded(self) -> bool:
@@ -224,6 +233,11 @@ def _refuse(library: Library, host: str, plan: Plan, job: Job) -> None:
             f"files for {library.title} say offload none or {known} on this runtime, and the plan has "
             f"offload {plan.offload}; nearest: --offload {known}"
         )
+    if plan.zero and job.workload.optimizer == "adam8bit" and trains_in_bfloat16(job.workload):
+        raise UnsupportedPlan(
+            f"files for {library.title} ask for torchao's AdamW8bit, which cannot trace the states of "
+            "sharded bfloat16 weights (torchao 0.18); nearest: --zero 0, no dtypes, or no --target"
+        )
     if faults:
         raise UnsupportedPlan(
             f"files for {library.title} say data parallelism alone, sharded over all ranks, and the plan has "
@@ -271,8 +285,8 @@ def trainer_fields(tuning: Tuning) -> dict[str, Any]:
         "per_device_train_batch_size": int(plan.micro_batch),
         "gradient_accumulation_steps": int(plan.num_microbatches),
         "gradient_checkpointing": tuning.recomputed,
-        "bf16": tuning.job.workload.precision == "bf16",
-        "optim": "adamw_torch_fused",
+        "bf16": tuning.job.workload.precision == "bf16" and not tuning.in_bfloat16,
+        "optim": OPTIM[tuning.job.workload.optimizer],
         "adam_beta1": run.beta1,
         "adam_beta2": run.beta2,
         "weight_decay": run.weight_decay,

@@ -37,6 +37,8 @@ def tree(tuning: Tuning) -> Mapping[str, Any]:
             "lora_alpha": 2 * work.lora_rank,
             "lora_target": "all" if targets == "all-linear" else ",".join(targets),
         }
+    if tuning.in_bfloat16:
+        found["pure_bf16"] = True
     if tuning.method == "qlora":
         found |= {"quantization_bit": 4, "quantization_method": "bnb", "double_quantization": True}
     return found

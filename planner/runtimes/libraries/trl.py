@@ -15,7 +15,7 @@ def tree(tuning: Tuning) -> Mapping[str, Any]:
     work = tuning.job.workload
     found: dict[str, Any] = {
         "model_name_or_path": ".",
-        "dtype": "float32" if tuning.method == "full" else "bfloat16",
+        "dtype": "bfloat16" if tuning.method != "full" or tuning.in_bfloat16 else "float32",
         "attn_implementation": tuning.attention,
         "max_length": work.seq_len,
         "packing": True,

@@ -41,7 +41,7 @@ from planner.runtimes.megatron_lm.rules import core_pass_rules, core_rules, even
 from planner.runtimes.megatron_lm.run_flags import STEP_LINE, defaults
 from planner.runtimes.megatron_lm.settings import SETTINGS, as_set
 from planner.runtimes.megatron_lm.sparse import indexer_rules, indexer_setting_rules
-from planner.runtimes.offered import method_rule
+from planner.runtimes.offered import method_rule, optimizer_rule
 from planner.runtimes.settings import NO_CHANGES, Changes
 from planner.runtimes.training_run import run_of
 from planner.runtimes.traits import Traits
@@ -74,6 +74,7 @@ def pass_rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
         *hybrid_rules(plan, job.model),
         *indexer_rules(plan, job),
         method_rule(job.workload.method, runtime.methods),
+        optimizer_rule(job.workload.optimizer, runtime.optimizers),
         adapter_rule(plan, job),
         adapter_width_rule(plan, job),
         frozen_ends_rule(job),
@@ -147,6 +148,7 @@ ENTRY = Runtime(
     offloads=MEGATRON_LM.offloads,
     precisions=MEGATRON_LM.precisions,
     methods=("full", "lora"),
+    optimizers=MEGATRON_LM.optimizers,
     own_rules=rules,
     pass_rules=pass_rules,
     setting_rules=setting_rules,

@@ -10,7 +10,7 @@ from planner.inputs.workload import Workload
 from planner.plan import Plan
 from planner.rules import Rule, divides
 from planner.runtimes.megatron_lm.offload import optimizer_share
-from planner.runtimes.offered import optimizer_rules
+from planner.runtimes.offered import dtype_rules
 
 OPTIMIZERS: Final = {"adamw": "adam", "sgd": "sgd", "muon": "muon"}
 """Optimizers that it takes, by its own names."""
@@ -23,7 +23,7 @@ def sharding_rules(plan: Plan, workload: Workload) -> list[Rule]:
     gradients = ("fp32", "fp16") if workload.precision == "fp16" else ("fp32", "bf16")
     dtypes = {"state_dtype": STATE_DTYPES, "master_dtype": MASTER_DTYPES, "gradient_dtype": gradients}
     return [
-        *optimizer_rules(workload, OPTIMIZERS, dtypes),
+        *dtype_rules(workload, dtypes),
         _shards_rule(plan),
         *_distributed_optimizer_rules(plan, workload),
     ]

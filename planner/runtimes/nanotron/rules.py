@@ -12,9 +12,9 @@ from planner.runtimes.family import Job, Runtime
 from planner.runtimes.nanotron.table import bare_period
 from planner.runtimes.offered import (
     divisor_rule,
+    dtype_rules,
     exactly,
     fits_model,
-    optimizer_rules,
     sequence_rule,
     technique_rules,
     uses,
@@ -34,7 +34,7 @@ def nanotron_rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
     mesh = "the ranks of expert parallelism are missing from its product of degrees"
     return [
         *technique_rules(plan, job, runtime),
-        *optimizer_rules(work, ("adamw",), DTYPES),
+        *dtype_rules(work, DTYPES),
         whole_shard_rule(plan),
         fits_model("model-in-nanotron", (*missing_parts(model), *unsaid(model))),
         exactly("no-virtual-stages", "vpp", plan.vpp, 1.0, "its engines run one stage per rank"),

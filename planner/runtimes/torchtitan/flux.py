@@ -23,10 +23,10 @@ from planner.plan import Plan
 from planner.rules import Rule
 from planner.runtimes.family import GROWING_SEGMENTS, Command, Job, Runtime
 from planner.runtimes.offered import (
+    dtype_rules,
     exactly,
     fits_model,
     mesh_shard_rule,
-    optimizer_rules,
     technique_rules,
     whole_offload_rules,
 )
@@ -77,7 +77,7 @@ def flux_rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
     nearest = max(1, round(long)) ** 2 + work.seq_len - round(long**2)
     return [
         *technique_rules(plan, job, runtime),
-        *optimizer_rules(work, ("adamw",), DTYPES),
+        *dtype_rules(work, DTYPES),
         *whole_offload_rules(plan),
         dtype_rule(work),
         fits_model("model-in-torchtitan", missing_parts(job.model), "--runtime fsdp, for a price alone"),

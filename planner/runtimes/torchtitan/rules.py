@@ -11,9 +11,9 @@ from planner.rules import Rule, divides, nearest_divisors
 from planner.runtimes.family import Job, Runtime
 from planner.runtimes.offered import (
     divisor_rule,
+    dtype_rules,
     fits_model,
     mesh_shard_rule,
-    optimizer_rules,
     sequence_rule,
     technique_rules,
     ties_rule,
@@ -64,7 +64,7 @@ def torchtitan_rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
     return [
         *technique_rules(as_newest(plan), job, runtime),
         *nth_layer_rules(plan, model),
-        *optimizer_rules(work, ("adamw",), DTYPES),
+        *dtype_rules(work, DTYPES),
         *whole_offload_rules(plan),
         dtype_rule(work),
         fits_model("model-in-torchtitan", (*missing_parts(model), *unsaid(model, family(model)))),

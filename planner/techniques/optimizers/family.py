@@ -61,6 +61,8 @@ class Optimizer:
         Bytes of one moment, its scales included, where the user names no dtype. [byte]
     master_bytes : float
         Bytes of the master weight. [byte]
+    embedding_state_bytes : float, optional
+        Bytes of one moment of an embedding, where others have fewer. [byte]
     matrix : MatrixStep, optional
         What a step does with each matrix of the layers beside its moments; embedding, head and norms are
         stepped by AdamW then.
@@ -71,6 +73,7 @@ class Optimizer:
     states: int
     state_bytes: float
     master_bytes: float = 4.0
+    embedding_state_bytes: float | None = None
     matrix: MatrixStep | None = None
     aliases: tuple[str, ...] = ()
 
@@ -78,6 +81,11 @@ class Optimizer:
     def end_states(self) -> int:
         """Moments kept for each parameter of embedding and head."""
         return 2 if self.matrix is not None else self.states
+
+    @property
+    def quantised(self) -> bool:
+        """Whether moments rest in fewer than 16 bits, so that they have no dtype that could be asked for."""
+        return self.state_bytes < DTYPE_BYTES["bf16"]
 
     @property
     def whole_matrices(self) -> bool:

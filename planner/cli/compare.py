@@ -20,7 +20,7 @@ from planner.question.reading import Reading
 
 with deferred():
     from planner.inputs import load_hardware
-    from planner.question import job
+    from planner.question import formats
     from planner.report import compare as report_compare
     from planner.report import flat
 
@@ -83,7 +83,7 @@ def read_all(paths: Sequence[Path], clusters: Sequence[str]) -> Iterator[report_
     for profile in others:
         for file in saved:
             if profile is not None and file is not None:
-                job.check_precision(profile, file.job.workload, reading)
+                formats.check_precision(profile, file.job.workload, reading)
     reading.finish()
     labels = short_names(paths)
     for label, file in zip(labels, saved, strict=True):

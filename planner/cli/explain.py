@@ -18,7 +18,7 @@ from planner.question.reading import Reading
 with deferred():
     from planner.cli import plans
     from planner.cost import price
-    from planner.question import job as question_job
+    from planner.question import formats
     from planner.report import explain as report_explain
     from planner.report import explain_formulas, explain_page, explain_ranks, explain_rivals
     from planner.search import optimise, request
@@ -181,7 +181,7 @@ def read_saved(path: Path, among: bool = False, text: str | None = None) -> Plan
     """Return what a plan file says, checked against its cluster; notes name a file ``among`` others."""
     saved = plans.read_plan(path, text)
     reading = Reading()
-    question_job.check_precision(saved.job.hardware, saved.job.workload, reading)
+    formats.check_precision(saved.job.hardware, saved.job.workload, reading)
     reading.finish()
     place = f"{path}: " if among else ""
     for line in (*saved.notes, *version_notes([saved.job.hardware])):

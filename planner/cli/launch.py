@@ -23,7 +23,7 @@ with deferred():
     from planner import rules
     from planner.cli import plans, tables
     from planner.cost import price
-    from planner.question import job as question_job
+    from planner.question import formats
     from planner.question import launch as question_launch
     from planner.report import plan_file
 
@@ -96,7 +96,7 @@ def emit(
     saved = plans.read_plan(plan)
     reading = Reading()
     saved = in_release(saved, target, target_version, reading)
-    question_job.check_precision(saved.job.hardware, saved.job.workload, reading)
+    formats.check_precision(saved.job.hardware, saved.job.workload, reading)
     reading.finish()
     launch = Launch(out, target, launcher, target_version, force, smoke)
     wanted = question_launch.wanted_target(launch, saved.runtime)

@@ -15,7 +15,7 @@ from planner.cli.versions import version_notes
 from planner.cost.case import case_of
 from planner.cost.legal import all_rules
 from planner.errors import Infeasible, UnsupportedPlan
-from planner.question.job import check_precision
+from planner.question.formats import check_precision
 from planner.question.reading import Reading
 from planner.report.page import counted, significant
 from planner.rules import violations

@@ -15,6 +15,7 @@ from planner.inputs.load import load_model
 from planner.inputs.load_hardware import load_hardware
 from planner.inputs.model import ModelSpec
 from planner.inputs.workload import Workload
+from planner.question.formats import check_precision, in_a_format_of
 from planner.question.meant import meant
 from planner.question.reading import Reading, Span, shown
 from planner.question.traits import check_settings, trait_changes
@@ -25,7 +26,6 @@ from planner.runtimes.family import Runtime
 from planner.runtimes.libraries import library_named
 from planner.runtimes.libraries.family import HOSTS
 from planner.techniques.methods import METHODS
-from planner.techniques.precision import PRECISIONS, nearest_format
 
 WORKLOAD: Final = (
     "seq_len", "precision", "optimizer", "method", "lora_rank", "lora_targets", "document_tokens",
@@ -93,6 +93,8 @@ def read_job(
     model = reading.attempt(files.model, said["model"])
     clusters = _clusters(said, reading, files)
     workload = _workload(said, model, reading, defaults)
+    if workload is not None and said.get("precision") is None:
+        workload = in_a_format_of([profile for _, profile in clusters], workload, defaults)
     chosen = _runtimes(said, model, workload, clusters, reading, defaults)
     limit = read_value("memory_limit", said.get("memory_limit"), reading)
     spans = reading.counts("gpus", said.get("gpus"), several)
@@ -370,16 +372,3 @@ def _smooth(number: int, largest: int) -> bool:
         while prime <= largest and number % prime == 0 and number > 1:
             number //= prime
     return number == 1 or largest > 7
-
-
-def check_precision(profile: HardwareProfile, workload: Workload | None, reading: Reading) -> None:
-    """Note a precision for which an accelerator has no rate."""
-    if workload is None:
-        return
-    peaks, curves = profile.pool.accelerator.peak, profile.pool.accelerator.kernels.gemm
-    able = [entry.name for entry in PRECISIONS.values() if entry.peak in peaks and entry.linear in curves]
-    if workload.precision in able:
-        return
-    found = f"{workload.precision!r} on {profile.pool.accelerator.name}"
-    near = nearest_format(workload.precision, able)
-    reading.fault("precision", found, f"one of {', '.join(able)}" if able else "nothing that it has", near)

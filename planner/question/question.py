@@ -28,7 +28,8 @@ from planner.question.axes import (
     read_axes,
     whole_plan,
 )
-from planner.question.job import FILES, Files, JobAsked, Said, check_precision, read_job
+from planner.question.formats import check_precision
+from planner.question.job import FILES, Files, JobAsked, Said, read_job
 from planner.question.reading import Reading, shown
 from planner.question.traits import allowed_settings, pinned_settings
 from planner.question.values import read_value

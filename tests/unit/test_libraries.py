@@ -139,6 +139,20 @@ def test_weights_and_states_of_few_bytes_are_read_back(
     assert {name: found.options.get(name) for name in expected} == expected
 
 
+@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize("method", ["lora", "qlora"])
+def test_half_precision_is_said_and_read_back(tmp_path: Path, library: str, method: str) -> None:
+    """As on a T4, which has no bfloat16."""
+    for name, text in files_of(library, "fsdp", plan_of(0, "full"), tuned(method, precision="fp16")).items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    tree = yaml.safe_load((tmp_path / libraries()[library].file).read_text())
+    assert (tree["fp16"], tree["bf16"]) == (True, False)
+    assert "bfloat16" not in tree.values()
+    found = read_runner_file(tmp_path / "train.sh")
+    assert (found.faults, found.unknown) == ((), ())
+    assert (found.options["precision"], found.options["method"]) == ("fp16", method)
+
+
 @pytest.mark.parametrize("library", ["trl", "llama-factory"])
 def test_torchao_cannot_trace_states_of_sharded_bf16_weights(library: str) -> None:
     work = BFLOAT16 | {"optimizer": "adam8bit"}

@@ -92,6 +92,29 @@ def test_no_sequence_is_longer_than_a_model_has_positions_where_nobody_says(mode
     assert question.workload.seq_len == question.defaults["seq_len"] == tokens
 
 
+@pytest.mark.parametrize(
+    ("clusters", "precision"), [(["t4"], "fp16"), (["v100", "dgx-h100"], "fp16"), (["dgx-h100"], "bf16")]
+)
+def test_where_nobody_says_it_computes_in_a_format_that_every_accelerator_has(
+    clusters: list[str], precision: str
+) -> None:
+    said = {"model": "llama3-8b", "hardware": clusters, "gpus": "8"}
+    question = asked(said)
+    assert question.workload.precision == question.defaults["precision"] == precision
+    if precision != "bf16":
+        with pytest.raises(InputError, match="nearest: fp16"):
+            asked(said | {"precision": "bf16"})
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "runtimes"), [("adam8bit", "fsdp"), ("muon", "megatron-lm"), ("lion", "megatron-lm")]
+)
+def test_who_steps_by_an_optimizer_is_asked_where_nobody_says(optimizer: str, runtimes: str) -> None:
+    """Lion is in no runtime's files: the usual one is asked, and says what it has."""
+    said = {"model": "llama3-8b", "hardware": ["dgx-h100"], "gpus": "8", "optimizer": optimizer}
+    assert asked(said).defaults["runtime"] == runtimes
+
+
 @pytest.mark.parametrize(("cluster", "gpus"), [("h100", 1), ("8xH100", 8)])
 def test_a_single_plan_is_for_as_many_accelerators_as_are_named(cluster: str, gpus: int) -> None:
     reading = Reading(OPTIONS)

@@ -127,7 +127,9 @@ def test_adapters_need_trained_weights_and_stand_where_they_are_asked_for(runtim
 def test_sharded_4_bit_weights_are_stored_in_a_dtype_that_fsdp_shards() -> None:
     """bitsandbytes, docs/source/fsdp_qlora.md: quant_storage in a float dtype, that of the other weights."""
     start = command(FSDP, zero=3, work={"method": "qlora"})
-    assert "bnb_4bit_quant_storage=torch.bfloat16" in start.files["train.py"]
+    script = start.files["train.py"]
+    assert "bnb_4bit_quant_storage=COMPUTE_DTYPE" in script
+    assert "PRECISION = 'bfloat16'\nWEIGHT_DTYPE = 'bfloat16'\n" in script
     assert "prepare_model_for_kbit_training" not in start.files["train.py"], "it casts the rest to fp32"
     fsdp = yaml.safe_load(start.files["accelerate.yaml"])["fsdp_config"]
     assert not fsdp["fsdp_cpu_ram_efficient_loading"]

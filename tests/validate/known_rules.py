@@ -62,6 +62,7 @@ UNSEEN: Final[Mapping[str, Mapping[str, str]]] = {
         "model-in-transformers": "no config could be written",
         "masks-trained-whole": "the script is not run",
         "one-training-dtype": "the script has one dtype for all of them",
+        "bf16-weights-compute-in-bf16": "Accelerate casts them to float32, and computes",
         "adapters-in-fp32": "the script's adapters are fp32, whatever is asked",
         "quantised-states-have-no-dtype": "torchao's optimizer has no key for it",
         "positions-cover-sequence": "the model is not built by the launcher",

@@ -17,6 +17,7 @@ from planner.cost.step.layout import piece_costs, priced_layers, ranks_of, with_
 from planner.cost.step.step import piece_totals
 from planner.inputs.model import ModelSpec
 from planner.plan import DEGREES, Plan, even_split
+from planner.question.formats import formats
 from planner.rules import Rule, Violation, divisors, structural_rules, violations
 from planner.runtimes.family import Job, Runtime
 from planner.runtimes.nanotron.rules import own_split
@@ -62,6 +63,22 @@ def _draw_degrees(rng: random.Random, gpus: int) -> dict[str, int]:
     return degrees
 
 
+def _with_work(rng: random.Random, task: Job, runtime: Runtime) -> Job:
+    """Return the job in a format that runtime and accelerator have, with an optimizer and dtypes of its own."""
+    able = [name for name in formats(task.hardware) if name in runtime.precisions]
+    work: dict[str, object] = {
+        "precision": rng.choice([task.workload.precision, *able]),
+        "optimizer": rng.choice(["adamw", *runtime.optimizers]),
+        "method": rng.choice(["full", "full", *(name for name in runtime.methods if name != "qlora")]),
+    }
+    if rng.random() < 0.3:
+        dtype = rng.choice(("bf16", "fp32"))
+        work |= {
+            name: dtype for name in ("state_dtype", "master_dtype", "gradient_dtype") if rng.random() < 0.9
+        }
+    return dataclasses.replace(task, workload=task.workload.model_copy(update=work))
+
+
 def draw(rng: random.Random, runtime: Runtime) -> Case:
     """Draw a plan; degrees mostly divide, names are mostly those that the runtime offers."""
     model = rng.choice(MODELS)
@@ -72,6 +89,7 @@ def draw(rng: random.Random, runtime: Runtime) -> Case:
     seq_len = 2048 if short else rng.choice((2048, 4096, 8192))
     task = job(model, gpus, seq_len=seq_len, global_batch=gpus * rng.choice((1, 2, 4, 8, 16)))
     task = dataclasses.replace(task, hardware=cluster(random.Random(rng.random()).choice(CLUSTERS)))
+    task = _with_work(random.Random(rng.random()), task, runtime)
     degrees = _draw_degrees(rng, gpus)
     vpp = rng.choice((1, 1, 2, 3)) if degrees["pp"] > 1 else 1
     ep = rng.choice((1, 1, 2, 4, 8)) if "m" in model.blocks else 1

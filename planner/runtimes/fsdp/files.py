@@ -32,7 +32,7 @@ from planner.runtimes.training_run import run_of
 STRATEGIES = {"all-gather": "allgather", "ring": "alltoall"}
 """PyTorch's ``alltoall`` passes keys and values on to the next rank: it is the ring."""
 
-REDUCE: Final = {"fp32": "float32", "bf16": "bfloat16"}
+TORCH_DTYPES: Final = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
 
 SETTINGS: Final[Settings] = {
     "attention": ("flash-3", "unfused"),
@@ -56,8 +56,8 @@ IDLE: Final = (
 
 
 QUANTISED: Final = (
-    "Weights in 4 bits are stored as bfloat16 (bnb_4bit_quant_storage), so that FSDP can shard them: this "
-    "needs bitsandbytes 0.48 or newer. Each rank reads CHECKPOINT into host memory first.",
+    "Weights in 4 bits are stored as 16-bit numbers (bnb_4bit_quant_storage), so that FSDP can shard them: "
+    "this needs bitsandbytes 0.48 or newer. Each rank reads CHECKPOINT into host memory first.",
 )
 """What a user of QLoRA should know (bitsandbytes, docs/source/fsdp_qlora.md)."""
 
@@ -153,6 +153,7 @@ def _parallelism_config(plan: Plan) -> dict[str, object]:
 def script_text(plan: Plan, job: Job, changes: Changes = NO_CHANGES) -> str:
     """Return ``train.py`` with the plan's settings at its top."""
     work, run = job.workload, run_of(job)
+    frozen = work.method != "full"
     settings = {
         "SEQ_LEN": work.seq_len,
         **adapter_settings(job.model, work),
@@ -162,9 +163,10 @@ def script_text(plan: Plan, job: Job, changes: Changes = NO_CHANGES) -> str:
         "TP": int(plan.tp),
         "CP": int(plan.cp),
         "ATTENTION": attention_name(job.model, str(changes.get("attention", "flash-2"))),
-        "WEIGHT_DTYPE": "bfloat16" if work.method != "full" or trains_in_bfloat16(work) else "float32",
+        "PRECISION": TORCH_DTYPES[work.precision],
+        "WEIGHT_DTYPE": TORCH_DTYPES[work.precision if frozen or trains_in_bfloat16(work) else "fp32"],
         "OPTIMIZER": work.optimizer,
-        "REDUCE_DTYPE": REDUCE[str(changes.get("reduce_dtype", "fp32"))],
+        "REDUCE_DTYPE": TORCH_DTYPES[str(changes.get("reduce_dtype", "fp32"))],
         "BETAS": (run.beta1, run.beta2),
         "WEIGHT_DECAY": run.weight_decay,
         "CLIP": run.clip,

@@ -82,6 +82,11 @@ def _one_dtype(work: Workload) -> list[Rule]:
             ),
         ),
         Rule(
+            "bf16-weights-compute-in-bf16",
+            kinds != {"bf16"} or work.precision == "bf16",
+            lambda: (f"weights in bf16 with precision {work.precision}", "precision bf16", "precision bf16"),
+        ),
+        Rule(
             "adapters-in-fp32",
             work.method == "full" or kinds == {"fp32"},
             lambda: (f"{work.method} in bf16", "adapters in fp32 beside weights in bf16", "no dtypes given"),

@@ -34,18 +34,17 @@ HERE = Path(__file__).resolve().parent
 '''
 
 BODY = '''
+COMPUTE_DTYPE, DTYPE = (getattr(torch, name) for name in (PRECISION, WEIGHT_DTYPE))
+
 
 def make_accelerator(minutes):
-    """Compute in bfloat16, reduce sharded gradients in the dtype that the plan was priced with."""
+    """Compute in 16 bits, reduce sharded gradients in the dtype that the plan was priced with."""
     limit = InitProcessGroupKwargs(timeout=timedelta(minutes=minutes))
     if os.environ.get("ACCELERATE_USE_FSDP") != "true":
         return Accelerator(kwargs_handlers=[limit])
-    policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=getattr(torch, REDUCE_DTYPE))
+    policy = MixedPrecisionPolicy(param_dtype=COMPUTE_DTYPE, reduce_dtype=getattr(torch, REDUCE_DTYPE))
     plugin = FullyShardedDataParallelPlugin(mixed_precision_policy=policy)
     return Accelerator(fsdp_plugin=plugin, kwargs_handlers=[limit])
-
-
-DTYPE = getattr(torch, WEIGHT_DTYPE)
 
 
 def new_model(config, empty):
@@ -90,14 +89,14 @@ def quantised_model(accelerator):
         load_in_4bit=True,
         bnb_4bit_quant_type="nf4",
         bnb_4bit_use_double_quant=True,
-        bnb_4bit_compute_dtype=torch.bfloat16,
-        bnb_4bit_quant_storage=torch.bfloat16,
+        bnb_4bit_compute_dtype=COMPUTE_DTYPE,
+        bnb_4bit_quant_storage=COMPUTE_DTYPE,
     )
     sharded = os.environ.get("ACCELERATE_USE_FSDP") == "true"
     return AutoModelForCausalLM.from_pretrained(
         os.environ["CHECKPOINT"],
         quantization_config=storage,
-        dtype=torch.bfloat16,
+        dtype=COMPUTE_DTYPE,
         device_map=None if sharded else {"": accelerator.local_process_index},
         attn_implementation=ATTENTION,
     )

@@ -15,7 +15,7 @@ from planner.errors import UnsupportedPlan
 from planner.plan import Plan
 from planner.runtimes.deepspeed.files import zero_config
 from planner.runtimes.family import GROWING_SEGMENTS, Command, Job, Runtime, says_all
-from planner.runtimes.fsdp.files import trains_in_bfloat16
+from planner.runtimes.fsdp.files import TORCH_DTYPES, trains_in_bfloat16
 from planner.runtimes.hub.config import (
     adapter_settings,
     attention_name,
@@ -81,6 +81,12 @@ class Tuning:
     def in_bfloat16(self) -> bool:
         """Whether weights, gradients and states rest in bfloat16 alone."""
         return trains_in_bfloat16(self.job.workload)
+
+    @property
+    def loaded_dtype(self) -> str:
+        """In which weights are loaded, as PyTorch names it: 16 bits where they are frozen or nothing else."""
+        alone = self.method != "full" or self.in_bfloat16
+        return TORCH_DTYPES[self.job.workload.precision if alone else "fp32"]
 
     @property
     def sharded(self) -> bool:

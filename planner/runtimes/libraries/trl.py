@@ -15,7 +15,7 @@ def tree(tuning: Tuning) -> Mapping[str, Any]:
     work = tuning.job.workload
     found: dict[str, Any] = {
         "model_name_or_path": ".",
-        "dtype": "bfloat16" if tuning.method != "full" or tuning.in_bfloat16 else "float32",
+        "dtype": tuning.loaded_dtype,
         "attn_implementation": tuning.attention,
         "max_length": work.seq_len,
         "packing": True,
@@ -37,7 +37,7 @@ def tree(tuning: Tuning) -> Mapping[str, Any]:
             "load_in_4bit": True,
             "bnb_4bit_quant_type": "nf4",
             "use_bnb_nested_quant": True,
-            "bnb_4bit_quant_storage": "bfloat16",
+            "bnb_4bit_quant_storage": tuning.loaded_dtype,
         }
     return found
 

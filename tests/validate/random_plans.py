@@ -30,6 +30,7 @@ WORLDS = (1, 2, 4, 8, 16, 24, 32, 64, 96, 128, 256, 512, 1024, 2048, 4096, 8192,
 CLUSTERS = ("dgx-h100", "dgx-h100", "gb200-nvl72", "gh200-quad", "mi300x-8", "p4d.24xlarge", "a100-pcie-8")
 """Nodes of four and of eight, NVIDIA's and AMD's, with and without a switch between their accelerators."""
 
+DTYPES = ("state_dtype", "master_dtype", "gradient_dtype")
 CHOICES = (1, 1, 1, 2, 2, 4, 8, 3, 16)
 
 
@@ -64,18 +65,15 @@ def _draw_degrees(rng: random.Random, gpus: int) -> dict[str, int]:
 
 
 def _with_work(rng: random.Random, task: Job, runtime: Runtime) -> Job:
-    """Return the job in a format that runtime and accelerator have, with an optimizer and dtypes of its own."""
+    """Return the job in a format that both runtime and accelerator have, with an optimizer and its dtypes."""
     able = [name for name in formats(task.hardware) if name in runtime.precisions]
     work: dict[str, object] = {
         "precision": rng.choice([task.workload.precision, *able]),
         "optimizer": rng.choice(["adamw", *runtime.optimizers]),
-        "method": rng.choice(["full", "full", *(name for name in runtime.methods if name != "qlora")]),
     }
     if rng.random() < 0.3:
         dtype = rng.choice(("bf16", "fp32"))
-        work |= {
-            name: dtype for name in ("state_dtype", "master_dtype", "gradient_dtype") if rng.random() < 0.9
-        }
+        work |= {name: dtype for name in DTYPES if rng.random() < 0.9}
     return dataclasses.replace(task, workload=task.workload.model_copy(update=work))
 
 

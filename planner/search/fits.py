@@ -13,6 +13,7 @@ from planner.cost.step.step import device_bytes, mean_weights
 from planner.dataclasses import MISSING, fields, replace
 from planner.numeric import Column, Num
 from planner.plan import Plan
+from planner.rules import Rule
 from planner.search.candidates import ScanReport
 from planner.search.legality import LAYOUT_AXES, Choices, PassNames, StateNames, named, plan_rows, twin_states
 from planner.search.priced import CHUNK_ROWS
@@ -50,17 +51,26 @@ def is_refused(scan: Scan) -> bool:
 
     One row is asked for all: a rule that looks at degrees answers with a column, any other with one word.
     """
-    if not scan.space.size:
+    if not scan.space.size or scan.runtime.cannot_train(scan.job):
         return True
-    row, states = plan_rows(scan.space.rows, np.zeros(1, dtype=np.intp)), scan.choices.states()[0]
+    row, states = plan_rows(scan.space.rows, np.zeros(1, dtype=np.intp)), scan.choices.states()
 
     def refused(passes: PassNames) -> bool:
-        plan = named(row, passes, states, scan.shards)
+        plan = named(row, passes, states[0], scan.shards)
         rules = pass_rules(plan, case_of(plan, scan.job, scan.runtime))
         rules += scan.runtime.pass_rules(plan, scan.job, scan.runtime)
-        return any(np.ndim(rule.holds) == 0 and not rule.holds for rule in rules)
+        return any(map(_refuses_all, rules)) or all(own_refuses(passes, one) for one in states)
+
+    def own_refuses(passes: PassNames, one: StateNames) -> bool:
+        plan = named(row, passes, one, scan.shards)
+        return any(map(_refuses_all, scan.runtime.own_rules(plan, scan.job, scan.runtime)))
 
     return all(map(refused, scan.choices.passes()))
+
+
+def _refuses_all(rule: Rule) -> bool:
+    """Whether a rule looked at no degree, and refuses."""
+    return np.ndim(rule.holds) == 0 and not rule.holds
 
 
 def _fits_among(scan: Scan, states: StateNames, rows: Rows) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -162,3 +163,34 @@ def every(holds: Truth) -> bool:
     (True, False)
     """
     return bool(holds) if isinstance(holds, ONE) else bool(np.asarray(holds).all())
+
+
+MOST_VALUES: Final = 2048
+"""Entries up to which a column is known by its values: longer ones take as long to compare as to use. [-]"""
+
+
+class ByValue:
+    """A number, or a column that nobody may change any more, as a key: known by its values.
+
+    Examples
+    --------
+    >>> ByValue(np.array([1.0, 2.0])) == ByValue(np.array([1.0, 2.0])), ByValue(1.0) == ByValue(2.0)
+    (True, False)
+    """
+
+    __slots__ = ("key", "numbers")
+
+    def __init__(self, numbers: Num) -> None:
+        self.numbers = numbers
+        self.key = (numbers.shape, numbers.tobytes()) if isinstance(numbers, np.ndarray) else numbers
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ByValue) and self.key == other.key
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+
+def is_short(*numbers: Num) -> bool:
+    """Whether each is a number, or a column that is short enough to be known by its values."""
+    return all(isinstance(one, PLAIN) or np.size(one) <= MOST_VALUES for one in numbers)

@@ -15,7 +15,7 @@ import numpy as np
 
 from planner.dataclasses import dataclass, replace
 from planner.formulas.spread import Spread, spread
-from planner.numeric import Num, maximum, minimum, where
+from planner.numeric import ByValue, Num, is_short, maximum, minimum, where
 from planner.remembered import remembered
 
 
@@ -151,6 +151,8 @@ def _ring_terms(ranks: Num, stride: Num, tiers: Sequence[Tier]) -> tuple[Num, Nu
     """Return the latency of a ring pass [s] and its time for each byte that goes round [s/byte]."""
     if isinstance(ranks, float) and isinstance(stride, float):
         return _terms_alone(tiers, ranks, stride)
+    if is_short(ranks, stride):
+        return _terms_of(tiers, ByValue(ranks), ByValue(stride))
     return _terms(ranks, stride, tiers)
 
 
@@ -158,6 +160,12 @@ def _ring_terms(ranks: Num, stride: Num, tiers: Sequence[Tier]) -> tuple[Num, Nu
 def _terms_alone(tiers: Sequence[Tier], ranks: float, stride: float) -> tuple[Num, Num]:
     """Return those of one plan, of which few kinds come again and again."""
     return _terms(ranks, stride, tiers)
+
+
+@remembered(most=512)
+def _terms_of(tiers: Sequence[Tier], ranks: ByValue, stride: ByValue) -> tuple[Num, Num]:
+    """Return those of the rows of a scan, which asks for the same groups under many techniques."""
+    return _terms(ranks.numbers, stride.numbers, tiers)
 
 
 def _terms(ranks: Num, stride: Num, tiers: Sequence[Tier]) -> tuple[Num, Num]:

@@ -13,7 +13,7 @@ from functools import lru_cache
 import numpy as np
 
 from planner.dataclasses import dataclass
-from planner.numeric import PLAIN, Column, Num, Truth, every, floor, maximum, minimum
+from planner.numeric import PLAIN, ByValue, Column, Num, Truth, every, floor, is_short, maximum, minimum
 
 
 @dataclass(frozen=True)
@@ -78,6 +78,8 @@ def spread(domain: float, gpus: float, stride: Num, ranks: Num) -> Spread:
     """
     if isinstance(stride, float) and isinstance(ranks, float):
         return _spread_alone(domain, gpus, stride, ranks)
+    if is_short(stride, ranks):
+        return _spread_of(domain, gpus, ByValue(stride), ByValue(ranks))
     return _spread(domain, gpus, stride, ranks)
 
 
@@ -97,6 +99,12 @@ def _spread(domain: float, gpus: float, stride: Num, ranks: Num) -> Spread:
 def _spread_alone(domain: float, gpus: float, stride: float, ranks: float) -> Spread:
     """Return the spread of groups of one plan, of which few kinds come again and again."""
     return _spread(domain, gpus, stride, ranks)
+
+
+@lru_cache(maxsize=512)
+def _spread_of(domain: float, gpus: float, stride: ByValue, ranks: ByValue) -> Spread:
+    """Return the spread of groups of the rows of a scan, which asks for the same under many techniques."""
+    return _spread(domain, gpus, stride.numbers, ranks.numbers)
 
 
 def _divides(number: Num, other: Num) -> Truth:

@@ -118,7 +118,9 @@ class Plan:
     @property
     def shape(self) -> tuple[int, ...]:
         """Shape of the batch; empty for a scalar plan."""
-        return np.broadcast_shapes(*(np.shape(getattr(self, name)) for name in DEGREES))
+        own = vars(self)
+        shapes = {np.shape(own[name]) for name in DEGREES} - {()}
+        return shapes.pop() if len(shapes) == 1 else np.broadcast_shapes(*shapes)
 
     def row(self, index: tuple[int, ...], **changes: object) -> Plan:
         """Return the scalar plan at ``index`` of the batch, with fields replaced by ``changes``."""

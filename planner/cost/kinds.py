@@ -21,6 +21,7 @@ from planner.inputs.measured_bands import EXPERTS, regime_of
 from planner.inputs.yaml_file import read_fitted
 from planner.numeric import Truth
 from planner.plan import Plan
+from planner.remembered import remembered
 from planner.runtimes.family import Job, Runtime
 from planner.techniques.offload import OFFLOADS
 from planner.techniques.offload.family import Offload, read_offload
@@ -104,6 +105,7 @@ def unmeasured_kinds(plan: Plan, job: Job, runtime: Runtime) -> tuple[str, ...]:
     return tuple(name for name in kinds_of(plan, job) if name not in measured)
 
 
+@remembered(most=1024, records=2)
 def _measured(job: Job, runtime: Runtime) -> dict[str, KindRuns]:
     """Return the kinds of the runs behind a job's plans: the nearest of each."""
     known, there = measured_kinds(), behind(job, runtime)

@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from planner.dataclasses import dataclass, field, replace
 from planner.inputs.model import ModelSpec
 from planner.numeric import Column, Num
-from planner.plan import even_split, prediction_stage
+from planner.plan import prediction_stage
+from planner.remembered import remembered
 from planner.techniques.recompute.family import RecomputeChoice
 from planner.techniques.schedules import Schedule
 
@@ -89,66 +90,11 @@ class RankPieces(Counter[Piece]):
     crest_again: float = 1.0
     messages: Mapping[int, float] = MappingProxyType({})
 
-
-@lru_cache(maxsize=4096)
-def weighted_split(
-    weights: tuple[float, ...], parts: int, last: float, first: float = 0.0
-) -> tuple[int, ...]:
-    """Contiguous split that makes the heaviest part lightest; ``first`` and ``last`` are added to the ends.
-
-    Every part gets at least one layer, where there are as many. Bisection over the heaviest part by greedy
-    fills; then, if that is as light, the split that also keeps the other parts even.
-    """
-    if parts >= len(weights):
-        return even_split(len(weights), parts)
-    ends = (first, last)
-    low, high = max(weights), sum(weights) + first + last
-    best = even_split(len(weights), parts)
-    for _ in range(40):
-        guess = (low + high) / 2
-        split = _fill(weights, parts, ends, guess, evenly=False)
-        if split is None:
-            low = guess
-        else:
-            best, high = split, guess
-    return _fill(weights, parts, ends, high, evenly=True) or best
-
-
-def _fill(
-    weights: Sequence[float], parts: int, ends: tuple[float, float], limit: float, evenly: bool
-) -> tuple[int, ...] | None:
-    """Fill parts from the end up to ``limit``, or only to the mean of what is left; None if that fails."""
-    split: list[int] = []
-    first, last = ends
-    left, rest = len(weights), sum(weights) + first + last
-    for part in range(parts - 1, -1, -1):
-        load = (last if part == parts - 1 else 0.0) + (first if part == 0 else 0.0)
-        wanted = max(rest / (part + 1), rest - part * limit) if evenly else limit
-        taken = 0
-        while left > part and (taken == 0 or part == 0 or _takes(load, weights[left - 1], wanted, limit)):
-            load += weights[left - 1]
-            left -= 1
-            taken += 1
-        if load > limit * (1 + 1e-12):
-            return None
-        rest -= load
-        split.append(taken)
-    return tuple(reversed(split)) if left == 0 else None
-
-
-def _takes(load: float, weight: float, wanted: float, limit: float) -> bool:
-    """Whether a part with ``load`` takes one more layer: towards what is wanted, within the limit."""
-    return load + weight <= limit and load + weight / 2 <= wanted
-
-
-def default_split(model: ModelSpec, parts: int, weights: Mapping[str, float]) -> tuple[int, ...]:
-    """Layers of each virtual stage where the plan names none.
-
-    Equal layers are split evenly; unlike ones by ``weights`` of a layer of each kind, ``head`` among them.
-    """
-    if len(set(model.layers)) == 1:
-        return even_split(model.num_layers, parts)
-    return weighted_split(tuple(weights[name] for name in model.layers), parts, weights["head"])
+    def copied(self) -> RankPieces:
+        """Return a copy, the crests with it."""
+        other = RankPieces(self)
+        other.crest, other.crest_again, other.messages = self.crest, self.crest_again, self.messages
+        return other
 
 
 def kinds_apart(model: ModelSpec) -> tuple[frozenset[str], ...]:
@@ -173,28 +119,40 @@ def rank_counts(
 
     ``apart`` says whether prediction layers stand before a loss alone (`prediction_stage`).
     """
-    pp, vpp = degrees
+    again = choice.layers, choice.whole_layer
+    return [rank.copied() for rank in _rank_counts(model, schedule, degrees, tuple(split), again, apart)]
+
+
+@remembered(most=4096, records=2)
+def _rank_counts(
+    model: ModelSpec,
+    schedule: Schedule,
+    degrees: tuple[int, int],
+    split: tuple[int, ...],
+    recomputed: tuple[float, bool],
+    apart: bool,
+) -> list[RankPieces]:
+    """Count them, where ``recomputed`` says how many layers of a stage run again, and whether whole."""
+    (pp, vpp), (repeats, whole_layer) = degrees, recomputed
     ranks = [RankPieces() for _ in range(pp)]
-    kept: list[tuple[str, ...]] = []
-    again: list[tuple[str, ...]] = []
-    start = 0
-    for chunk, size in enumerate(split):
-        rank = ranks[schedule.placement(chunk, pp, vpp)]
+    homes = [schedule.placement(chunk, pp, vpp) for chunk in range(pp * vpp)]
+    kept, again, start = list[tuple[str, ...]](), list[tuple[str, ...]](), 0
+    for home, size in zip(homes, split, strict=False):
         layers = model.layers[start : start + size]
-        repeated = _count_chunk(rank, layers, choice.layers)
+        repeated = _count_chunk(ranks[home], layers, repeats)
         start += size
-        kept.append(layers[repeated * choice.whole_layer :])
+        kept.append(layers[repeated * whole_layer :])
         again.append(layers[:repeated])
-    first, last = schedule.placement(0, pp, vpp), schedule.placement(pp * vpp - 1, pp, vpp)
-    for chunk, piece, count in end_pieces(model, split, first == last, choice.layers > 0, apart):
-        ranks[schedule.placement(chunk, pp, vpp)][piece] += count
+    for chunk, piece, count in end_pieces(model, split, homes[0] == homes[-1], repeats > 0, apart):
+        ranks[homes[chunk]][piece] += count
     for kinds in kinds_apart(model):
         sizes, inputs = (
-            tuple(sum(name in kinds for name in part) for part in parts) for parts in (kept, again)
+            tuple(sum(count for name, count in _kinds_in(part) if name in kinds) for part in parts)
+            for parts in (kept, again)
         )
-        whole = crests(schedule, degrees, sizes if any(sizes) else tuple(split))
-        repeats = crests(schedule, degrees, inputs) if choice.whole_layer else whole
-        for rank, crest, crest_again in zip(ranks, whole, repeats, strict=True):
+        whole = crests(schedule, degrees, sizes if any(sizes) else split)
+        crests_again = crests(schedule, degrees, inputs) if whole_layer else whole
+        for rank, crest, crest_again in zip(ranks, whole, crests_again, strict=True):
             rank.crest = max(rank.crest, crest)
             rank.crest_again = max(rank.crest_again, crest_again)
     return ranks
@@ -267,10 +225,15 @@ def whole_ends(stages: Stages) -> Stages:
     return replace(stages, counts=counts)
 
 
-def _count_chunk(rank: RankPieces, layers: Sequence[str], again: float) -> int:
-    """Count the layers of a chunk on its rank, of which ``again`` run again; return how many here do. [-]"""
+@lru_cache(maxsize=1024)
+def _kinds_in(layers: tuple[str, ...]) -> tuple[tuple[str, int], ...]:
+    return tuple(Counter(layers).items())
+
+
+def _count_chunk(rank: RankPieces, layers: tuple[str, ...], again: float) -> int:
+    """Count a chunk's layers on its rank, of which ``again`` run again; return how many here do. [-]"""
     if again in (0.0, math.inf):
-        for name, count in Counter(layers).items():
+        for name, count in _kinds_in(layers):
             rank[name, again > 0] += count
         return len(layers) if again else 0
     repeated = 0

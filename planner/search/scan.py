@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import cached_property
+from functools import cache, cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -117,18 +117,16 @@ class Scan(Scope):
             objective(result), passes.pieces, self._squeezed, report,
         )  # fmt: skip
         rows.collect()
-        backed: dict[tuple[str, ...], NDArray[np.bool_]] = {}
+        backed = cache(lambda sheds: rows.legal & backed_rows(rows.plan, self.job, self.runtime, sheds))
         if report.backed is not None:
-            for sheds in dict.fromkeys([*(one.sheds for one in self.operators), ()]):
-                backed[sheds] = rows.legal & backed_rows(rows.plan, self.job, self.runtime, sheds)
-            own = replace(rows, legal=backed[()], report=report.backed)
+            own = replace(rows, legal=backed(()), report=report.backed)
             if own.legal.any():
                 own.collect()
         for operator in self.operators:
-            if (screened := operator.screen(rows)) is None:
+            if (screened := operator.screen(rows)) is None or not screened.among.any():
                 continue
             self._keep(rows, operator, screened)
-            if report.backed is not None and (among := screened.among & backed[operator.sheds]).any():
+            if report.backed is not None and (among := screened.among & backed(operator.sheds)).any():
                 self._keep(own, operator, replace(screened, among=among))
 
     def _keep(self, rows: PricedRows, operator: SearchOperator, screened: Screened) -> None:

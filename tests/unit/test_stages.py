@@ -7,15 +7,8 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from planner.cost.stages import (
-    RankPieces,
-    deciding_ranks,
-    default_split,
-    rank_counts,
-    stage_table,
-    stages_of,
-    weighted_split,
-)
+from planner.cost.splits import default_split, weighted_split
+from planner.cost.stages import RankPieces, deciding_ranks, rank_counts, stage_table, stages_of
 from planner.plan import even_split
 from planner.techniques.recompute import RECOMPUTES
 from planner.techniques.recompute.family import read_choice

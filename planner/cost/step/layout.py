@@ -12,7 +12,8 @@ from planner.cost.layer.attention_core import mean_keys
 from planner.cost.layer.block_cost import PricedLayer, layer_cost, layer_detail, priced_layer
 from planner.cost.layer.layer_costs import LayerCost, LayerDetail
 from planner.cost.layer.operators import Pricer
-from planner.cost.stages import Piece, RankPieces, default_split, rank_counts
+from planner.cost.splits import default_split
+from planner.cost.stages import Piece, RankPieces, rank_counts
 from planner.cost.traffic.messages import pipeline_messages
 from planner.cost.traffic.rank_order import Order, stage_order
 from planner.dataclasses import dataclass, field, replace

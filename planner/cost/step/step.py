@@ -332,7 +332,11 @@ def _bubble(case: Case, plan: Plan, everything: Num, slowest: Num, share: tuple[
 
 def piece_totals(ranks: Sequence[Counter[Piece]]) -> dict[Piece, Num]:
     """Count the pieces of the whole model, in an order that all plans share, so that sums round alike."""
-    return {piece: float(count) for piece, count in sorted(sum(ranks, Counter[Piece]()).items())}
+    totals: dict[Piece, float] = {}
+    for rank in ranks:
+        for piece, count in rank.items():
+            totals[piece] = totals.get(piece, 0) + count
+    return {piece: float(count) for piece, count in sorted(totals.items()) if count > 0}
 
 
 def total_table(all_ranks: Sequence[Sequence[Counter[Piece]]]) -> dict[Piece, Num]:

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 from planner.cost.case import case_of
 from planner.cost.estimate import Estimate, floor_seconds
-from planner.cost.stages import ENCODER, ENDS, weighted_split
+from planner.cost.splits import weighted_split
+from planner.cost.stages import ENCODER, ENDS
 from planner.cost.step.layout import layer_weights, piece_costs, priced_layers
 from planner.dataclasses import dataclass, replace
 from planner.plan import Plan

@@ -348,8 +348,7 @@ class Runtime(Short):
         """
         if self.release and self.release not in self.versions:
             return []
-        known = _concerned(self)
-        return left_out(known, plan, job, self.traits.value_of) if known else []
+        return left_out(_concerned(self), plan, job)
 
     def as_run(self, plan: Plan, job: Job) -> Runtime:
         """Return it with the traits that a plan, or each of a batch, runs."""

@@ -66,15 +66,9 @@ class Idle:
         return value != self.instead and self.only in (None, value)
 
 
-def left_out(
-    idle: Iterable[Idle], plan: Plan, job: TrainingTask, values: Callable[[str], Value]
-) -> list[Idle]:
-    """Return the traits that a plan, or each of a batch, runs with another value than they have."""
-    return [
-        one
-        for one in idle
-        if one.concerns(values(one.trait)) and one.when(plan, job) and not every(one.moot(plan, job))
-    ]
+def left_out(concerned: Iterable[Idle], plan: Plan, job: TrainingTask) -> list[Idle]:
+    """Return which of some traits a plan, or each of a batch, runs with another value than they have."""
+    return [one for one in concerned if one.when(plan, job) and not every(one.moot(plan, job))]
 
 
 def in_effect(idle: Iterable[Idle], plan: Plan, job: TrainingTask, changes: Changes) -> Changes:

@@ -33,7 +33,7 @@ PLAN = Plan(
 )
 NAMES = (
     "gemma-2b", "gemma-7b", "gemma2-2b", "gemma2-9b", "gemma2-27b", "gemma3-1b", "gemma3-4b", "gemma3-12b",
-    "gemma3-27b", "mimo-v2-flash", "minimax-m2.5", "olmoe-1b-7b",
+    "gemma3-27b", "mimo-v2-flash", "minimax-m2.5", "olmoe-1b-7b", "exaone-4.0-32b",
 )  # fmt: skip
 
 
@@ -83,6 +83,7 @@ def changed(name: str, **numbers: Any) -> ModelSpec:
         ("gemma3-4b", {"local_rope_theta": None}),
         ("mimo-v2-flash", {"logit_softcap": 30.0}),
         ("mimo-v2-flash", {"router": None}),
+        ("exaone-4.0-32b", {"logit_softcap": 30.0}),
     ],
 )
 def test_what_no_provider_builds_is_refused(name: str, numbers: dict[str, Any]) -> None:
@@ -106,6 +107,7 @@ def test_layers_in_another_order_are_refused() -> None:
         ("minimax-m2.5", PLAN, {"method": "lora"}, "own-layers-train-whole"),
         ("gemma2-9b", replace(PLAN, cp=2.0, dp=4.0), {}, "own-layers-whole-sequence"),
         ("mimo-v2-flash", replace(PLAN, cp=2.0, dp=4.0), {}, "own-layers-whole-sequence"),
+        ("exaone-4.0-32b", replace(PLAN, cp=2.0, dp=4.0), {}, "own-layers-whole-sequence"),
         ("mimo-v2-flash", replace(PLAN, tp=8.0, dp=2.0, zero_shards=2.0), {}, "own-layers-split-groups"),
     ],
 )

@@ -82,12 +82,14 @@ def norm_modules(pricer: Pricer, block: Block) -> list[str]:
        and values are one product, and before a dense feed-forward, the norm is part of the product's layer;
        ``megatron/core/transformer/transformer_layer.py``: recompute of norms leaves such layers as they are.
     .. [2] Megatron-Bridge, ``models/gemma/gemma3_provider.py``: so before the parts of a layer of four norms,
-       of which those after the parts are modules of their own.
+       of which those after the parts are modules of their own; ``models/exaone/exaone4``: so are norms on
+       results where there are none before the parts.
     """
     alone = block.mixer is None or block.ffn is None
     after = block.norms == 4 and not alone
     known = block.norms == 2 - alone or after
-    if not pricer.case.traits.kernels.norm_in_product or not known or block.beside:
+    results = "norms-after" in pricer.case.model.variants
+    if not pricer.case.traits.kernels.norm_in_product or not known or block.beside or results:
         return ["norm"] * block.norms
     if alone:
         fused = isinstance(block.mixer or block.ffn, Attention | RecurrentMixer | DenseFfn)

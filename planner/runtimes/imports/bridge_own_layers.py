@@ -38,7 +38,6 @@ DEFAULTS: Final[Mapping[str, Fields]] = {
         "rotary_base": (10000, 1000000), "window_size": 512, "interleaved_attn_pattern": (5, 1),
         "qk_layernorm": True, "softmax_scale": 0.0625, "rope_scaling_factor": 1.0,
     },
-    "minimax_m2": {},
     "mimo_v2_flash": _SHAPE | {
         "rotary_base": (10000, 5000000), "window_size": 128, "full_attn_num_query_groups": 4,
         "swa_num_query_groups": 8, "v_head_dim": 128, "share_embeddings_and_output_weights": False,
@@ -63,7 +62,7 @@ def kind_of(said: Fields) -> str:
 def core_layer_fields(said: Fields, fields: Fields) -> Fields:
     """Return the fields as Megatron-core's own provider would have them."""
     kind = kind_of(said)
-    if not kind:
+    if not kind or PROVIDERS[kind].spec:  # the general provider's fields are Megatron-core's
         return fields
     whole = {**DEFAULTS[kind], **fields}
     base, window = whole.get("rotary_base"), whole.get("window_size")
@@ -95,7 +94,7 @@ def with_own_layers(said: Fields, fields: Fields, record: dict[str, Any]) -> dic
     kind = kind_of(said)
     if not kind:
         return record
-    whole = {**DEFAULTS[kind], **fields}
+    whole = {**DEFAULTS.get(kind, {}), **fields}
     mixers = {"mimo_v2_flash": _mimo, "minimax_m2": _wide_normed}.get(kind, _same)(whole)
     blocks = {
         name: block
@@ -103,8 +102,9 @@ def with_own_layers(said: Fields, fields: Fields, record: dict[str, Any]) -> dic
         | ({"norms": 4} if kind in ("gemma2", "gemma3") else {})
         for name, block in record["blocks"].items()
     }
-    numbers = _numbers(kind, whole, int(record.get("hidden") or 1))
-    return record | {"blocks": blocks, "numerics": record["numerics"] | numbers}
+    numbers = {} if PROVIDERS[kind].spec else _numbers(kind, whole, int(record.get("hidden") or 1))
+    variants = {"variants": [*PROVIDERS[kind].variants]} if PROVIDERS[kind].variants else {}
+    return record | variants | {"blocks": blocks, "numerics": record["numerics"] | numbers}
 
 
 def _same(fields: Fields) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -1,7 +1,7 @@
 """Models that Megatron-Bridge builds of layers of its own, which Megatron-core's arguments cannot say.
 
 Read in Megatron-Bridge 067f987d: ``models/gemma`` (``gemma_provider.py``, ``gemma2_provider.py``,
-``gemma3_provider.py``), ``models/mimo_v2_flash``, ``models/common/te_layers.py``.
+``gemma3_provider.py``), ``models/mimo_v2_flash``, ``models/exaone/exaone4``, ``models/common/te_layers.py``.
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from planner.dataclasses import replace
-from planner.inputs.model import Attention, ModelSpec
+from planner.inputs.model import Attention, DenseFfn, ModelSpec
 from planner.inputs.numerics import Router
+from planner.inputs.variants import Variant
 from planner.plan import Plan
 from planner.remembered import remembered
 from planner.rules import Rule
@@ -50,6 +51,8 @@ class OwnLayers(NamedTuple):
         How its layers are trained: with adapters where Megatron-Bridge has a recipe that does.
     spec : str
         Of the general provider: the module and the function that describes its layers.
+    variants : tuple of str
+        Variants of the model that it builds, which Megatron-core does not.
     """
 
     module: str
@@ -62,6 +65,7 @@ class OwnLayers(NamedTuple):
     traits: Mapping[str, Any] = MappingProxyType({})
     methods: tuple[str, ...] = ("full", "lora")
     spec: tuple[str, str] | None = None
+    variants: tuple[Variant, ...] = ()
 
     @property
     def imports(self) -> str:
@@ -192,11 +196,31 @@ def _wide_normed_fields(model: ModelSpec) -> Section:
     }
 
 
+def _is_exaone4(model: ModelSpec) -> bool:
+    """Whether every layer is dense and gated, with norms on results alone and norms of heads."""
+    mixers, fed = _mixers(model), all(isinstance(ffn, DenseFfn) and ffn.gated for ffn in model.ffns)
+    heads = {(mixer.qk_norm, mixer.qkv_bias, mixer.causal) for mixer in mixers} == {("head", False, True)}
+    return heads and fed and model.norm == "rmsnorm" and model.variants == ("norms-after",)
+
+
+def _exaone4_fields(model: ModelSpec) -> Section:
+    windowed = [int(mixer.window is not None) for mixer in _mixers(model)]
+    fields: Section = {
+        "rotary_base": _base(model.numerics.rope_theta),
+        "transformer_layer_spec": Code("exaone4_layer_spec"),
+    }
+    near: Section = {"window_size": (_window(model) - 1, 0), "window_attn_skip_freq": windowed}
+    return fields | near if any(windowed) else fields
+
+
 FLEX: Final = MappingProxyType({"attention": "flash-2", "attention_share": 0.86})
 """PyTorch's FlexAttention, which bounds scores: on an A100 90% of FlashAttention-2's rate forward and 85%
 backward, of which backward is 2.5 times forward's work (H. He et al., "FlexAttention",
 https://pytorch.org/blog/flexattention, 2024, "Performance"; pytorch/pytorch.github.io,
 ``_posts/2024-08-07-flexattention.md``). Of Hopper it prints only a rate against FlashAttention-3."""
+
+UNFUSED: Final = MappingProxyType({"attention": "unfused"})
+"""Megatron-core's own attention, which keeps all scores (``exaone4_provider.py``: ``DotProductAttention``)."""
 
 _GEMMA: Final = ("embedding_scale", "activation")
 
@@ -224,6 +248,11 @@ PROVIDERS: Final[Mapping[str, OwnLayers]] = {
         traits=MappingProxyType({"chained_head_norms": True}),
         methods=("full",), spec=("minimax_m2.minimax_m2_provider", "minimax_m2_layer_spec"),
     ),
+    "exaone4": OwnLayers(
+        "gpt_provider", "GPTModelProvider", _is_exaone4, (), _exaone4_fields, whole_sequence=True,
+        traits=UNFUSED, spec=("exaone.exaone4.exaone4_provider", "exaone4_layer_spec"),
+        variants=("norms-after",),
+    ),
 }  # fmt: skip
 """Model types that have a provider with layers of its own."""
 
@@ -250,11 +279,14 @@ def as_core(model: ModelSpec) -> ModelSpec:
     for name, block in model.blocks.items():
         mixer = block.attention
         assert isinstance(mixer, Attention)
-        plain = whole.model_copy(update={"window": mixer.window, "v_head_dim": None})
+        kept = {"window": mixer.window, "rotary": mixer.rotary, "v_head_dim": None}
+        plain = whole.model_copy(update=kept)
         if plain.qk_norm == "full":
             plain = plain.model_copy(update={"qk_norm": "head"})
         blocks[name] = block.model_copy(update={"norms": 2, "mixer": plain})
-    return model.model_copy(update={"blocks": blocks, "numerics": model.numerics.model_copy(update=usual)})
+    rest = tuple(name for name in model.variants if name not in own.variants)
+    numbers = model.numerics.model_copy(update=usual)
+    return model.model_copy(update={"blocks": blocks, "variants": rest, "numerics": numbers})
 
 
 def core_job(job: Job) -> Job:
@@ -308,9 +340,21 @@ def own_layer_rules(plan: Plan, job: Job) -> list[Rule]:
 def own_setting_rules(job: Job, runtime: Runtime) -> list[Rule]:
     """Return the rule that FlexAttention runs in 16 bit, whatever kernel and precision are asked for."""
     own = own_layers(job.model)
+    attention = runtime.traits.attention
+    if own is not None and own.traits is UNFUSED:
+        return [
+            Rule(
+                "unfused-attention-alone",
+                attention.kernel == UNFUSED["attention"] and not attention.fp8,
+                lambda: (
+                    f"attention {attention.kernel}{' in fp8' * attention.fp8}",
+                    f"unfused, in 16 bit: the layers of {own.spec} have no other",
+                    "no --set of attention",
+                ),
+            )
+        ]
     if own is None or own.traits is not FLEX:
         return []
-    attention = runtime.traits.attention
     return [
         Rule(
             "flex-attention-alone",

@@ -78,6 +78,11 @@ def stand_in_for_te() -> None:
         "in_features": property(lambda self: self.input_size_per_partition),
         "out_features": property(lambda self: self.output_size),
     }
+    outputs = {
+        "in_features": property(lambda self: self.input_size),
+        "out_features": property(lambda self: self.output_size_per_partition),
+    }
+    engine.TEColumnParallelLinear = type("TEColumnParallelLinear", (products.ColumnParallelLinear,), outputs)
     engine.TERowParallelLinear = type("TERowParallelLinear", (products.RowParallelLinear,), widths)
     engine.TENorm = type("TENorm", (norm,), {})
 

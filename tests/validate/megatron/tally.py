@@ -49,7 +49,7 @@ KEPT = (
     "activation-offload-layers", "activation-offload-without-hybrid", "activation-offload-without-pipeline",
     "activation-offload-without-recompute", "adapters-alone", "batch-divides", "biased-experts-whole",
     "chunks-fit-schedule", "degrees-are-whole", "degrees-make-gpus", "expert-mesh-divides",
-    "flex-attention-alone", "fsdp-optimizer", "grouped-products-run",
+    "flex-attention-alone", "unfused-attention-alone", "fsdp-optimizer", "grouped-products-run",
     "hybrid-stages-have-layers", "hybrid-without-virtual-stages", "indexer-gathers-keys",
     "indexer-trains-whole", "input-store-is-of-swiglu", "loss-kernel-is-whole", "muon-shards-whole",
     "no-bf16-gradients-in-fp16",

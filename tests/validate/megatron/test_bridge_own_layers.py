@@ -67,6 +67,7 @@ def held(plan: Plan, job: Job) -> float:
         "mimo-v2-flash",
         "olmoe-1b-7b",
         "minimax-m2.5",
+        "exaone-4.0-32b",
     ],
 )
 def test_the_stages_of_own_layers_hold_the_model(bridge: Any, tmp_path: Path, name: str) -> None:
@@ -84,7 +85,7 @@ def test_the_stages_of_own_layers_hold_the_model(bridge: Any, tmp_path: Path, na
         assert judged(bridge, tmp_path, plan, job, smoke=True).error == ""
 
 
-@pytest.mark.parametrize("name", ["gemma-7b", "gemma2-9b", "gemma3-4b"])
+@pytest.mark.parametrize("name", ["gemma-7b", "gemma2-9b", "gemma3-4b", "exaone-4.0-32b"])
 def test_the_stages_of_own_layers_carry_adapters(bridge: Any, tmp_path: Path, name: str) -> None:
     model, tuned = load_model(name), Workload(seq_len=4096, global_batch=64, method="lora", lora_rank=16)
     job = Job(model, load_hardware("dgx-h100"), 16, tuned)

@@ -102,6 +102,8 @@ def _shardings(model: str, ranks: int) -> tuple[list[Row], list[Row]]:
     if spec.diffusion is not None:
         expected = "a language model: parts of a diffusion transformer are split by rows alone (--cp)"
         raise InputError(Problem("--shardings", spec.name, expected))
+    if spec.crosses:
+        raise InputError(Problem("--shardings", spec.name, "layers that attend to no other sequence"))
     return model_rows(spec, ranks)
 
 
@@ -116,6 +118,8 @@ def _encoder_notes(model: ModelSpec) -> tuple[str, ...]:
     """Say that an encoder is a part of the model, and what leaves it out."""
     if model.encoder is None:
         return ()
+    if model.crosses:
+        return (f"its encoder has {model.encoder_params:,} of its parameters",)
     kind = "sound" if model.encoder.name == "audio" else "images"
     what = f"its encoder of {kind}, {model.encoder_params:,} parameters, is a part of the model"
     return (f"{what}: --text-only takes the language model alone",)

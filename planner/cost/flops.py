@@ -93,7 +93,8 @@ def encoder_flops(job: Job, trains_base: bool = True) -> float:
     if encoder is None:
         return 0.0
     rows = float(work.global_batch * work.images * encoder.patches)
-    stems = sum(getattr(one, "rows", 1) * one.inputs * one.outputs for one in (*encoder.before, encoder.stem))
+    made = (*encoder.before, *((encoder.stem,) if encoder.stem else ()))
+    stems = sum(getattr(one, "rows", 1) * one.inputs * one.outputs for one in made)
     total = model_flops(rows, float(stems), 0.0, 0.0)
     for name in encoder.layers:
         block = encoder.blocks[name]
@@ -104,7 +105,26 @@ def encoder_flops(job: Job, trains_base: bool = True) -> float:
     for projector in encoder.projectors:
         weights = float(sum(one.inputs * one.outputs for one in projector.linears))
         total += model_flops(rows / encoder.merge, weights, 0.0, 0.0)
+    total += _cross_flops(job.model, rows, float(work.tokens_per_step), float(encoder.patches * work.images))
     return float(total) / (3.0 if work.freeze_encoder or not trains_base else 1.0)
+
+
+def _cross_flops(model: ModelSpec, rows: float, tokens: float, source: float) -> float:
+    """Model FLOPs of attention to an encoder's result: keys, values of its rows, the rest of tokens. [FLOP]
+
+    Parameters
+    ----------
+    model : ModelSpec
+        The model.
+    rows, tokens : float
+        Rows of the encoder and tokens of the decoder in a step. [element]
+    source : float
+        Rows that a token sees. [element]
+    """
+    found = (block.cross for name in model.layers if (block := model.blocks[name]))
+    widths = sum(one.heads * one.head_dim for one in found if one is not None)
+    made = float(2 * model.hidden * widths)
+    return float(model_flops(rows, made, 0.0, 0.0) + model_flops(tokens, made, 2.0 * widths, source))
 
 
 def product_weights(block: Block, hidden: int) -> float:

@@ -50,7 +50,8 @@ RECOMPUTED: Final = "layers of experts recomputed"
 
 KINDS: Final[Mapping[str, Kind]] = {
     "a diffusion transformer": lambda plan, job: job.model.diffusion is not None,
-    "an encoder of images": lambda plan, job: job.model.encoder is not None,
+    "an encoder of images": lambda plan, job: job.model.encoder is not None and not job.model.crosses,
+    "an encoder beside a decoder": lambda plan, job: job.model.crosses,
     "activations on the host": lambda plan, job: plan.offload.startswith(("activations", "modules")),
     "optimizer states on the host": lambda plan, job: _offload(plan).optimizer,
     "weights on the host": lambda plan, job: _offload(plan).fetches,

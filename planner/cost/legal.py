@@ -12,6 +12,7 @@ import numpy as np
 
 from planner.cost.case import Case
 from planner.cost.layer.diffusion_rules import diffusion_rules, shared_cores
+from planner.cost.layer.encoder_rules import encoder_rules
 from planner.cost.layer.heads import head_ranks
 from planner.cost.layer.sequence_parts import parts_rules
 from planner.cost.memory.host_rules import host_activation_rules, host_checkpoint_rules, offload_rules
@@ -89,40 +90,6 @@ def handed_rules(plan: Plan, model: ModelSpec) -> list[Rule]:
                 "pp 1",
             ),
         )
-    ]
-
-
-def encoder_rules(plan: Plan, case: Case) -> list[Rule]:
-    """Return the rules of a model with an encoder: whole images on a rank, and one first stage."""
-    encoder = case.model.encoder
-    if encoder is None:
-        return []
-    split = case.runtime.splits_encoder(case.model)
-    heads = math.gcd(*(block.attention.heads for block in encoder.blocks.values() if block.attention), 0)
-    return [
-        Rule(
-            "encoder-sees-whole-images",
-            np.equal(plan.cp, 1),
-            lambda: (f"cp {plan.cp:.0f} with an encoder", "cp 1: its images are not split", "cp 1"),
-        ),
-        Rule(
-            "encoder-heads-divide",
-            divides(plan.tp, float(heads)) | (case.runtime.builds_encoder(case.model) and not split),
-            lambda: (
-                f"tp {plan.tp:.0f}",
-                f"a divisor of the {heads} heads of the encoder",
-                f"tp {nearest_divisors(plan.tp, heads)}",
-            ),
-        ),
-        Rule(
-            "encoder-on-one-stage",
-            case.schedule.routes == 1,
-            lambda: (
-                f"schedule {plan.schedule} with an encoder",
-                "a schedule of one direction: the encoder stands on one first stage",
-                "schedule 1f1b",
-            ),
-        ),
     ]
 
 

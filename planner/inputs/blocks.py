@@ -31,7 +31,8 @@ class Attention(Record):
     keys and values that it makes itself: without values its keys, before they are turned, are its values too
     (Gemma 4); queries alone meet the keys and values of the last layer of its kind that makes them (Gemma 4
     E2B). Without ``causal`` each sees all keys, those after it too. Without ``key_bias`` keys have none where
-    queries and values have one (Whisper). An ``indexer`` picks blocks of keys (MiniMax-M3).
+    queries and values have one (Whisper). An ``indexer`` picks blocks of keys (MiniMax-M3). A layer that
+    holds the table of scores' biases by distance has ``distances`` rows in it, one number for each head (T5).
     """
 
     kind: Literal["attention"] = "attention"
@@ -52,6 +53,13 @@ class Attention(Record):
     head_gate: Flag = False
     projected: Literal["queries-keys-values", "queries-keys", "queries"] = "queries-keys-values"
     indexer: BlockIndexer | None = None
+    distances: Count = 0
+
+    @property
+    def reads_all(self) -> bool:
+        """Whether a query sees every key, as many of them as queries' heads, wherever either stands."""
+        plain = self.window is None and self.heads == self.kv_heads and self.qk_norm == "none"
+        return plain and not (self.causal or self.rotary or self.sinks or self.distances)
 
     @property
     def makes_keys(self) -> bool:
@@ -115,7 +123,8 @@ class Attention(Record):
 
     def params(self, hidden: int) -> int:
         """Parameters, biases and inner norms included. [element]"""
-        inner = int(self.qk_norm_params(self.heads, self.kv_heads)) + self.sinks * self.heads
+        inner = int(self.qk_norm_params(self.heads, self.kv_heads))
+        inner += (self.sinks + self.distances) * self.heads
         inner += self.indexer.params(hidden) if self.indexer else 0
         return self.weights(hidden) + self.qkv_biases + self.output_bias * hidden + inner
 
@@ -294,12 +303,14 @@ class Block(Record):
 
     One that passes a state along may stand ``beside`` attention: both read one norm, and their results are
     added (Falcon-H1, arXiv:2507.22448, sec. 2).
+    After its mixer a decoder's layer may attend to what an encoder made of another sequence (``cross``).
     A block of a diffusion transformer is said by ``parts`` alone, its norms among them. ``extras`` are
     operators of a model of one's own beside the others, whole on every rank that has the layer.
     """
 
     mixer: Mixer | None = None
     beside: StateMixer | None = None
+    cross: Attention | None = None
     ffn: Ffn | None = None
     norms: Annotated[Count, Field(le=MOST_NORMS)] = 2
     parts: tuple[Part, ...] = ()
@@ -309,6 +320,8 @@ class Block(Record):
     def _check(self) -> Block:
         if self.beside and self.attention is None:
             raise ValueError("attention as the mixer that another stands beside")
+        if self.cross and not (self.attention and self.ffn and self.cross.reads_all):
+            raise ValueError("cross between attention and a feed-forward, with causal and rotary false")
         if self.parts and (self.mixer or self.ffn or self.norms or self.extras):
             raise ValueError("parts alone: no mixer, no ffn and no extras, and norms 0")
         if self.mixer is None and self.ffn is None and not self.parts and not self.extras:
@@ -342,4 +355,5 @@ class Block(Record):
 
     def _mixed(self, hidden: int) -> int:
         beside = sum(part.params for part in self.parts) + sum(one.params for one in self.extras)
+        beside += self.cross.params(hidden) if self.cross else 0
         return beside + sum(one.params(hidden) for one in self.mixers)

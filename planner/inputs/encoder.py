@@ -53,6 +53,8 @@ class Encoder(Record):
     those ``before`` it; ``patches`` are those of an image as
     training sees it, of which ``merge`` become one token. ``norms`` stand beside the layers; ``projectors``
     are several where results of inner layers are handed over too, those of ``handed``, in this order.
+    An encoder of text has no stem: its ``patches`` are tokens of the decoder's own table. One that the
+    decoder's layers attend to has no projectors.
     """
 
     name: str = Field(default="vision", min_length=1, max_length=200)
@@ -64,12 +66,12 @@ class Encoder(Record):
     blocks: dict[BlockName, Block]
     layers: tuple[str, ...] = Field(min_length=1, max_length=1000)
     before: tuple[Before, ...] = Field(default=(), max_length=8)
-    stem: Linear
+    stem: Linear | None = None
     positions: Count = 0
     patches: Positive
     merge: Positive = 1
     handed: tuple[Count, ...] = ()
-    projectors: tuple[Projector, ...] = Field(min_length=1, max_length=16)
+    projectors: tuple[Projector, ...] = Field(default=(), max_length=16)
 
     @field_validator("layers", mode="before")
     @classmethod
@@ -95,6 +97,7 @@ class Encoder(Record):
     def params(self) -> int:
         """Parameters, those of the projectors among them. [element]"""
         layers = sum(self.blocks[name].params(self.hidden, self.norm_params) for name in self.layers)
-        ends = self.stem.params + self.positions * self.hidden + self.norms * self.norm_params
+        stem = self.stem.params if self.stem else 0
+        ends = stem + self.positions * self.hidden + self.norms * self.norm_params
         first, last = (sum(one.params for one in self.before), sum(one.params for one in self.projectors))
         return first + layers + ends + last

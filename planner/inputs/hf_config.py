@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from planner.dataclasses import dataclass
-from planner.errors import InputError
+from planner.errors import InputError, Problem
 from planner.inputs import hf_masked, hf_minimax
 from planner.inputs.build import build
 from planner.inputs.diffusers_config import CLASS, config_file, diffusion_from_config
@@ -30,6 +30,7 @@ from planner.inputs.hf_mixers import (
     prediction_block,
 )
 from planner.inputs.hf_numerics import numerics
+from planner.inputs.hf_seq2seq import is_seq2seq, seq2seq_from_config
 from planner.inputs.hf_types import family_of
 from planner.inputs.hf_vision import LEFT_OUT, encoder_of, is_of_encoder
 from planner.inputs.layers import MAX_LAYERS
@@ -75,6 +76,9 @@ def without_encoder(imported: ImportedModel) -> ImportedModel:
     """Return the language model alone, which is told where there was an encoder."""
     if imported.model.encoder is None:
         return imported
+    if imported.model.crosses:
+        found = f"{imported.model.name}, whose decoder attends to its encoder"
+        raise InputError(Problem("--text-only", found, "a model that is whole without its encoder"))
     notes = (LEFT_OUT, *(note for note in imported.notes if not is_of_encoder(note)))
     alone = imported.model.model_copy(update={"encoder": None, "note": "; ".join(notes)})
     return ImportedModel(ModelSpec.model_validate(alone.model_dump()), notes)
@@ -88,6 +92,8 @@ def model_from_config(raw: Mapping[str, Any], where: str, name: str) -> Imported
     InputError
         As `read_hf_config`.
     """
+    if is_seq2seq(raw):
+        return ImportedModel(*seq2seq_from_config(raw, where, name))
     if CLASS in raw:
         return ImportedModel(*diffusion_from_config(raw, where, name))
     raw, spoken = thinker_of(raw)

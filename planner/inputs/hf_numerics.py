@@ -16,7 +16,7 @@ from planner.inputs.hf_fields import Config
 from planner.inputs.hf_masked import ADDED, EPSILON_KEYS
 
 _FLOAT = "a number above 0"
-_ACTIVATIONS: Final = {
+ACTIVATIONS: Final = {
     "silu": "silu", "swish": "silu", "gelu": "gelu", "gelu_pytorch_tanh": "gelu_tanh",
     "gelu_new": "gelu_tanh", "gelu_fast": "gelu_tanh", "relu": "relu", "relu2": "relu2",
     "quick_gelu": "quick_gelu", "xielu": "xielu",
@@ -148,12 +148,12 @@ def _activation(own: _Keys, kind: str) -> str | None:
     if kind in ("gpt_oss", "minimax_m3_vl_text"):
         return "swiglu_oai"
     if kind == "nemotron_h":
-        return _ACTIVATIONS.get(str(own.value("mlp_hidden_act")))
+        return ACTIVATIONS.get(str(own.value("mlp_hidden_act")))
     names = ("hidden_activation", "hidden_act", "activation_function", "activation")
     said = own.value(*names) or own.value("hidden_act")
-    known = _ACTIVATIONS.get(str(said))
+    known = ACTIVATIONS.get(str(said))
     if known is None:
-        own.config.fault("hidden_act", repr(said), f"one of {', '.join(_ACTIVATIONS)}")
+        own.config.fault("hidden_act", repr(said), f"one of {', '.join(ACTIVATIONS)}")
     return known
 
 

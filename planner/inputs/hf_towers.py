@@ -201,7 +201,7 @@ def _onevision(vision: Vision, text: Raw) -> Fields:
     return _two_products(fields | {"stem": stem, "positions": fields["patches"], "norms": 1}, vision, text)
 
 
-def _whisper(vision: Vision, layers: int, hidden: int, heads: int, inner: int) -> Fields:
+def whisper_layers(vision: Vision, layers: int, hidden: int, heads: int, inner: int) -> Fields:
     """Return Whisper's encoder: two convolutions, the second of every other frame, and no bias on keys."""
     mixer = attention_of(vision, heads, hidden) | {"key_bias": False}
     frames = vision.whole("max_source_positions", 1500)
@@ -221,7 +221,7 @@ def _whisper(vision: Vision, layers: int, hidden: int, heads: int, inner: int) -
 def _qwen2_audio(vision: Vision, text: Raw) -> Fields:
     hidden, inner = vision.whole("d_model", 1280), vision.whole("encoder_ffn_dim", 5120)
     heads = vision.whole("encoder_attention_heads", 20)
-    fields = _whisper(vision, vision.whole("encoder_layers", 32), hidden, heads, inner)
+    fields = whisper_layers(vision, vision.whole("encoder_layers", 32), hidden, heads, inner)
     outputs = int(text.get("hidden_size", 4096))
     return fields | {"merge": 2, "projectors": [{"linears": [linear(hidden, outputs)]}]}
 
@@ -229,7 +229,7 @@ def _qwen2_audio(vision: Vision, text: Raw) -> Fields:
 def _voxtral(vision: Vision, text: Raw) -> Fields:
     hidden, inner = vision.whole("hidden_size", 1280), vision.whole("intermediate_size", 5120)
     heads = vision.whole("num_attention_heads", 20)
-    fields = _whisper(vision, vision.whole("num_hidden_layers", 32), hidden, heads, inner)
+    fields = whisper_layers(vision, vision.whole("num_hidden_layers", 32), hidden, heads, inner)
     outputs = int(text.get("hidden_size", 3072))
     linears = [linear(inner, outputs, False), linear(outputs, outputs, False)]
     return fields | {"merge": max(1, inner // hidden), "projectors": [{"linears": linears}]}

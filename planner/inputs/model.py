@@ -115,9 +115,26 @@ class ModelSpec(Short, Record):
             faults.append("max_positions, since learned_positions is true")
         if any(bool(block.parts) != bool(self.diffusion) for block in self.blocks.values()):
             faults.append("blocks of parts where there is diffusion, and there alone")
+        faults += self._encoder_faults()
         if faults:
             raise ValueError("; ".join(faults))
         return self
+
+    def _encoder_faults(self) -> list[str]:
+        """Say what of an encoder does not fit how its result is read: by layers, or as tokens."""
+        crosses = {block.cross is not None for block in self.blocks.values()}
+        if self.encoder is None:
+            return ["an encoder, which cross attends to"] * (True in crosses)
+        if True not in crosses:
+            whole = self.encoder.stem is not None and bool(self.encoder.projectors)
+            return [] if whole else ["a stem and projectors of the encoder, or cross in each block"]
+        fits = crosses == {True} and not self.encoder.projectors and self.encoder.hidden == self.hidden
+        return [] if fits else ["cross in each block, and an encoder as wide as the model without projectors"]
+
+    @property
+    def crosses(self) -> bool:
+        """Whether it is an encoder and a decoder, whose layers attend to what the encoder makes."""
+        return any(block.cross for block in self.blocks.values())
 
     @property
     def num_layers(self) -> int:

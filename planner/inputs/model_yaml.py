@@ -64,7 +64,7 @@ def _layers(model: ModelSpec | Encoder) -> list[str]:
     """Return the blocks of a model or an encoder, and their order."""
     lines = ["blocks:"]
     for name, block in model.blocks.items():
-        kinds = {"mixer": block.mixer, "beside": block.beside, "ffn": block.ffn}
+        kinds = {"mixer": block.mixer, "beside": block.beside, "cross": block.cross, "ffn": block.ffn}
         parts = block.model_dump(exclude_defaults=True)
         lines.append(f"  {name}:")
         there = [(part, record) for part, record in kinds.items() if record]
@@ -93,8 +93,9 @@ def _encoder(encoder: Encoder) -> list[str]:
     """Return an encoder, its blocks as those of a model."""
     fields = encoder.model_dump(exclude_defaults=True, exclude={"blocks", "layers"})
     said = [f"{key}: {_flow(value)}" for key, value in fields.items() if key != "projectors"]
-    lines = [*said, *_layers(encoder), "projectors:"]
-    lines += [f"  - {_flow(projector)}" for projector in fields["projectors"]]
+    lines = [*said, *_layers(encoder)]
+    projectors = fields.get("projectors", ())
+    lines += ["projectors:"] * bool(projectors) + [f"  - {_flow(projector)}" for projector in projectors]
     return ["encoder:", *(f"  {line}" for line in lines)]
 
 

@@ -21,6 +21,7 @@ Variant = Literal[
     "alibi",
     "scaled-queries",
     "sparse-mixer",
+    "distance-biases",
     "value-norms",
     "scaled-router",
     "wide-rotary",
@@ -46,6 +47,7 @@ MEANINGS: Final[Mapping[Variant, str]] = {
     "scaled-router": "a router with weights for its input and for each expert's share",
     "wide-rotary": "rotary frequencies of the whole head, of which a part turns",
     "softplus-gates": "gates on attention that grow without bound (softplus)",
+    "distance-biases": "learned biases of scores by distance (T5)",
     "sparse-mixer": "two experts picked one after the other (SparseMixer)",
 }
 """What each means. Weights of norms and the head's bias count as parameters."""

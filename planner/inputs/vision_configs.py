@@ -19,8 +19,8 @@ FRAMES: Final = 2
 
 
 def patch_side(encoder: Encoder) -> int:
-    """Return the points along one side of a patch of Qwen's encoders. [-]"""
-    return isqrt(encoder.stem.inputs // (CHANNELS * FRAMES))
+    """Return the points along one side of a patch of Qwen's encoders; 0 without patches. [-]"""
+    return isqrt(encoder.stem.inputs // (CHANNELS * FRAMES)) if encoder.stem else 0
 
 
 def _qwen25(encoder: Encoder) -> Said:
@@ -67,7 +67,7 @@ SAID: Final[Mapping[str, Callable[[Encoder], Said]]] = {"qwen2_5_vl": _qwen25, "
 @remembered(most=64)
 def vision_family(encoder: Encoder, hidden: int) -> str:
     """Return the model type whose encoder this is exactly, beside a language model; empty where none is."""
-    for family in SAID:
+    for family in SAID if encoder.projectors else ():
         said = vision_config(encoder, family)
         needed = ("num_heads", "patch_size", "intermediate_size", "deepstack_visual_indexes")
         if not all(said.get(key, True) for key in needed):

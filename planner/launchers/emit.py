@@ -240,7 +240,7 @@ def packed_note(work: Workload) -> tuple[str, ...]:
 
 
 def _refuse(plan: Plan, job: Job, runtime: Runtime) -> None:
-    if job.model.encoder is not None and not runtime.builds_encoder(job.model):
+    if job.model.encoder is not None and not job.model.crosses and not runtime.builds_encoder(job.model):
         building = [f"--runtime {name}" for name, one in runtimes().items() if one.builds_encoder(job.model)]
         alone = "the model of `planner models import --text-only`, or a YAML without `encoder`"
         raise UnsupportedPlan(

@@ -52,7 +52,7 @@ def runtimes_for(
         return usual
     job = Job(model, cluster, 1, workload)
     others = able_runtimes(*asked)
-    able = training(others, job) if model.encoder is not None else ()
+    able = training(others, job) if model.encoder is not None and not model.crosses else ()
     building = tuple(name for name in able if runtimes()[name].builds_encoder(model))
     return building or training(usual, job) or training(others, job) or usual
 

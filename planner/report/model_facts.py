@@ -97,11 +97,12 @@ def part_rows(model: ModelSpec) -> list[Row]:
         "routed experts": 0,
     }
     parts |= {"router and shared experts": 0, "norms of blocks": 0, "head and last norm": model.head_params}
-    parts |= {"encoder and projectors": model.encoder_params}
+    parts |= {"encoder" if model.crosses else "encoder and projectors": model.encoder_params}
     for name, layers in model.layer_counts.items():
         block = model.blocks[name]
         parts["blocks of parts"] += layers * sum(part.params for part in block.parts)
         parts["operators of one's own"] += layers * sum(one.params for one in block.extras)
+        parts["attention"] += layers * (block.cross.params(model.hidden) if block.cross else 0)
         for mixer in block.mixers:
             kind = "linear layers" if isinstance(mixer, RecurrentMixer) else "attention"
             parts[kind] += layers * mixer.params(model.hidden)

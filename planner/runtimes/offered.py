@@ -239,6 +239,7 @@ def uses(model: ModelSpec, block: Block) -> set[str]:
     own |= {ACTIVATION_WEIGHTS} if isinstance(block.ffn, DenseFfn) and block.ffn.activation_weights else set()
     own |= {HEAD_PRODUCT} if model.head_product is not None else set()
     own |= {TOKEN_TYPES} if model.token_types else set()
+    own |= {CROSS} if block.cross else set()
     own |= {LATENT_EXPERTS} if isinstance(block.ffn, Experts) and block.ffn.latent else set()
     return {*variant_texts(model.variants), *own, *_block_uses(model, block)}
 
@@ -253,6 +254,8 @@ ACTIVATION_WEIGHTS = "an activation with weights of its own"
 HEAD_PRODUCT = "a product and a norm before the head"
 TOKEN_TYPES = "embeddings of token types"
 BOTH_WAYS = "attention both ways"
+DISTANCES = "biases of scores by distance"
+CROSS = "an encoder beside a decoder that attends to it"
 
 OWN = "operators of a model of one's own (extras)"
 """What no runner has beside its layers."""
@@ -283,7 +286,7 @@ def _block_uses(model: ModelSpec, block: Block) -> set[str]:
         parts |= {"an output gate on attention": mixer.output_gate, HEAD_GATE: mixer.head_gate}
         parts |= {KEYS_TWICE: mixer.projected == "queries-keys", KEYS_OF_ANOTHER: not mixer.makes_keys}
         parts |= {BOTH_WAYS: not mixer.causal}
-        parts |= {BLOCK_INDEXER: mixer.indexer is not None}
+        parts |= {BLOCK_INDEXER: mixer.indexer is not None, DISTANCES: mixer.distances > 0}
         parts |= {"attention sinks": mixer.sinks, "attention without rotary positions": not mixer.rotary}
         parts |= {"values of their own width": mixer.value_head_dim != mixer.qk_head_dim}
         parts |= {"heads that do not add up to the hidden size": mixer.heads * mixer.head_dim != model.hidden}

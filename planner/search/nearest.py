@@ -117,7 +117,7 @@ def fewest_broken(request: SearchRequest, job: Job, runtime: Runtime) -> dict[st
         "model": never,
         "able": able,
     }
-    if never and not able and job.model.encoder:
+    if never and not able and job.model.encoder and not job.model.crosses:
         answer["able_alone"] = _without_encoder(job)
     return answer
 

@@ -10,6 +10,7 @@ import torch
 
 from planner.errors import InputError
 from planner.inputs.hf_config import ImportedModel, model_from_config
+from planner.inputs.hf_seq2seq import READERS as SEQ2SEQ
 from planner.inputs.hf_types import WRAPPERS
 from planner.inputs.model import Experts, ModelSpec
 from planner.runtimes.hub.config import architecture, hub_config, layer_class
@@ -20,8 +21,9 @@ pytestmark = pytest.mark.torch
 transformers = pytest.importorskip("transformers")
 auto = pytest.importorskip("transformers.models.auto.modeling_auto")
 
-CAUSAL = sorted(auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES)
-MASKED = sorted(auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES)
+CAUSAL = sorted({*auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES} - {*SEQ2SEQ})
+MASKED = sorted({*auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES} - {*SEQ2SEQ})
+HALVES = sorted({*auto.MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES, *SEQ2SEQ})
 SEEING = sorted(auto.MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES)
 OTHER_PARTS = (
     *(
@@ -171,6 +173,39 @@ def test_a_model_that_hears_is_whole_or_its_language_model_is(kind: str) -> None
         return
     assert any("encoders are left out" in note for note in found.notes)
     assert found.model.params == sum(weights_of(model, spoken=True).values())
+
+
+@pytest.mark.parametrize("kind", [kind for kind in HALVES if kind not in WRAPPERS])
+def test_an_encoder_decoder_has_the_parameters_of_the_library_or_is_refused(kind: str) -> None:
+    config, found = imported(kind)
+    maker = (
+        transformers.AutoModelForSpeechSeq2Seq if kind == "whisper" else transformers.AutoModelForSeq2SeqLM
+    )
+    assert found.model.crosses
+    assert found.model.params == sum(weights_of(built(kind, config, maker)).values())
+
+
+SHAPES = (
+    ("bart", {"encoder_layers": 3, "decoder_layers": 5, "encoder_ffn_dim": 512, "decoder_ffn_dim": 768}),
+    ("mbart", {"d_model": 256, "decoder_attention_heads": 8, "scale_embedding": True}),
+    ("t5", {"num_layers": 1, "num_decoder_layers": 3, "d_kv": 32}),
+    ("t5", {"feed_forward_proj": "gated-gelu", "tie_word_embeddings": False, "d_ff": 1024}),
+    ("mt5", {"tie_word_embeddings": False, "num_layers": 5}),
+    ("umt5", {"num_layers": 3, "num_decoder_layers": 2}),
+    ("plbart", {"decoder_layers": 2}),
+    ("whisper", {"num_mel_bins": 128, "decoder_layers": 2, "vocab_size": 51866, "encoder_ffn_dim": 512}),
+)
+
+
+@pytest.mark.parametrize(("kind", "said"), SHAPES, ids=[f"{kind}-{len(said)}" for kind, said in SHAPES])
+def test_an_encoder_decoder_of_another_shape_too(kind: str, said: dict[str, Any]) -> None:
+    """A short file, as its authors write it, in place of all keys of the class."""
+    config = transformers.AutoConfig.for_model(kind, **said)
+    maker = (
+        transformers.AutoModelForSpeechSeq2Seq if kind == "whisper" else transformers.AutoModelForSeq2SeqLM
+    )
+    found = model_from_config({"model_type": kind, **said}, "config.json", kind).model
+    assert found.params == sum(weights_of(built(kind, config, maker)).values())
 
 
 def test_of_a_model_that_speaks_too_the_thinker_is_read() -> None:

@@ -219,7 +219,7 @@ def test_the_wrapper_says_whether_embeddings_are_tied_where_its_text_does_not() 
         ({"model_type": "minimax_m3", "sparse_attention_config": {"sparse_block_size": 128}}, "an indexer"),
         ({"model_type": "kimi_k3", "linear_attn_config": {"num_heads": 96}}, "linear attention"),
         ({"model_type": "llama", "attn_output_gate": True}, "output gate"),
-        ({"model_type": "t5", "is_encoder_decoder": True}, "an encoder"),
+        ({"model_type": "longt5", "is_encoder_decoder": True}, "an encoder"),
     ],
 )
 def test_what_cannot_be_expressed_is_refused_with_its_reason(changed: dict[str, Any], reason: str) -> None:

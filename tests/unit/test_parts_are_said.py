@@ -39,7 +39,7 @@ MIXER: Final[dict[str, Any]] = {
     "causal": False, "qkv_bias": True, "key_bias": False, "output_bias": True, "qk_norm": "head",
     "sinks": True, "rotary": False,
     "output_gate": True, "head_gate": True, "projected": "queries-keys",
-    "indexer": {"heads": 8, "head_dim": 64, "block": 64, "blocks": 8},
+    "indexer": {"heads": 8, "head_dim": 64, "block": 64, "blocks": 8}, "distances": 32,
 }  # fmt: skip
 """Another value of each field of attention."""
 
@@ -139,4 +139,4 @@ def test_each_field_of_a_model_is_changed() -> None:
     }
     apart |= {"spare_positions", "numerics", "encoder", "diffusion"}
     assert set(ModelSpec.model_fields) - apart == set(MODEL)
-    assert set(Block.model_fields) - {"mixer", "ffn", "parts", "extras"} == set(BLOCK)
+    assert set(Block.model_fields) - {"mixer", "ffn", "parts", "extras", "cross"} == set(BLOCK)

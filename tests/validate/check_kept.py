@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 import torch
-from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForMaskedLM
+from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForMaskedLM, AutoModelForSeq2SeqLM
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
@@ -43,7 +43,7 @@ def main() -> None:
             "classes": sorted({type(module).__name__ for module in model.modules()}),
             "linear": sorted(linear),
             "undeclared": sorted(undeclared(folder, type(config))),
-            "kept": layer_bytes(AutoConfig.from_pretrained(folder + "/small"), attention),
+            **layer_bytes(AutoConfig.from_pretrained(folder + "/small"), attention),
         }
         sys.stdout.write(json.dumps(answer) + "\n")
         sys.stdout.flush()
@@ -51,7 +51,9 @@ def main() -> None:
 
 def network(config):
     """Return what builds the model that a configuration is for."""
-    return AutoModelForMaskedLM if config.architectures[0].endswith("ForMaskedLM") else AutoModelForCausalLM
+    ends = {"ForMaskedLM": AutoModelForMaskedLM, "ForConditionalGeneration": AutoModelForSeq2SeqLM}
+    name = config.architectures[0]
+    return next((maker for end, maker in ends.items() if name.endswith(end)), AutoModelForCausalLM)
 
 
 def stand_in(*tensors, softcap=None, **options):
@@ -133,9 +135,12 @@ def own_scans(config) -> None:
         module.causal_conv1d_fn = lambda inputs, weight, *_, **__: ShortConvolution.apply(inputs, weight)
 
 
-def layer_bytes(config, attention) -> int:
-    """Return what the last of three layers saves beside weights, each storage once."""
+def layer_bytes(config, attention) -> dict[str, int]:
+    """Return what the last of three layers saves beside weights, each storage once; of each half, if two."""
     config.num_hidden_layers = 3
+    halves = config.is_encoder_decoder
+    for name in ("decoder_layers", "num_decoder_layers") if halves else ():
+        setattr(config, name, 3)
     config.vocab_size = SMALL_VOCABULARY
     config.pad_token_id = config.bos_token_id = config.eos_token_id = 0
     packaged = attention == "flash_attention_2"
@@ -148,7 +153,7 @@ def layer_bytes(config, attention) -> int:
         model.config._attn_implementation_internal = STAND_IN
     held = [*model.parameters(), *model.buffers()]
     weights = {tensor.untyped_storage().data_ptr() for tensor in held}
-    saved, marks, alive = {}, [], []
+    saved, marks, alive = {}, {}, []
 
     def pack(tensor):
         storage = tensor.untyped_storage()
@@ -157,14 +162,22 @@ def layer_bytes(config, attention) -> int:
             alive.append(tensor)
         return tensor
 
-    layers = next(
-        part for part in model.modules() if isinstance(part, torch.nn.ModuleList) and len(part) == 3
-    )
-    layers[-1].register_forward_pre_hook(lambda *_: marks.append(sum(saved.values())))
-    layers[-1].register_forward_hook(lambda *_: marks.append(sum(saved.values())))
+    stacks = [part for part in model.modules() if isinstance(part, torch.nn.ModuleList) and len(part) == 3]
+    if halves:  # a layer of T5's decoder is itself a list of three
+        stacks = [part for part in stacks if len({type(one) for one in part}) == 1]
+    names = ("read", "kept") if halves else ("kept",)
+    for name, stack in zip(names, stacks, strict=False):
+        marks[name] = []
+        stack[-1].register_forward_pre_hook(lambda *_, name=name: marks[name].append(sum(saved.values())))
+        stack[-1].register_forward_hook(lambda *_, name=name: marks[name].append(sum(saved.values())))
+    inputs = {"input_ids": torch.randint(0, SMALL_VOCABULARY, (1, TOKENS))}
+    if halves:
+        source = getattr(config, "n_positions", None) or config.max_position_embeddings
+        inputs = {"decoder_input_ids": inputs["input_ids"], "use_cache": False}
+        inputs["input_ids"] = torch.randint(0, SMALL_VOCABULARY, (1, source))
     with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
-        model(input_ids=torch.randint(0, SMALL_VOCABULARY, (1, TOKENS)))
-    return marks[1] - marks[0]
+        model(**inputs)
+    return {name: last - first for name, (first, last) in marks.items()}
 
 
 if __name__ == "__main__":

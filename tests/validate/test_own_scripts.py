@@ -176,6 +176,32 @@ def test_weights_that_are_cut_are_drawn_as_whole_ones(tmp_path: Path) -> None:
     assert float(firsts[1][1][0]) == pytest.approx(float(firsts[0][1][0]), rel=0.005)
 
 
+HALVES = {
+    "t5": {"d_model": 64, "d_kv": 16, "d_ff": 128, "num_layers": 3, "num_decoder_layers": 2, "num_heads": 4,
+           "vocab_size": 512, "n_positions": 32},
+    "bart": {"d_model": 64, "vocab_size": 512, "max_position_embeddings": 64}
+    | {f"{side}_{key}": size for side in ("encoder", "decoder")
+       for key, size in (("layers", 2), ("attention_heads", 4), ("ffn_dim", 128))},
+}  # fmt: skip
+
+
+@pytest.mark.needs("datasets", "no interpreter with datasets: make validate")
+@pytest.mark.parametrize("kind", HALVES)
+@pytest.mark.parametrize(("runtime", "axes"), [PLANS[1], PLANS[5], PLANS[6]], ids=str)
+def test_an_encoder_and_a_decoder_train(
+    runtime: str, axes: dict[str, Any], kind: str, tmp_path: Path
+) -> None:
+    """Of 512 words: the loss falls as documents come again; a smoke run needs no data."""
+    what = model_from_config({"model_type": kind, **HALVES[kind]}, "config.json", kind).model
+    layout = emitted(runtime, tmp_path, what, **axes)
+    found = losses(run(tmp_path, environment(tmp_path, layout, runtime, SMOKE="1")))
+    assert list(found) == list(range(1, 21))
+    told = corpus(tmp_path) | {"TRAIN_STEPS": "12", "DECAY_STEPS": "12", "LEARNING_RATE": "0.003"}
+    told |= {"EVAL_STEPS": "1", "EVAL_INTERVAL": "10", "OUTPUT_DIR": str(tmp_path / "out")}
+    found = losses(run(tmp_path, environment(tmp_path, layout, runtime, **told)))
+    assert float(found[12][0]) < float(found[1][0])
+
+
 MASKED = {
     kind: model_from_config({"model_type": kind, **fields}, "config.json", kind).model
     for kind, fields in {

@@ -9,6 +9,7 @@ from planner.cost.case import Case
 from planner.cost.layer.adapters import adapter_params, bottleneck_bytes, input_bytes
 from planner.cost.layer.block_parts import part_operators
 from planner.cost.layer.casts import cast_seconds
+from planner.cost.layer.cross_attention import cross_operators, distance_operators
 from planner.cost.layer.dispatched import bias_traffic, gathered_input_bytes, latent_products
 from planner.cost.layer.extras import extra_operators
 from planner.cost.layer.norms import block_norms, head_norm_operator, norm_copy_bytes, norm_is_fused
@@ -142,6 +143,7 @@ def attention_operators(pricer: Pricer, mixer: Attention) -> list[Operator]:
     if joined:
         copied = traffic.HEAD_COPIES[repeated and mixer.kv_heads < mixer.heads]
         operators.append(pricer.elementwise("head_copies", "qkv", rows * queries, copied))
+    operators += distance_operators(pricer, mixer)
     operators.append(pricer.attention(mixer, local_heads, local_heads / heads))
     if mixer.sinks and pricer.case.traits.attention.rescaled_sinks:
         kept = 2 * rows * outputs
@@ -367,6 +369,8 @@ def block_operators(pricer: Pricer, block: Block) -> list[Operator]:
         operators += MIXERS[type(one)](pricer, one)
     operators += [residual_operator(pricer, "sum_of_mixers")] * (block.beside is not None)
     operators += [residual_operator(pricer, "residual_attention")] * bool(block.mixers)
+    if block.cross is not None:
+        operators += [*cross_operators(pricer, block.cross), residual_operator(pricer, "residual_cross")]
     if ffn is not None:
         operators += [*FFNS[type(ffn)](pricer, ffn, odd), residual_operator(pricer, "residual_mlp")]
     return operators + extra_operators(pricer, block.extras)
@@ -387,13 +391,7 @@ def spared_product(pricer: Pricer, block: Block, operators: list[Operator]) -> O
     ffn = block.ffn
     summed = isinstance(ffn, Experts) and (not ffn.shared_inner or ffn.shared_gate)
     tiled = isinstance(ffn, DenseFfn) and pricer.case.traits.kernels.mlp_tiles > 1.0
-    if (
-        block.parts
-        or block.extras
-        or tiled
-        or summed
-        or block.norms > 2
-        or pricer.case.traits.kernels.dropout
-    ):
+    more = block.norms > 2 + (block.cross is not None)
+    if block.parts or block.extras or tiled or summed or more or pricer.case.traits.kernels.dropout:
         return None
     return [operator for operator in operators if some(operator.flops)][-1]

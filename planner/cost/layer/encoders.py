@@ -11,10 +11,12 @@ from planner.cost.layer.exchange import ACTIVATION_BYTES, Exchange
 from planner.cost.layer.operators import Operator, Pricer
 from planner.cost.stages import ENCODER
 from planner.dataclasses import replace
+from planner.formulas import elementwise as traffic
 from planner.formulas.collectives import ring_seconds, ring_sent_bytes
 from planner.inputs.encoder import Encoder, Linear, Projector
 from planner.inputs.model import ModelSpec
-from planner.numeric import Num
+from planner.inputs.numerics import Numerics
+from planner.numeric import Num, maximum
 from planner.plan import Plan
 from planner.remembered import remembered
 from planner.runtimes.family import Job
@@ -46,6 +48,8 @@ def encoder_job(job: Job) -> Job:
         norm=encoder.norm,
         norm_bias=encoder.norm_bias,
         final_norm=False,
+        variants=job.model.variants if job.model.crosses else (),
+        numerics=job.model.numerics if job.model.crosses else Numerics(),
         blocks=encoder.blocks,
         layers=encoder.layers,
     )
@@ -91,9 +95,11 @@ def encoder_piece(pricer: Pricer, encoder: Encoder) -> tuple[tuple[Operator, ...
         ),
         _stem(own, encoder),
     ]
+    again = pricer.case.model.crosses and pricer.plan.recompute == "full"
     sent = {"tp": Exchange(), "cp": Exchange()}
     for name, count in Counter(encoder.layers).items():
         layer = block_operators(own, encoder.blocks[name])
+        layer = _run_again(own, layer) if again else layer
         messages = block_exchanges(own, encoder.blocks[name], layer)
         operators += [_times(one, float(count)) for one in layer]
         sent = {
@@ -111,9 +117,18 @@ def encoder_piece(pricer: Pricer, encoder: Encoder) -> tuple[tuple[Operator, ...
 
 
 def _stem(own: Pricer, encoder: Encoder) -> Operator:
-    """Price what makes rows of patches; positions and norms beside the layers add weights alone."""
+    """Price what makes rows of patches or tokens; positions and norms beside the layers add weights alone.
+
+    Of an encoder that a decoder attends to the result of the last norm is kept, once for all that read it.
+    """
     stem, more = encoder.stem, float(encoder.positions * encoder.hidden + encoder.norms * encoder.norm_params)
-    product = _product(own, "patches", own.tokens, stem)
+    if stem is None:
+        elements = own.tokens * encoder.hidden
+        product = own.elementwise("source_embedding", ENCODER, elements, traffic.EMBEDDING)
+    else:
+        product = _product(own, "patches", own.tokens, stem)
+    if not encoder.projectors:
+        product = product.with_values(saved=product.saved + ACTIVATION_BYTES * own.tokens * encoder.hidden)
     return product.with_values(
         params=product.params + more,
         stored=product.stored + more * own.case.plain_bytes,
@@ -166,6 +181,18 @@ def _reduced(own: Pricer, encoder: Encoder, projector: Projector, split: Num) ->
         2.0 * ring_sent_bytes(made, split),
         2.0 * ring_sent_bytes(entered, split),
     )
+
+
+def _run_again(own: Pricer, layer: list[Operator]) -> list[Operator]:
+    """Return a layer that keeps its input alone, and runs again before its backward pass."""
+    whole: Num = 0.0
+    for one in layer:
+        whole = whole + one.kept + one.saved
+    first, *others = [
+        one.with_values(kept=0.0, saved=0.0, backward=one.forward + one.backward) for one in layer
+    ]
+    held = ACTIVATION_BYTES * own.local_tokens * own.case.model.hidden
+    return [first.with_values(kept=held, result=maximum(first.result, whole)), *others]
 
 
 def _times(operator: Operator, count: float) -> Operator:

@@ -108,6 +108,8 @@ def norm_readers(block: Block) -> list[tuple[str, ...]]:
         feed = ()
     if block.norms == 1:
         return [into + feed]
+    if block.cross is not None:
+        return [into, ("cross_query",), feed] + [()] * (block.norms - 3)
     parts = [into, feed] if block.norms < 4 else [into, (), feed, ()]
     return parts + [()] * (block.norms - len(parts))
 

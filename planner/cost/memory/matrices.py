@@ -95,7 +95,7 @@ class SharedMatrices:
 def block_matrices(block: Block, hidden: int) -> Iterator[tuple[float, float, float, bool]]:
     """Yield rows, columns, number of and whether expert the matrices of a layer; gate and up are one."""
     ffn, width = block.ffn, float(hidden)
-    for mixer in block.mixers:
+    for mixer in (*block.mixers, *((block.cross,) if block.cross else ())):
         yield from _mixer_matrices(mixer, hidden)
     if ffn is not None:
         yield from _ffn_matrices(ffn, width)

@@ -138,11 +138,16 @@ def _norms(case: Case, count: int) -> float:
     return count * case.model.norm_params / case.model.hidden
 
 
+def mixers_of(block: Block) -> tuple[Mixer, ...]:
+    """Return a layer's mixers, attention to an encoder's result among them."""
+    return (*block.mixers, *((block.cross,) if block.cross else ()))
+
+
 def block_parameters(block: Block, hidden: int, norm: float, tp: Num) -> list[Parameters]:
     """Return the parameters of a layer; ``norm`` is how many of the hidden size a norm has."""
     if block.parts:
         return part_parameters(block.parts)
-    mixed = [one for mixer in block.mixers for one in _mixed(mixer, hidden, tp)]
+    mixed = [one for mixer in mixers_of(block) for one in _mixed(mixer, hidden, tp)]
     fed = _fed(block.ffn, hidden, tp)
     beside = [
         Parameters(float(one.outputs), float(one.inputs + one.bias))
@@ -204,6 +209,7 @@ def _attention(mixer: Attention, hidden: int, tp: Num) -> list[Parameters]:
     if mixer.indexer is not None:
         narrow = float(mixer.indexer.head_dim)
         found += [Parameters(float(mixer.indexer.width), float(hidden)), Parameters(narrow, hidden + 2.0)]
+    found += [Parameters(float(mixer.distances), heads)] * bool(mixer.distances)
     return [*found, Parameters(heads, 1.0)] if mixer.sinks else found
 
 

@@ -71,6 +71,9 @@ def host_step_seconds(case: Case, plan: Plan) -> Num:
     layers: Num = 0.0
     for name in dict.fromkeys(case.model.layers):
         layers = layers + case.model.layers.count(name) * host_layer_seconds(pricer, case.model.blocks[name])
+    if case.model.crosses and (encoder := case.model.encoder) is not None:
+        for name in encoder.layers:
+            layers = layers + host_layer_seconds(pricer, encoder.blocks[name])
     passes = plan.num_microbatches + (plan.pp - 1.0) / plan.vpp
     again = 1.0 + FORWARD_SHARE * case.recompute.whole_layer
     return case.traits.host.step_seconds + passes * (layers * again / plan.pp)
@@ -98,6 +101,7 @@ def host_layer_seconds(pricer: Pricer, block: Block) -> Num:
         return maximum(experts, BESIDE_ATTENTION * traits.host.layer_seconds)
     context = where(plan.cp > 1, traits.host.context_seconds, 0.0)
     whole = traits.host.layer_seconds + adapters_seconds(pricer) + beside
+    whole = whole + BESIDE_ATTENTION * traits.host.layer_seconds * (block.cross is not None)
     launched = whole * (COMPILED_SHARE if traits.kernels.compiled else 1.0)
     filled = traits.host.deterministic * traits.host.filling_share * launched
     return maximum(experts, launched) + context + filled

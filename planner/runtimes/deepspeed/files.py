@@ -23,6 +23,7 @@ from planner.runtimes.hub.config import (
     model_notes,
 )
 from planner.runtimes.hub.script_masks import MASKED_SHARE
+from planner.runtimes.hub.script_sources import source_settings
 from planner.runtimes.offered import stage_layers, trial_note
 from planner.runtimes.script_run import SMOKE, STEP_LINE, defaults, production, where_set
 from planner.runtimes.settings import ANY, NO_CHANGES, Changes, Settings
@@ -156,6 +157,7 @@ def deepspeed_command(plan: Plan, job: Job, version: str, changes: Changes = NO_
         settings |= {name: int(changes.get(trait, 1.0)) for name, trait in TILES.items()}
         settings |= adapter_settings(job.model, work) | {"BALANCE": balancing_loss(job.model)}
     settings |= {"MASKED_SHARE": MASKED_SHARE} if job.model.fills_masks else {}
+    settings |= source_settings(job.model)
     run = run_of(job)
     return Command(
         program=("train.py", "--deepspeed_config", "ds_config.json"),

@@ -1,6 +1,7 @@
 """The training script of a DeepSpeed plan: a whole model, or one stage of it for each pipeline rank."""
 
 from planner.runtimes.hub.script_masks import with_masks
+from planner.runtimes.hub.script_sources import with_sources
 from planner.runtimes.script_data import DATA
 from planner.runtimes.script_run import LOOP
 
@@ -343,4 +344,5 @@ def script(settings: dict[str, object], piped: bool) -> str:
     """Return ``train.py`` with the plan's settings at its top."""
     lines = "".join(f"{name} = {value!r}\n" for name, value in settings.items())
     text = HEAD.replace("# SETTINGS\n", lines) + DATA + LOOP + (PIPED if piped else WHOLE) + TAIL
+    text = with_sources(text) if "SOURCE_LEN" in settings else text
     return with_masks(text) if "MASKED_SHARE" in settings else text

@@ -23,6 +23,7 @@ from planner.runtimes.hub.config import (
     wrapped_class,
 )
 from planner.runtimes.hub.script_masks import MASKED_SHARE, with_masks
+from planner.runtimes.hub.script_sources import source_settings, with_sources
 from planner.runtimes.idle import Idle
 from planner.runtimes.offered import trial_note
 from planner.runtimes.script_run import SMOKE, STEP_LINE, defaults, production, where_set
@@ -172,7 +173,9 @@ def script_text(plan: Plan, job: Job, changes: Changes = NO_CHANGES) -> str:
         "CLIP": run.clip,
     }
     settings |= {"MASKED_SHARE": MASKED_SHARE} if job.model.fills_masks else {}
+    settings |= source_settings(job.model)
     text = with_masks(SCRIPT) if job.model.fills_masks else SCRIPT
+    text = with_sources(text) if job.model.crosses else text
     return text.replace("# SETTINGS\n", "".join(f"{name} = {value!r}\n" for name, value in settings.items()))
 
 

@@ -158,6 +158,8 @@ def _regular(model: ModelSpec) -> str | None:
 def unwritten(model: ModelSpec) -> tuple[str, ...]:
     """Return why no configuration of transformers is written for a model; nothing where one is."""
     kind = architecture(model)
+    if model.encoder is not None and model.crosses and model.encoder.stem is not None:
+        return ("an encoder of sound: the scripts that are written read text alone",)
     if kind is None:
         known = len(_CLASSES) + len(hub_kinds.TYPES)
         return (f"none of the {known} configurations that are written for transformers has its parts",)

@@ -61,12 +61,12 @@ def with_one_bias(model):
 
 def make_trained(accelerator, options):
 '''
-_TRAINED: Final = "\ndef make_trained(accelerator, options):\n"
-_LEARNED: Final = "model = make_trained(accelerator, options)"
+TRAINED: Final = "\ndef make_trained(accelerator, options):\n"
+LEARNED: Final = "model = make_trained(accelerator, options)"
 
-_BATCH: Final = "yield tokens[:, :-1].contiguous(), tokens[:, 1:].contiguous()"
+BATCH: Final = "yield tokens[:, :-1].contiguous(), tokens[:, 1:].contiguous()"
 _BLOCKS: Final = "\n    def _blocks(self):\n"
-_ENTROPY: Final = "position_ids=positions, use_cache=False, **routed)"
+ENTROPY: Final = "position_ids=positions, use_cache=False, **routed)"
 
 
 def with_masks(text: str) -> str:
@@ -77,28 +77,35 @@ def with_masks(text: str) -> str:
     ValueError
         If the script lacks what is said otherwise.
     """
-    head, documents, mock = _parted(text)
-    documents = _said(documents, "\nclass Reader:\n", _MASKED)
-    documents = _said(documents, _BATCH, "yield masked(tokens[:, :-1].contiguous(), *marks, self.turn())")
-    documents = _said(documents, "blocks = self._blocks()", "blocks, marks = self._blocks(), self.marks()")
-    documents = _said(documents, "Yield inputs and next tokens", "Yield what is seen, and targets")
-    documents = _said(documents, _BLOCKS, _MARKS + _BLOCKS)
-    mock = _said(mock, _BLOCKS, _MOCK_MARKS + _BLOCKS)
-    mock = _said(mock, ", " + _ENTROPY, ")")
-    if _TRAINED in mock:
-        mock = _said(mock, _LEARNED, _LEARNED.replace("make_trained(", "with_one_bias(make_trained(") + ")")
-        mock = _said(mock, _TRAINED, _ONE_BIAS)
+    head, documents, mock = parted(text)
+    documents = said(documents, "\nclass Reader:\n", _MASKED)
+    documents = said(documents, BATCH, "yield masked(tokens[:, :-1].contiguous(), *marks, self.turn())")
+    documents = said(documents, "blocks = self._blocks()", "blocks, marks = self._blocks(), self.marks()")
+    documents = said(documents, "Yield inputs and next tokens", "Yield what is seen, and targets")
+    documents = said(documents, _BLOCKS, _MARKS + _BLOCKS)
+    mock = said(mock, _BLOCKS, _MOCK_MARKS + _BLOCKS)
+    mock = said(mock, ", " + ENTROPY, ")")
+    if TRAINED in mock:
+        mock = said(mock, LEARNED, LEARNED.replace("make_trained(", "with_one_bias(make_trained(") + ")")
+        mock = said(mock, TRAINED, _ONE_BIAS)
     whole = head + documents + mock
     return whole.replace("AutoModelForCausalLM", "AutoModelForMaskedLM")
 
 
-def _parted(text: str) -> tuple[str, str, str]:
+def parted(text: str) -> tuple[str, str, str]:
     """Return what stands before the reader of documents, that reader, and the rest."""
     start, mock = text.index("\nclass Reader:\n"), text.index("\nclass Mock(Reader):\n")
     return text[:start], text[start:mock], text[mock:]
 
 
-def _said(text: str, old: str, new: str) -> str:
+def said(text: str, old: str, new: str) -> str:
+    """Return a script in which ``old``, which stands there once, is ``new``.
+
+    Raises
+    ------
+    ValueError
+        If it does not, or more often.
+    """
     if text.count(old) != 1:
         raise ValueError(f"a script with {old.strip()!r} once")
     return text.replace(old, new)

@@ -230,6 +230,11 @@ def _refuse(library: Library, host: str, plan: Plan, job: Job) -> None:
             f"files for {library.title} train next tokens, and {job.model.name} fills in masked ones; "
             f"nearest: no --target, the files of {host}"
         )
+    if job.model.crosses:
+        raise UnsupportedPlan(
+            f"files for {library.title} train next tokens, and {job.model.name} is an encoder beside a "
+            f"decoder; nearest: no --target, the files of {host}"
+        )
     faults = [f"{axis} {getattr(plan, axis)}" for axis, one in FIXED.items() if getattr(plan, axis) != one]
     if plan.zero and plan.zero_shards != plan.dp:
         faults.append(f"shards over {plan.zero_shards} of {plan.dp} ranks")

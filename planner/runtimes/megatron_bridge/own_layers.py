@@ -220,7 +220,7 @@ https://pytorch.org/blog/flexattention, 2024, "Performance"; pytorch/pytorch.git
 ``_posts/2024-08-07-flexattention.md``). Of Hopper it prints only a rate against FlashAttention-3."""
 
 UNFUSED: Final = MappingProxyType({"attention": "unfused"})
-"""Megatron-core's own attention, which keeps all scores (``exaone4_provider.py``: ``DotProductAttention``)."""
+"""Megatron-core's own attention, which keeps all scores (``exaone4_provider.py``, ``core_attention``)."""
 
 _GEMMA: Final = ("embedding_scale", "activation")
 

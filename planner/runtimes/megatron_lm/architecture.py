@@ -26,6 +26,8 @@ from planner.runtimes.offered import (
     ACTIVATION_WEIGHTS,
     BLOCK_INDEXER,
     BOTH_WAYS,
+    CROSS,
+    DISTANCES,
     HEAD_PRODUCT,
     LAYER_INPUTS,
     OWN,
@@ -134,6 +136,7 @@ def _mixer_obstacles(model: ModelSpec, arch: Architecture) -> list[str]:
     found = {
         "layers whose attention differs in shape": len(shapes) > 1,
         "windows of several sizes": len(windows) > 1,
+        DISTANCES: any(isinstance(mixer, Attention) and mixer.distances for mixer in mixers),
         BLOCK_INDEXER: any(isinstance(mixer, Attention) and mixer.indexer for mixer in mixers),
         "attention in chunks": any(isinstance(mixer, Attention) and mixer.chunked for mixer in mixers),
         "values of their own width": not latent
@@ -200,6 +203,7 @@ def obstacles(model: ModelSpec, arch: Architecture) -> tuple[str, ...]:
         *[HEAD_PRODUCT] * (model.head_product is not None),
         *[TOKEN_TYPES] * bool(model.token_types),
         *[BOTH_WAYS] * model.fills_masks,
+        *[CROSS] * model.crosses,
     )
     if is_hybrid(model):
         bare = ["no norm before the head"] * (not model.final_norm)

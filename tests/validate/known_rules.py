@@ -17,6 +17,8 @@ WHOLE_LAYERS: Final = tuple(
 UNSEEN: Final[Mapping[str, Mapping[str, str]]] = {
     "deepspeed": {
         "offload-needs-zero": "without ZeRO the section is not written",
+        "gradient-dtype-offered": "raised when the engine is made",
+        "master-dtype-offered": "the config says no other master",
         "ulysses-attention": "the model is not built from the config",
         "ulysses-heads": "raised by Ulysses when the model is registered",
         "autotp-without-ulysses": "their groups are made after the config is read; stated for AutoEP alone",
@@ -98,6 +100,8 @@ UNSEEN: Final[Mapping[str, Mapping[str, str]]] = {
         "batch-divides": "raised when the trainer starts",
         "host-weights-have-shards": "read when FSDP wraps the model; one shard of a mesh is taken",
         "host-weights-unpiped": "read when FSDP wraps the stages, which is not done here",
+        "one-training-dtype": "training.dtype is one for all of them",
+        "low-bits-of-dense-layers": "read when the model is converted, which is not done here",
     },
     "nanotron": {
         "positions-cover-sequence": "no model with learned positions is written",
@@ -133,12 +137,16 @@ REFUSED: Final[Mapping[str, tuple[str, ...]]] = {
 
 NEVER_ALONE: Final[Mapping[str, tuple[str, ...]]] = {
     "": ("degrees-are-whole",),
+    "deepspeed": ("state-dtype-offered",),
     "fsdp": (
         "context-needs-shards", "host-weights-unpiped", "split-has-all-stages", "stages-have-layers",
         "zero-shards-on-mesh",
     ),
-    "torchtitan": ("loss-parts-are-equal",),
-    "nanotron": ("ffn-divides", "vocabulary-divides"),
+    "torchtitan": ("loss-parts-are-equal", "nvfp4-blocks-divide"),
+    "nanotron": (
+        "ffn-divides", "gradient-dtype-offered", "master-dtype-offered", "state-dtype-offered",
+        "vocabulary-divides",
+    ),
 }  # fmt: skip
 """Rules of all runtimes, and of one, that no random plan breaks without another one."""
 
@@ -154,10 +162,11 @@ NEVER: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "fsdp": (
         "adapted-layers-are-named", "context-runs-own-attention", "quantised-base-is-unsplit",
-        "sequence-within-chunk",
+        "gradient-dtype-offered", "master-dtype-offered", "sequence-within-chunk", "state-dtype-offered",
     ),
     "torchtitan": (
-        "experts-divide", "one-training-dtype", "release-has-every-nth-layer", "release-has-float8-recipe",
+        "gradient-dtype-offered", "master-dtype-offered", "release-has-nvfp4", "state-dtype-offered",
+        "experts-divide", "release-has-every-nth-layer", "release-has-float8-recipe",
         "release-has-loss-parts", "release-has-ring", "release-has-sinks", "release-shards-beside-others",
         "sinking-in-16-bit", "sinks-see-whole-sequences", "release-has-delta", "delta-sees-whole-sequences",
         "delta-in-16-bit", "delta-backward-whole", "delta-recomputed-whole", "delta-uncompiled",

@@ -193,4 +193,6 @@ class ByValue:
 
 def is_short(*numbers: Num) -> bool:
     """Whether each is a number, or a column that is short enough to be known by its values."""
-    return all(isinstance(one, PLAIN) or np.size(one) <= MOST_VALUES for one in numbers)
+    return all(
+        one.size <= MOST_VALUES if isinstance(one, np.ndarray) else isinstance(one, PLAIN) for one in numbers
+    )

@@ -50,10 +50,8 @@ class Case:
         Training framework.
     sequence_parallel : bool
         Whether norms and residuals are split along the sequence.
-    recompute, context, schedule, sharding, offload
-        The plan's techniques.
-    precision, optimizer, method
-        The workload's techniques.
+    recompute, context, schedule, sharding, offload, precision, optimizer, method
+        The techniques of the plan, and of the workload.
     prediction_apart : bool
         Whether prediction layers stand beside decoder layers before a loss alone.
     """
@@ -153,8 +151,8 @@ class Case:
     @property
     def hosts_gradients(self) -> bool:
         """Whether gradients rest on the host, where they are stepped, and pass through the device alone."""
-        leave = self.offload.optimizer and (self.offload.fetches or self.engine.hosts_gradients)
-        return leave and self.sharding.shards_gradients
+        leave = self.offload.fetches or self.engine.hosts_gradients
+        return self.offload.optimizer and leave and self.sharding.shards_gradients
 
     @property
     def device_state_bytes(self) -> Num:
@@ -264,9 +262,8 @@ class Case:
     @property
     def _sent_bytes(self) -> float:
         """Bytes in which gradients are reduced: DDP reduces those of whole weights as they are. [byte]"""
-        if self.runtime.one_dtype and not (self.engine.wraps_whole or self.sharding.shards_optimizer):
-            return self.weight_bytes
-        return DTYPE_BYTES[self.traits.optimizer.reduce_dtype]
+        ddp = self.runtime.one_dtype and not (self.engine.wraps_whole or self.sharding.shards_optimizer)
+        return self.weight_bytes if ddp else DTYPE_BYTES[self.traits.optimizer.reduce_dtype]
 
     @cached_property
     def step_bytes(self) -> float:

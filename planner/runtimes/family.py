@@ -232,7 +232,7 @@ class Runtime(Short):
         Its behaviour.
     default_zero : int
         ZeRO stage where the user gives none.
-    zero_stages, schedules, cp_methods, recomputes, offloads, precisions, methods : tuple
+    zero_stages, schedules, cp_methods, recomputes, offloads, precisions, methods, optimizers : tuple
         Names of the techniques that it can run; search offers no others.
     own_rules : RuleMaker
         Makes its validity rules beside the structural ones, from what the record says that it can run; none
@@ -243,8 +243,6 @@ class Runtime(Short):
     setting_rules : RuleMaker
         Makes those that do: what cannot be switched on beside a plan, over however many ranks its states
         are sharded.
-    optimizers : tuple of str
-        Names of the optimizers that its files can ask for.
     hybrid_sharding : bool
         Whether zero_shards may be less than dp · cp.
     command : CommandMaker, optional

@@ -9,7 +9,7 @@ from typing import Final
 from planner.cost.estimate import Estimate
 from planner.dataclasses import dataclass, replace
 from planner.inputs.model import ModelSpec
-from planner.search.optimise import Progress, search
+from planner.search.optimise import Progress, found_plans
 from planner.search.request import SearchRequest
 from planner.techniques.precision import PRECISIONS
 from planner.techniques.scaling_laws import ScalingLaw
@@ -198,7 +198,7 @@ def sized(
     for place, model in enumerate(ordered):
         if progress is not None:
             progress(place / len(ordered), f"searching {model.name}")
-        plans = search(replace(request, model=model, top=1)).plans
+        plans = found_plans(replace(request, model=model, top=1), advise=False).plans
         if not plans:
             break
         found.append(Sized(plans[0], budget, law))

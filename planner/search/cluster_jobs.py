@@ -11,7 +11,7 @@ from planner.inputs.jobs import JobsFile, TrainingJob
 from planner.inputs.model import ModelSpec
 from planner.inputs.workload import Workload
 from planner.runtimes.family import Runtime
-from planner.search.optimise import Progress, search
+from planner.search.optimise import Progress, found_plans
 from planner.search.request import SearchRequest
 from planner.search.settings import OpenSettings
 from planner.search.shares import Task, useful
@@ -117,5 +117,5 @@ def _best(
     request = SearchRequest(
         model, (profile,), (gpus,), workload, (runtime,), top=1, uniform=True, settings=open_settings
     )
-    plans = search(request).plans
+    plans = found_plans(request, advise=False).plans
     return plans[0] if plans and plans[0].job.gpus == gpus else None

@@ -10,7 +10,7 @@ from planner.cost.reliability import Reliable
 from planner.dataclasses import dataclass, replace
 from planner.inputs.failures import FailureProfile
 from planner.search.earned import earned, without
-from planner.search.optimise import Progress, SearchResult, search
+from planner.search.optimise import Progress, SearchResult, found_plans, search
 from planner.search.request import SearchRequest
 from planner.search.ties import most_careful
 from planner.techniques.recovery import Recovery
@@ -66,7 +66,7 @@ def ranked_by_goodput(
         first = result if first is None or (not first.plans and result.plans) else first
         answers += result.plans
         for other in _asked_for(one, known.recoveries):
-            answers += search(other, progress).plans
+            answers += found_plans(other, advise=False).plans
     refused: dict[str, str] = {}
     found: list[Reliable] = []
     for answer in answers:

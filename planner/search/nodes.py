@@ -12,7 +12,7 @@ from planner.dataclasses import dataclass, replace
 from planner.formulas.checkpoints import break_even_seconds, worthwhile_seconds
 from planner.plan import even_split
 from planner.search.in_place import InPlace
-from planner.search.optimise import search
+from planner.search.optimise import found_plans
 from planner.search.request import SearchRequest
 from planner.techniques.recovery.family import ENVIRONMENT
 
@@ -115,14 +115,14 @@ def after_change(old: Estimate, request: SearchRequest, left: Left) -> Changed |
         What there is now.
     """
     asked = replace(request, gpu_counts=(left.gpus,), cluster_gpus=None, top=5)
-    free = search(asked).plans
+    free = found_plans(asked, advise=False).plans
     loading = [one for one in free if left.resumed(old, one).verdict.loads]
     kept: Sequence[Estimate] = ()
     if not loading:
         fixed = {**request.fixed, **kept_axes(old)}
         for count in kept_counts(old, left.gpus):
             fewer = replace(asked, fixed=fixed, gpu_counts=(count,), cluster_gpus=left.gpus)
-            kept = search(fewer).plans
+            kept = found_plans(fewer, advise=False).plans
             loading = [one for one in kept if left.resumed(old, one).verdict.loads]
             if loading:
                 break

@@ -135,15 +135,15 @@ def search(
     return replace(result, elapsed=time.perf_counter() - started)
 
 
-def found_plans(
-    request: SearchRequest, progress: Progress | None = None, beside: bool = True
-) -> SearchResult:
-    """Rank the plans of a request as `search` does, and look for no smaller number that does as well.
+def found_plans(request: SearchRequest, advise: bool = True) -> SearchResult:
+    """Rank the plans of a request as `search` does, without baselines or a smaller number that does as well.
 
-    Baselines are priced if ``beside`` says so.
+    Where nothing fits it is worked out what would, if ``advise`` says so.
     """
-    result, reports = _found(request, progress, beside)
-    return _advised(request, result, reports)
+    started = time.perf_counter()
+    result, reports = _found(request, None, beside=False)
+    result = _advised(request, result, reports) if advise else result
+    return replace(result, elapsed=time.perf_counter() - started)
 
 
 def _found(

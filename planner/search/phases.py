@@ -12,8 +12,7 @@ from planner.cost.price import price
 from planner.cost.resume import Resume
 from planner.dataclasses import dataclass, replace
 from planner.plan import Plan
-from planner.search.optimise import SearchResult
-from planner.search.optimise import search as rank
+from planner.search.optimise import SearchResult, found_plans
 from planner.search.request import SearchRequest
 from planner.units import DAY, HOUR
 
@@ -144,7 +143,7 @@ def plan_phases(
     requests: Sequence[SearchRequest],
     tokens: Sequence[float],
     storage: float | None = None,
-    search: Callable[[SearchRequest], SearchResult] = rank,
+    search: Callable[[SearchRequest], SearchResult] = found_plans,
 ) -> Courses:
     """Search each phase, and try the best plans of each for all of them.
 

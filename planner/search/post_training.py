@@ -12,7 +12,7 @@ from planner.cost.rollout import BYTES, Answers, Generator, best_engine
 from planner.dataclasses import dataclass, replace
 from planner.formulas.post_training import push_seconds, reshard_share
 from planner.inputs.hardware import Pool
-from planner.search.optimise import SearchResult, search
+from planner.search.optimise import found_plans
 from planner.search.request import SearchRequest
 from planner.techniques.methods import METHODS
 from planner.units import HOUR
@@ -198,7 +198,6 @@ def _trained(request: SearchRequest, gpus: int, reference: bool) -> Estimate | N
     visible = float(pool.accelerator.memory_visible)
     limit = min(visible, request.memory_limit or visible)
     limit -= BYTES * request.model.params / gpus if reference else 0.0
-    found: SearchResult = search(
-        replace(request, gpu_counts=(gpus,), top=1, memory_limit=limit, uniform=True)
-    )
+    asked = replace(request, gpu_counts=(gpus,), top=1, memory_limit=limit, uniform=True)
+    found = found_plans(asked, advise=False)
     return found.plans[0] if found.plans else None

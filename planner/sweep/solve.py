@@ -13,7 +13,7 @@ from planner.report.as_json import plain
 from planner.report.flat import flat_row
 from planner.report.plan_file import digest, tool_version
 from planner.runtimes.family import Runtime
-from planner.search.optimise import SearchResult, search
+from planner.search.optimise import SearchResult, found_plans
 from planner.search.request import SearchRequest
 from planner.sweep.grid import Options
 from planner.sweep.row import FAILED, FITS, NOTHING_FITS, REFUSED, SweepOutcome
@@ -58,7 +58,7 @@ def _digest(content: dict[str, Any]) -> str:
 def solve(request: SearchRequest) -> SweepOutcome:
     """Return what the search of a request gives; an error is an outcome too."""
     try:
-        return outcome_of(search(request))
+        return outcome_of(found_plans(request))
     except PlannerError as error:
         return SweepOutcome(REFUSED, reason=str(error))
     except Exception as error:

@@ -31,9 +31,9 @@ def test_no_search_is_asked_twice_nor_for_baselines(tmp_path: Path, monkeypatch:
     asked: Counter[tuple[object, ...]] = Counter()
     plain = optimise.found_plans
 
-    def counted(request: SearchRequest, beside: bool = True) -> optimise.SearchResult:
+    def counted(request: SearchRequest, advise: bool = True) -> optimise.SearchResult:
         asked[tuple(sorted(request.fixed.items())), request.memory_limit, request.gpu_counts] += 1
-        result = plain(request, beside=beside)
+        result = plain(request, advise)
         assert not result.baselines
         assert result.fewer is None
         return result
@@ -92,9 +92,9 @@ def test_a_plan_that_ties_is_not_searched_for_and_slow_links_take_one_stage_each
     counts: list[object] = []
     plain = joint.found_plans
 
-    def counted(asked: SearchRequest, beside: bool = True) -> optimise.SearchResult:
+    def counted(asked: SearchRequest, advise: bool = True) -> optimise.SearchResult:
         counts.append(asked.fixed["pp"])
-        return plain(asked, beside=beside)
+        return plain(asked, advise)
 
     monkeypatch.setattr(joint, "found_plans", counted)
     floor = joint.least_seconds(request)

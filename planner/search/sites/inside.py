@@ -73,7 +73,12 @@ class Plans:
         self._chained: list[Chained | None] = []
         self.searched = 0
         self.other = float("inf")  # what a step takes another way, for the same loss [s]
-        self.failed: SearchResult | None = None
+        self._without: SearchRequest | None = None
+
+    @property
+    def failed(self) -> SearchResult | None:
+        """The last search inside a site that found no plan, with what would fit."""
+        return None if self._without is None else found_plans(self._without)
 
     def joint(self, axis: Axis) -> Estimate | None:
         """Return the fastest plan of one job that an axis spreads over the sites; None where none fits."""
@@ -199,23 +204,21 @@ class Plans:
         if limit <= 0:
             return []
         fixed = {**asked.fixed, **({"pp": 1} if runner else {}), **more}
-        result = found_plans(
-            SearchRequest(
-                model=asked.model,
-                clusters=(with_memory(asked.clusters[name], limit),),
-                gpu_counts=(gpus,),
-                workload=asked.workload_at(name),
-                runtimes=(self._runtime(runner),),
-                fixed=fixed,
-                top=CANDIDATES,
-                memory_limit=limit,
-                oom_risk=asked.oom_risk,
-                settings=asked.settings,
-            ),
-            beside=False,
+        request = SearchRequest(
+            model=asked.model,
+            clusters=(with_memory(asked.clusters[name], limit),),
+            gpu_counts=(gpus,),
+            workload=asked.workload_at(name),
+            runtimes=(self._runtime(runner),),
+            fixed=fixed,
+            top=CANDIDATES,
+            memory_limit=limit,
+            oom_risk=asked.oom_risk,
+            settings=asked.settings,
         )
+        result = found_plans(request, advise=False)
         self.searched += result.valid
-        self.failed = result if not result.plans else self.failed
+        self._without = request if not result.plans else self._without
         return list(result.plans)
 
     def _fits(self, answer: Estimate, name: str, copies: float) -> bool:

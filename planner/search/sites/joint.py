@@ -148,7 +148,7 @@ def _search(request: SitesRequest, stages: int) -> SearchResult:
             oom_risk=request.oom_risk,
             settings=request.settings,
         ),
-        beside=False,
+        advise=False,
     )
 
 

@@ -116,7 +116,7 @@ def _of_stages(request: SitesRequest, stages: int) -> tuple[Chained | None, int]
             uniform=True,
             settings=request.settings,
         ),
-        beside=False,
+        advise=False,
     )
     found = [chained for one in result.plans if (chained := shared_out(one, request)) is not None]
     return min(found, key=lambda one: one.step, default=None), result.valid

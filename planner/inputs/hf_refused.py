@@ -43,7 +43,10 @@ REFUSED: Final[Mapping[str, str]] = {
 
 _BY_REASON: Final[dict[str, str]] = {
     "a decoder that reads an encoder of images in every layer": "trocr blip git",
-    "sound: streams of codes beside each other": "moshi musicgen musicgen_melody",
+    "sound: streams of codes beside each other": "moshi musicgen musicgen_melody kyutai_speech_to_text csm",
+    "a feed-forward of its own for tokens of sound": "higgs_audio_v2",
+    "speech made by a flow or by diffusion": "vibevoice vits pocket_tts gradium_phonon_tts",
+    "results of attention that are scaled by a delay": "voxtral_realtime voxtral_realtime_text",
     "sound alone, turned into text": "moss_transcribe_diarize",
     "cross attention to images in some layers": "mllama mllama_text_model idefics evolla",
     "attention both ways over image and prompt": "paligemma shieldgemma2 cohere_compass cohere_compass_text",

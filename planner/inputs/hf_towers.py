@@ -1,8 +1,8 @@
 """More encoders of Hugging Face configs, of images and of sound: those of one model type or two each.
 
 Read in transformers 5.24: models/qwen3_5, glm4v, glm4v_moe, internvl, pixtral, mistral3, llama4, kimi_k25,
-idefics3, smolvlm, llava_next, llava_onevision, qwen2_audio and voxtral; defaults are those of their
-configuration classes.
+idefics3, smolvlm, llava_next, llava_onevision, qwen2_audio, voxtral, audioflamingo3 and musicflamingo;
+defaults are those of their configuration classes.
 """
 
 from __future__ import annotations
@@ -235,6 +235,16 @@ def _voxtral(vision: Vision, text: Raw) -> Fields:
     return fields | {"merge": max(1, inner // hidden), "projectors": [{"linears": linears}]}
 
 
+def _audio_flamingo(vision: Vision, text: Raw) -> Fields:
+    """Return Whisper's encoder, of whose rows the mean of two is one, before two products."""
+    hidden, inner = vision.whole("hidden_size", 1280), vision.whole("intermediate_size", 5120)
+    heads = vision.whole("num_attention_heads", 20)
+    fields = whisper_layers(vision, vision.whole("num_hidden_layers", 32), hidden, heads, inner)
+    outputs, biased = int(text.get("hidden_size", 4096)), bool(vision.top.get("projector_bias", True))
+    linears = [linear(hidden, outputs, biased), linear(outputs, outputs, biased)]
+    return fields | {"merge": 2, "projectors": [{"linears": linears}]}
+
+
 READERS: Final[Mapping[str, Callable[[Vision, Raw], Fields]]] = {
     "qwen3_5": _qwen35,
     "qwen3_5_moe": _qwen35,
@@ -253,10 +263,12 @@ READERS: Final[Mapping[str, Callable[[Vision, Raw], Fields]]] = {
     "llava_onevision": _onevision,
     "qwen2_audio": _qwen2_audio,
     "voxtral": _voxtral,
+    "audioflamingo3": _audio_flamingo,
+    "musicflamingo": _audio_flamingo,
 }
 """How the encoder of a model type is read."""
 
-HEARS: Final = frozenset({"qwen2_audio", "voxtral"})
+HEARS: Final = frozenset({"qwen2_audio", "voxtral", "audioflamingo3", "musicflamingo"})
 """Types whose encoder hears: its config is ``audio_config``."""
 
 TOWERS: Final[Mapping[str, Any]] = {

@@ -147,6 +147,7 @@ CHOICES: Final[Mapping[str, Callable[[Family, Text], Family]]] = {
 WRAPPERS: Final[Mapping[str, str]] = {
     "apertus1p5": "apertus1p5_text",
     "aria": "aria_text",
+    "audioflamingo3": "qwen2",
     "aya_vision": "cohere2",
     "blip-2": "opt",
     "cohere2_vision": "cohere2",
@@ -187,8 +188,10 @@ WRAPPERS: Final[Mapping[str, str]] = {
     "minicpm_ocr": "qwen3_5_text",
     "minicpmv4_6": "qwen3_5_text",
     "minicpmv4_7": "qwen3_5_text",
+    "musicflamingo": "qwen2",
     "nemo_speechlm": "nemotron_h",
     "nemotron_h_omni": "nemotron_h",
+    "omniasr": "llama",
     "ovis2": "qwen2",
     "paddleocr_vl": "paddleocr_vl_text",
     "perception_lm": "llama",

@@ -11,6 +11,7 @@ import torch
 from planner.errors import InputError
 from planner.inputs.hf_config import ImportedModel, model_from_config
 from planner.inputs.hf_seq2seq import READERS as SEQ2SEQ
+from planner.inputs.hf_towers import HEARS
 from planner.inputs.hf_types import WRAPPERS
 from planner.inputs.model import Experts, ModelSpec
 from planner.runtimes.hub.config import architecture, hub_config, layer_class
@@ -72,7 +73,8 @@ SAID = [one["config"] for one in CHECKED if "model_type" in one["config"]]
 
 HEARING = (
     *("fun_asr_nano", "glmasr", "granite_speech", "granite_speech_plus", "nemo_speechlm", "qwen2_audio"),
-    *("qwen3_asr", "vibevoice_asr", "voxtral"),
+    *("qwen3_asr", "vibevoice_asr", "voxtral", "audioflamingo3", "musicflamingo"),
+    "omniasr",
 )
 """Types that hear and do not see."""
 
@@ -166,8 +168,10 @@ def test_a_vision_language_model_is_whole_or_its_language_model_is(kind: str) ->
 def test_a_model_that_hears_is_whole_or_its_language_model_is(kind: str) -> None:
     """Whisper's encoder is read; Conformers are left out."""
     config, found = imported(kind)
-    model = built(kind, config, transformers.AutoModelForMultimodalLM)
-    assert (found.model.encoder is not None) == (kind in ("qwen2_audio", "voxtral"))
+    known = kind in auto.MODEL_FOR_MULTIMODAL_LM_MAPPING_NAMES
+    maker = transformers.AutoModelForMultimodalLM if known else transformers.AutoModelForSeq2SeqLM
+    model = built(kind, config, maker)
+    assert (found.model.encoder is not None) == (kind in HEARS)
     if found.model.encoder is not None:
         assert found.model.params == sum(weights_of(model).values())
         return

@@ -137,7 +137,7 @@ A chain that a compiler scripts moves less than PyTorch's own.
 """
 
 ROTARY_CHAIN: Final = {
-    **dict.fromkeys(("halves", "joined"), Traffic(20.0, 30.0, strided=(3.5, 3.5))),
+    **dict.fromkeys(("halves", "joined", "packed"), Traffic(20.0, 30.0, strided=(3.5, 3.5))),
     "complex": Traffic(20.0, 20.0),
 }
 """The same where each of PyTorch's operators is a kernel, by how it turns. [byte]

@@ -56,9 +56,12 @@ def network(config):
     return next((maker for end, maker in ends.items() if name.endswith(end)), AutoModelForCausalLM)
 
 
-def stand_in(*tensors, softcap=None, **options):
-    """Return what PyTorch's kernel makes, without a bound on scores, which keeps nothing more."""
-    return sdpa_attention_forward(*tensors, **options)
+def stand_in(module, query, key, value, _mask, softcap=None, **options):
+    """Return what PyTorch's kernel makes, without a bound on scores, which keeps nothing more.
+
+    And without a window's mask, of which PyTorch makes numbers and the package none.
+    """
+    return sdpa_attention_forward(module, query, key, value, None, **options)
 
 
 def undeclared(folder, kind) -> set[str]:

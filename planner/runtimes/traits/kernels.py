@@ -31,12 +31,13 @@ class KernelTraits:
         True,
         "Whether the rotary embedding is one kernel, or a chain.",
     )
-    chained_rope: Literal["", "halves", "joined", "complex"] = trait(
+    chained_rope: Literal["", "halves", "joined", "packed", "complex"] = trait(
         "",
         "How a rotary embedding turns that is a chain of PyTorch's own operators: by ``halves`` or as "
         "``complex`` numbers. It keeps nothing, since it multiplies by constants, and moves more than a "
         "scripted one, which keeps copies; empty for that. ``joined``: by halves, of a product that is one "
-        "with the values', so that all of it stays beside what was turned.",
+        "with the values', so that all of it stays beside what was turned; ``packed``: the same, where whole "
+        "heads turn, so that no part is put beside another.",
     )
     chained_layer_norm: bool = trait(
         False,

@@ -173,6 +173,11 @@ joins their gradients (Megatron-LM, ``megatron/core/fusions/fused_bias_geglu.py`
 ``weighted_bias_quick_geglu_impl``).
 """
 
+BOUNDED_BYTES: Final = 8.0
+"""What a chain of kernels keeps of such an activation beside its input and result, for each element of the
+inner width: the bounded gate, its sigmoid, their product, and the other half with its offset, in 16 bit
+(Hugging Face Transformers v5.23.0, ``models/gpt_oss/modeling_gpt_oss.py``, ``_apply_gate``). [byte]"""
+
 EXPERT_BIAS: Final = {
     False: Traffic(10.0, 18.0, strided=(1.0, 2.0)),
     True: Traffic(24.0, 44.0, strided=(2.0, 3.0)),

@@ -13,6 +13,7 @@ from planner.formulas import elementwise as traffic
 from planner.inputs.load import load_model
 from planner.inputs.numerics import RopeScaling
 from planner.runtimes.family import Runtime
+from planner.runtimes.hub.config import architecture, attention_name, unwritten
 from tests.unit.cost_jobs import any_runtime, job, plan_of, runtime
 
 GPT_OSS, QWEN = load_model("gpt-oss-120b"), load_model("qwen3-30b-a3b")
@@ -72,3 +73,21 @@ def test_megatron_cuts_unlike_layers_evenly_and_a_search_may_balance_them() -> N
     assert split_of(plan, case_of(plan, work, free)) != (9, 9, 9, 9)
     uneven = plan_of(work, pp=8, dp=1)
     assert sum(split_of(uneven, case_of(uneven, work, runtime()))) == GPT_OSS.num_layers
+
+
+def test_transformers_writes_gpt_oss_with_eager_attention() -> None:
+    """With windows or without, whatever its longest sequence: no kernel of PyTorch's own has sinks."""
+    small = load_model("gpt-oss-20b")
+    assert (architecture(small), unwritten(small)) == ("gpt_oss", ())
+    assert attention_name(small, "flash-2") == "eager"
+    bare = small.model_copy(update={"max_positions": None})
+    assert architecture(bare) == "gpt_oss"
+
+
+def test_a_model_without_sinks_is_no_gpt_oss() -> None:
+    small = load_model("gpt-oss-20b")
+    blocks = {
+        name: block.model_copy(update={"mixer": block.mixer.model_copy(update={"sinks": False})})  # type: ignore[union-attr]
+        for name, block in small.blocks.items()
+    }
+    assert architecture(small.model_copy(update={"blocks": blocks})) != "gpt_oss"

@@ -45,7 +45,7 @@ ZOO = {
     "bert": "bert-base-uncased", "roberta": "roberta-base", "distilbert": "distilbert-base-uncased",
     "modernbert": "modernbert-base",
     "qwen2_moe": "qwen1.5-moe-a2.7b", "glm4_moe": "glm-4.5-air", "llama4_text": "llama4-scout",
-    "qwen3_5_text": "qwen3.5-27b",
+    "qwen3_5_text": "qwen3.5-27b", "gpt_oss": "gpt-oss-20b",
 }  # fmt: skip
 """A model of each type, and of three that are told part by part."""
 

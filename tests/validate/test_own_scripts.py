@@ -176,6 +176,21 @@ def test_weights_that_are_cut_are_drawn_as_whole_ones(tmp_path: Path) -> None:
     assert float(firsts[1][1][0]) == pytest.approx(float(firsts[0][1][0]), rel=0.005)
 
 
+SINKS = {
+    "model_type": "gpt_oss", "hidden_size": 64, "num_hidden_layers": 4, "num_attention_heads": 4,
+    "num_key_value_heads": 2, "head_dim": 16, "vocab_size": 512, "intermediate_size": 64,
+    "num_local_experts": 4, "num_experts_per_tok": 2, "sliding_window": 32,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("runtime", "axes"), [PLANS[1], PLANS[6]], ids=str)
+def test_heads_with_sinks_train(runtime: str, axes: dict[str, Any], tmp_path: Path) -> None:
+    layout = emitted(runtime, tmp_path, model_from_config(SINKS, "config.json", "m").model, **axes)
+    found = losses(run(tmp_path, environment(tmp_path, layout, runtime, SMOKE="1")))
+    assert list(found) == list(range(1, 21))
+    assert float(found[1][0]) == pytest.approx(math.log(512), abs=0.2)
+
+
 HALVES = {
     "t5": {"d_model": 64, "d_kv": 16, "d_ff": 128, "num_layers": 3, "num_decoder_layers": 2, "num_heads": 4,
            "vocab_size": 512, "n_positions": 32},

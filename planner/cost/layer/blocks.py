@@ -7,6 +7,7 @@ from typing import get_args
 
 from planner.cost.case import Case
 from planner.cost.layer.adapters import adapter_params, bottleneck_bytes, input_bytes
+from planner.cost.layer.attention_core import SCORES_KEPT
 from planner.cost.layer.block_parts import part_operators
 from planner.cost.layer.casts import cast_seconds
 from planner.cost.layer.cross_attention import cross_operators, distance_operators
@@ -120,7 +121,8 @@ def attention_operators(pricer: Pricer, mixer: Attention) -> list[Operator]:
     # Keys that are values too are kept twice: turned, and as they were.
     held = queries + gate + mixer.makes_keys * heads * (mixer.head_dim + mixer.value_head_dim)
     repeated, joined = pricer.case.traits.attention.copies, output_is_copied(pricer, mixer)
-    kept = 2 * rows * (held + repeated * 2 * (queries - keys) + joined * queries)
+    twice = joined and not (repeated and pricer.case.traits.attention.kernel in SCORES_KEPT)
+    kept = 2 * rows * (held + repeated * 2 * (queries - keys) + twice * queries)
     projection = pricer.linear(
         "qkv", "qkv", rows, hidden, width, saved=kept, bias=mixer.qkv_biases / mixer.qkv_width
     )
@@ -224,9 +226,10 @@ def activation_operator(pricer: Pricer, name: str, module: str, elements: Num, g
     fused = case.traits.kernels.fused_activation or case.traits.kernels.compiled
     plain = traffic.PLAIN_KINDS.get(str(case.model.numerics.activation), traffic.PLAIN)
     moved = (traffic.GATED if gated else plain)[fused]
-    if gated and case.model.numerics.activation == "swiglu_oai" and not case.traits.kernels.compiled:
+    bounded = case.model.numerics.activation == "swiglu_oai"
+    if gated and bounded and not case.traits.kernels.compiled:
         moved = moved.beside(traffic.CLAMP)
-    chain = 0.0 if fused or not gated else 2 * elements
+    chain = 0.0 if fused or not gated else (traffic.BOUNDED_BYTES if bounded else 2.0) * elements
     reader = (name.replace("_activation", "_out"),)
     saved = input_bytes(case, reader) * elements + chain
     return pricer.elementwise(name, module, elements, moved, saved=saved)

@@ -85,6 +85,8 @@ def traits_of_type(model: ModelSpec) -> Mapping[str, Any]:
     """
     own = type_of(architecture(model))
     traits = dict(own.traits) if own else dict(FP32_ROUTER) if _is_deepseek(model) else {}
+    if traits.get("attention") == "unfused":
+        return traits
     if any(mixer.qk_head_dim > 256 for mixer in model.attentions) or "alibi" in model.variants:
         return traits | {"attention": "unfused"}
     return traits | ({"attention_copies": False} if _packaged(model, own) else {})

@@ -9,6 +9,7 @@ from typing import Final
 
 from planner.inputs.model import Attention, DenseFfn, Experts, ModelSpec
 from planner.runtimes.hub.fields import (
+    FP32_NORM,
     gated_fields,
     known,
     like,
@@ -17,6 +18,7 @@ from planner.runtimes.hub.fields import (
     rotary,
     rotary_part,
     routed,
+    windows,
     without,
 )
 from planner.runtimes.hub.types import Fields, HubType
@@ -89,6 +91,24 @@ def _qwen2_moe(model: ModelSpec) -> Fields:
     }  # fmt: skip
 
 
+def _is_gpt_oss(model: ModelSpec) -> bool:
+    """Whether heads have sinks, and experts and routers biases, in layers of which some have a window."""
+    mixers = [mixer for mixer in model.attentions if isinstance(mixer, Attention)]
+    biased = all(ffn.bias and ffn.router_bias for ffn in model.expert_kinds)
+    return like(experts=True, mixed=True)(model) and biased and all(mixer.sinks for mixer in mixers)
+
+
+def _gpt_oss(model: ModelSpec) -> Fields:
+    experts, mixer = model.expert_kinds[0], mixer_of(model)
+    return gated_fields(model) | routed(model) | windows(model) | {
+        "hidden_act": "silu",
+        "head_dim": mixer.head_dim,
+        "intermediate_size": experts.inner,
+        "num_local_experts": experts.experts,
+        "num_experts_per_tok": experts.topk,
+    }  # fmt: skip
+
+
 _LLAMA4: Final = ("scaled-queries",)
 _LLAMA4_NORMED: Final = ("bare-head-norms", "head-norms-after-rotary", *_LLAMA4)
 
@@ -130,6 +150,13 @@ SPARSE: Final = {
         notes=(
             "transformers runs DBRX's experts one after the other: the price has one product for all, and is "
             "too low.",
+        ),
+    ),
+    "gpt_oss": HubType(
+        "GptOssForCausalLM", "GptOssDecoderLayer", _is_gpt_oss, _gpt_oss, names=without("norm_topk_prob"),
+        traits={"attention": "unfused", "score_bytes": 2.0, "attention_copies": True, **FP32_NORM},
+        notes=(
+            "transformers gives GPT-OSS's sinks to eager attention, which keeps all scores, windows or not.",
         ),
     ),
     "minimax_m2": HubType("MiniMaxM2ForCausalLM", "MiniMaxM2DecoderLayer", like(experts=True), _minimax,

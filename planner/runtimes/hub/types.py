@@ -133,8 +133,13 @@ def typed_unsaid(kind: str, one: HubType, model: ModelSpec) -> tuple[str, ...]:
 
 
 def typed_config(kind: str, one: HubType, model: ModelSpec, seq_len: int) -> Fields:
-    """Return the ``config.json`` of a model for sequences of ``seq_len``."""
+    """Return the ``config.json`` of a model for sequences of ``seq_len``.
+
+    Where a model says no longest sequence, one is longer than its windows: else they were none.
+    """
     attention = model.attentions[0]
+    windows = max((mixer.window or 0 for mixer in model.attentions), default=0)
+    longest = model.max_positions or (windows and windows + 1)
     fields: Fields = {
         "architectures": [one.network],
         "model_type": kind,
@@ -144,7 +149,7 @@ def typed_config(kind: str, one: HubType, model: ModelSpec, seq_len: int) -> Fie
         "num_hidden_layers": model.num_layers,
         "num_attention_heads": attention.heads,
         "num_key_value_heads": attention.kv_heads,
-        "max_position_embeddings": max(model.max_positions or 0, seq_len),
+        "max_position_embeddings": max(longest, seq_len),
         "use_cache": False,
     }
     if model.numerics.init_std is not None:

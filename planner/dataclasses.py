@@ -38,11 +38,10 @@ else:
         if known is None or not values.keys() <= known:
             return standard_replace(record, **values)
         other = object.__new__(kind)
-        own = other.__dict__
-        own.update(record.__dict__)
+        own = {**record.__dict__, **values}
         for name in remembered_by(kind):
             own.pop(name, None)
-        own.update(values)
+        _HOLDS[kind](other, own)
         if kind in _CHECKED:
             other.__post_init__()
         return other
@@ -50,6 +49,10 @@ else:
 
 _PLAIN: Final[dict[type, frozenset[str]]] = {}
 """Classes whose objects hold what they are given, with their fields."""
+
+_HOLDS: Final[dict[type, Any]] = {}
+"""What gives an object of a class its attributes at once: from a mapping that was built whole they are read
+in less than half the time that they take from one to which each was added."""
 
 _CHECKED: Final[set[type]] = set()
 """Classes among them that look at what they are given."""
@@ -64,6 +67,7 @@ def _frozen(cls: type, kw_only: bool, shown: bool) -> type:
     of_a_base = any(is_dataclass(base) for base in cls.__mro__[1:])  # the library asks both to be alike
     standard_dataclass(init=False, repr=False, eq=False, frozen=of_a_base, kw_only=kw_only)(cls)
     cls.__dataclass_params__.frozen = True  # type: ignore[attr-defined]
+    _HOLDS[cls] = next(vars(base)["__dict__"] for base in cls.__mro__ if "__dict__" in vars(base)).__set__
     if all(each.init for each in fields(cls)):
         _PLAIN[cls] = frozenset(each.name for each in fields(cls))
         if hasattr(cls, "__post_init__"):
@@ -105,10 +109,10 @@ def _unlocked(found: cached_property[Any]) -> _Once:
 
 def _initialiser(cls: type, found: tuple[Field[Any], ...]) -> Any:
     """Compile the method that takes the fields in their order, those by name alone at the end."""
-    known: dict[str, Any] = {"_made": _MADE}
+    known: dict[str, Any] = {"_made": _MADE, "_hold": _HOLDS[cls]}
     places: list[str] = []
     names: list[str] = []
-    lines = ["_ = self.__dict__"]  # a third of the time of asking ``object.__setattr__`` for each
+    held: list[str] = []
     for each in found:
         name, value = each.name, each.name
         if each.default_factory is not MISSING:
@@ -116,7 +120,7 @@ def _initialiser(cls: type, found: tuple[Field[Any], ...]) -> Any:
             value = f"_make_{name}() if {name} is _made else {name}" if each.init else f"_make_{name}()"
         elif not each.init:
             continue
-        lines.append(f"_[{name!r}] = {value}")
+        held.append(f"{name!r}: {value}")
         if each.init:
             parameter = name
             if each.default is not MISSING:
@@ -125,6 +129,7 @@ def _initialiser(cls: type, found: tuple[Field[Any], ...]) -> Any:
             elif each.default_factory is not MISSING:
                 parameter = f"{name}=_made"
             (names if each.kw_only else places).append(parameter)
+    lines = [f"_hold(self, {{{', '.join(held)}}})"]
     if hasattr(cls, "__post_init__"):
         lines.append("self.__post_init__()")
     parameters = ", ".join(["self", *places, *(["*", *names] if names else [])])

@@ -28,8 +28,14 @@ def settings_of(job: Job, runtime: Runtime) -> Mapping[str, str | None]:
     """Return the value of each setting that matters for a job; None where the traits have none of them."""
     traits, dtype = runtime.traits, job.workload.gradient_dtype
     if dtype is not None:
-        traits = traits.with_values(gradient_dtype=dtype, reduce_dtype=dtype)
+        traits = _in_dtype(traits, dtype)
     return {one.name: one.value_of(traits) for one in settings_that_matter(job, runtime)}
+
+
+@remembered(most=256)
+def _in_dtype(traits: Traits, dtype: str) -> Traits:
+    """Return traits whose gradients have another dtype, and are reduced in it."""
+    return traits.with_values(gradient_dtype=dtype, reduce_dtype=dtype)
 
 
 def changed_settings(job: Job, runtime: Runtime, plain: Traits) -> dict[str, str]:

@@ -108,24 +108,19 @@ def wave_area(m: Num, n: Num, curve: GemmCurve) -> Num:
        quantization and wave quantization.
     """
     if isinstance(m, PLAIN) and isinstance(n, PLAIN) and 0.0 < m < math.inf and 0.0 < n < math.inf:
-        return _wave_area_alone(m, n, curve)
+        units, up, least = curve.multiprocessors, math.ceil, math.inf
+        for a, b, each, wave in curve.tile_areas:  # to the same bits and without the price of arrays
+            tiles = float(up(m / a) * up(n / b))
+            area = each * tiles + wave * up(tiles / units)
+            if area < least:
+                least = area
+        return least
     rows = {a: ceil(m / a) for a in curve.tile_sides[0]}
     columns = {b: ceil(n / b) for b in curve.tile_sides[1]}
     best: Num = math.inf
     for a, b, each, wave in curve.tile_areas:
         count = rows[a] * columns[b]
         best = minimum(best, each * count + wave * ceil(count / curve.multiprocessors))
-    return best
-
-
-def _wave_area_alone(m: float, n: float, curve: GemmCurve) -> float:
-    """Return the same for one product, to the same bits and without the price of arrays."""
-    units, up, best = curve.multiprocessors, math.ceil, math.inf
-    for a, b, each, wave in curve.tile_areas:
-        count = float(up(m / a) * up(n / b))
-        area = each * count + wave * up(count / units)
-        if area < best:
-            best = area
     return best
 
 
@@ -207,7 +202,7 @@ def gemm_seconds(m: Num, n: Num, k: Num, curve: GemmCurve) -> Num:
     """
     compute = gemm_compute_seconds(m, n, k, curve)
     seconds = curve.launch + roofline_seconds(compute, gemm_memory_seconds(m, n, k, curve))
-    return corrected(seconds, curve.residuals, m, n, k)
+    return seconds if curve.residuals is None else corrected(seconds, curve.residuals, m, n, k)
 
 
 def quantisation_seconds(elements: Num, curve: GemmCurve) -> Num:

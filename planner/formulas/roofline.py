@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from planner.numeric import Num, sqrt
 
 
@@ -39,6 +41,8 @@ def roofline_seconds(compute: Num, memory: Num) -> Num:
     """
     compute_squared = compute * compute
     memory_squared = memory * memory
+    if isinstance(compute, float) and isinstance(memory, float):
+        return math.sqrt(math.sqrt(compute_squared * compute_squared + memory_squared * memory_squared))
     return sqrt(sqrt(compute_squared * compute_squared + memory_squared * memory_squared))
 
 

@@ -17,7 +17,7 @@ from planner.cost.layer.communication import BlockExchanges, block_exchanges, ed
 from planner.cost.layer.dispatched import leaving_bytes, routed_bytes
 from planner.cost.layer.encoders import encoder_piece
 from planner.cost.layer.ends import embedding_operators, head_operators, prediction_operators
-from planner.cost.layer.exchange import Exchange
+from planner.cost.layer.exchange import NO_EXCHANGE, Exchange
 from planner.cost.layer.expert_host import host_floor_and_idle, local_experts
 from planner.cost.layer.graphs import layer_graph_bytes
 from planner.cost.layer.layer_costs import LayerCost, LayerDetail
@@ -66,7 +66,7 @@ def priced_layer(pricer: Pricer, name: str) -> PricedLayer:
         return PricedLayer(*encoder_piece(pricer, model.encoder))
     if model.diffusion is not None:
         operators, sent = diffusion_end(pricer, first=name == "embedding")
-        return PricedLayer(tuple(operators), BlockExchanges(Exchange(), sent, Exchange()))
+        return PricedLayer(tuple(operators), BlockExchanges(NO_EXCHANGE, sent, NO_EXCHANGE))
     ends = {
         "embedding": embedding_operators,
         "head": head_operators,
@@ -74,7 +74,7 @@ def priced_layer(pricer: Pricer, name: str) -> PricedLayer:
         "prediction": prediction_operators,
     }
     exchange = edge_exchange(pricer, name.endswith("head"))
-    return PricedLayer(tuple(ends[name](pricer)), BlockExchanges(exchange, Exchange(), Exchange()))
+    return PricedLayer(tuple(ends[name](pricer)), BlockExchanges(exchange, NO_EXCHANGE, NO_EXCHANGE))
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import Final
 from planner.cost.layer.attention_core import attention_outside, attention_seconds
 from planner.cost.layer.context_exchange import leg_exchange
 from planner.cost.layer.context_parallel import gathered_bytes, legs
-from planner.cost.layer.exchange import ACTIVATION_BYTES, Exchange
+from planner.cost.layer.exchange import ACTIVATION_BYTES, NO_EXCHANGE, Exchange
 from planner.cost.layer.heads import head_ranks
 from planner.cost.layer.operators import Operator, Pricer, stitched_time
 from planner.formulas import elementwise as traffic
@@ -150,7 +150,7 @@ def core_operator(pricer: Pricer, core: CorePart, name: str) -> Operator:
 
 def parts_exchange(pricer: Pricer, parts: Iterable[Part], operators: Sequence[Operator]) -> Exchange:
     """Price what attention sends between the ranks that share a sample. [s], [byte]"""
-    found, diffusion = Exchange(), diffusion_of(pricer.case.model)
+    found, diffusion = NO_EXCHANGE, diffusion_of(pricer.case.model)
     for part, operator in zip(parts, operators, strict=True):
         if isinstance(part, CorePart) and is_shared(diffusion, part):
             rows = local_rows(pricer, part.queries)

@@ -9,7 +9,7 @@ from planner.cost.case import Case
 from planner.cost.layer.block_parts import parts_exchange
 from planner.cost.layer.context_exchange import context_exchange
 from planner.cost.layer.dispatched import runs_beside_messages
-from planner.cost.layer.exchange import ACTIVATION_BYTES, Exchange
+from planner.cost.layer.exchange import ACTIVATION_BYTES, NO_EXCHANGE, Exchange
 from planner.cost.layer.expert_host import host_floor_and_idle, local_experts
 from planner.cost.layer.operators import SPLIT_PAIRS, Operator, Pricer
 from planner.cost.layer.sparse_attention import index_exchange
@@ -50,6 +50,8 @@ def tensor_exchange(pricer: Pricer, sublayers: int, gathered: float = 1.0, kept_
     gather moves over 16 bit, ``kept_whole`` how many pairs keep their gathered input.
     """
     case, plan = pricer.case, pricer.plan
+    if isinstance(plan.tp, float) and plan.tp == 1.0:
+        return NO_EXCHANGE
     nbytes = ACTIVATION_BYTES * pricer.tokens * case.model.hidden
     once = ring_seconds(nbytes, plan.tp, 1.0, case.tensor_tiers) * tensor_exposed(case, plan.tp)
     if case.traits.tensor.hop_seconds:
@@ -74,7 +76,10 @@ def hidden_exchange(pricer: Pricer, operators: list[Operator], sublayers: int) -
     .. [1] NVIDIA, Transformer Engine d0067d0d, ``transformer_engine/pytorch/module/base.py``,
        ``initialize_ub``: which product overlaps with what.
     """
-    case, named = pricer.case, {operator.name: operator for operator in operators}
+    case, plan = pricer.case, pricer.plan
+    if isinstance(plan.tp, float) and plan.tp == 1.0:
+        return NO_EXCHANGE
+    named = {operator.name: operator for operator in operators}
     pairs = [(named[into], named[out]) for into, out in SPLIT_PAIRS if into in named and out in named]
     beside = [runs_beside_messages(pricer) * (into.module == "shared_experts") for into, _ in pairs]
     plain = tensor_exchange(pricer, sublayers, gathered_share(case), sum(beside))
@@ -82,7 +87,7 @@ def hidden_exchange(pricer: Pricer, operators: list[Operator], sublayers: int) -
     if case.traits.tensor.exposed >= 1 or kept or len(pairs) < sublayers:
         return plain
     nbytes = ACTIVATION_BYTES * pricer.tokens * case.model.hidden
-    reduced = ring_seconds(nbytes, pricer.plan.tp, 1.0, case.tensor_tiers)
+    reduced = ring_seconds(nbytes, plan.tp, 1.0, case.tensor_tiers)
     gathered = gathered_share(case) * reduced
     forward: Num = 0.0
     backward: Num = 0.0
@@ -94,7 +99,7 @@ def hidden_exchange(pricer: Pricer, operators: list[Operator], sublayers: int) -
         again = exposed_seconds(gathered, into.backward - into.weight_gradient, share)
         backward = backward + again * case.method.trains_base * (1.0 - apart)
         backward = backward + exposed_seconds(reduced, into.weight_gradient, share)
-    joined = case.pool.joins(pricer.plan.tp)
+    joined = case.pool.joins(plan.tp)
     if not every(joined):
         forward, backward = (
             where(joined, one, other) for one, other in ((forward, plain.forward), (backward, plain.backward))
@@ -131,7 +136,7 @@ LOSS_BYTES = 4.0
 def loss_reductions(pricer: Pricer) -> Exchange:
     """Return the bytes of a loss over divided logits, where the runtime tells them; their time is small."""
     if not pricer.case.traits.tensor.told_reductions:
-        return Exchange()
+        return NO_EXCHANGE
     once = 2 * ring_sent_bytes(LOSS_BYTES * pricer.tokens, pricer.plan.tp)
     return Exchange(forward_sent=LOSS_REDUCTIONS * once)
 
@@ -140,14 +145,14 @@ def norm_reductions(pricer: Pricer, norms: int) -> Exchange:
     """Return the bytes of the gradients of norms of which each tensor rank sees a part of the sequence."""
     case = pricer.case
     if not case.traits.tensor.told_reductions or not case.sequence_parallel:
-        return Exchange()
+        return NO_EXCHANGE
     once = 2 * ring_sent_bytes(ACTIVATION_BYTES * case.model.norm_params, pricer.plan.tp)
     return Exchange(backward_sent=norms * once)
 
 
 def _mixer_exchange(pricer: Pricer, block: Block, operators: list[Operator]) -> Exchange:
     """Price what a layer's mixers send between the ranks that share a sequence."""
-    sent, states = Exchange(), pricer.case.context.states
+    sent, states = NO_EXCHANGE, pricer.case.context.states
     if block.recurrent is not None and states is not None:
         sent = state_exchange(pricer, block.recurrent, states)
     elif block.recurrent is not None:
@@ -184,7 +189,7 @@ def narrow_exchange(pricer: Pricer, block: Block) -> Exchange:
     inner = block.recurrent.products(case.model.hidden)[:-1] if block.recurrent else ()
     width = sum(one.outputs for one in inner if one.split == "rows")
     if not width:
-        return Exchange()
+        return NO_EXCHANGE
     nbytes = ACTIVATION_BYTES * pricer.tokens * width
     seconds = 2.0 * ring_seconds(nbytes, tp, 1.0, case.tensor_tiers)
     sent = 2.0 * ring_sent_bytes(nbytes, tp)
@@ -355,7 +360,7 @@ class BlockExchanges:
 def block_exchanges(pricer: Pricer, block: Block, operators: list[Operator]) -> BlockExchanges:
     """Price all communication inside one layer."""
     if block.parts:
-        return BlockExchanges(Exchange(), parts_exchange(pricer, block.parts, operators), Exchange())
+        return BlockExchanges(NO_EXCHANGE, parts_exchange(pricer, block.parts, operators), NO_EXCHANGE)
     ffn = block.ffn
     fed = ffn is not None and (not isinstance(ffn, Experts) or ffn.shared_inner > 0)
     return BlockExchanges(
@@ -364,7 +369,7 @@ def block_exchanges(pricer: Pricer, block: Block, operators: list[Operator]) -> 
         + narrow_exchange(pricer, block)
         + index_exchange(pricer, block),
         cp=_mixer_exchange(pricer, block, operators),
-        ep=expert_exchange(pricer, block.ffn, operators) if isinstance(block.ffn, Experts) else Exchange(),
+        ep=expert_exchange(pricer, block.ffn, operators) if isinstance(block.ffn, Experts) else NO_EXCHANGE,
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from planner.cost.case import Case
 from planner.cost.layer.context_parallel import Leg, legs
-from planner.cost.layer.exchange import ACTIVATION_BYTES, Exchange
+from planner.cost.layer.exchange import ACTIVATION_BYTES, NO_EXCHANGE, Exchange
 from planner.cost.layer.lengths_dealt import is_by_length, shared_documents
 from planner.cost.layer.operators import Operator, Pricer
 from planner.dataclasses import replace
@@ -33,7 +33,9 @@ def gradient_share(case: Case, leg: Leg) -> Num:
 
 def context_exchange(pricer: Pricer, mixer: Attention | LatentAttention, attention: Operator) -> Exchange:
     """Price what attention sends between the ranks that share a sequence."""
-    case, found = pricer.case, Exchange()
+    case, found = pricer.case, NO_EXCHANGE
+    if isinstance(pricer.plan.cp, float) and pricer.plan.cp == 1.0:
+        return found
     parts = legs(case, pricer.plan, pricer.tokens, mixer)
     if is_by_length(case):
         return exchange_by_length(pricer, parts, attention)
@@ -52,7 +54,7 @@ def exchange_by_length(pricer: Pricer, parts: tuple[Leg, ...], attention: Operat
     ----------
     .. [1] H. Ge et al., "ByteScale," arXiv:2502.21231, 2025, sec. 5: P2P only inside the ranks of a document.
     """
-    case, found = pricer.case, Exchange()
+    case, found = pricer.case, NO_EXCHANGE
     documents = case.workload.packed
     if documents is None:
         return found

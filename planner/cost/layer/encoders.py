@@ -7,7 +7,7 @@ from collections import Counter
 from planner.cost.case import Case
 from planner.cost.layer.blocks import block_operators
 from planner.cost.layer.communication import BlockExchanges, block_exchanges, tensor_exposed
-from planner.cost.layer.exchange import ACTIVATION_BYTES, Exchange
+from planner.cost.layer.exchange import ACTIVATION_BYTES, NO_EXCHANGE, Exchange
 from planner.cost.layer.operators import Operator, Pricer
 from planner.cost.stages import ENCODER
 from planner.dataclasses import replace
@@ -96,7 +96,7 @@ def encoder_piece(pricer: Pricer, encoder: Encoder) -> tuple[tuple[Operator, ...
         _stem(own, encoder),
     ]
     again = pricer.case.model.crosses and pricer.plan.recompute == "full"
-    sent = {"tp": Exchange(), "cp": Exchange()}
+    sent = {"tp": NO_EXCHANGE, "cp": NO_EXCHANGE}
     for name, count in Counter(encoder.layers).items():
         layer = block_operators(own, encoder.blocks[name])
         layer = _run_again(own, layer) if again else layer
@@ -109,10 +109,10 @@ def encoder_piece(pricer: Pricer, encoder: Encoder) -> tuple[tuple[Operator, ...
     for projector in encoder.projectors:
         operators += _projected(own, encoder, projector, split)
         sent["tp"] = sent["tp"] + _reduced(own, encoder, projector, split)
-    exchanges = BlockExchanges(sent["tp"], sent["cp"], Exchange())
+    exchanges = BlockExchanges(sent["tp"], sent["cp"], NO_EXCHANGE)
     if pricer.case.workload.freeze_encoder or not pricer.case.method.trains_base:
         operators = [_frozen(one) for one in operators]
-        exchanges = BlockExchanges(_forward(sent["tp"]), _forward(sent["cp"]), Exchange())
+        exchanges = BlockExchanges(_forward(sent["tp"]), _forward(sent["cp"]), NO_EXCHANGE)
     return tuple(operators), exchanges
 
 

@@ -27,9 +27,17 @@ class Exchange:
     backward_sent: Num = 0.0
 
     def __add__(self, other: Exchange) -> Exchange:
+        if other is NO_EXCHANGE:
+            return self
+        if self is NO_EXCHANGE:
+            return other
         return Exchange(
             self.forward + other.forward,
             self.backward + other.backward,
             self.forward_sent + other.forward_sent,
             self.backward_sent + other.backward_sent,
         )
+
+
+NO_EXCHANGE = Exchange()
+"""Nothing is sent."""

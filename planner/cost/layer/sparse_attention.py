@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from planner.cost.layer.attention_core import attention_seconds, mean_keys
-from planner.cost.layer.exchange import Exchange
+from planner.cost.layer.exchange import NO_EXCHANGE, Exchange
 from planner.cost.layer.norms import norm_is_fused
 from planner.cost.layer.operators import Operator, Pricer
 from planner.formulas import elementwise as traffic
@@ -150,7 +150,7 @@ def index_exchange(pricer: Pricer, block: Block) -> Exchange:
     """
     case, plan, mixer = pricer.case, pricer.plan, block.mixer
     if not isinstance(mixer, LatentAttention) or mixer.indexer is None:
-        return Exchange()
+        return NO_EXCHANGE
     indexer = mixer.indexer
     streams = case.model.hidden + (mixer.q_lora_rank or case.model.hidden)
     gathered: Num = 2.0 * pricer.tokens * streams * float(case.sequence_parallel)

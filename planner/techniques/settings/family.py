@@ -8,6 +8,7 @@ from typing import Protocol
 from planner.dataclasses import dataclass
 from planner.inputs.model import DenseFfn, ModelSpec
 from planner.inputs.workload import Workload
+from planner.remembered import remembered
 
 Value = float | bool | str
 
@@ -69,14 +70,16 @@ class Setting:
 
     def value_of(self, traits: Valued) -> str | None:
         """Return the value that a runtime's traits have; None where they have that of none."""
-        return next(
-            (
-                value
-                for value, changes in self.values.items()
-                if all(traits.value_of(name) == wanted for name, wanted in changes.items())
-            ),
-            None,
-        )
+        return _value_of(self, traits)
+
+
+@remembered(most=16384, records=2)
+def _value_of(setting: Setting, traits: Valued) -> str | None:
+    """Return the first value of a setting all of whose traits are there."""
+    for value, changes in setting.values.items():
+        if all(traits.value_of(name) == wanted for name, wanted in changes.items()):
+            return value
+    return None
 
 
 def always(model: ModelSpec, workload: Workload) -> bool:

@@ -174,7 +174,7 @@ def batch_predictions(runs: Sequence[PricedRun]) -> list[Prediction]:
     result = whole_step(case, plan, passes, stages)
 
     traits = first.runtime.traits
-    capacity = float(first.job.hardware.pool.accelerator.memory_visible)
+    capacity = first.job.hardware.pool.accelerator.memory_usable
     allocated = highest(result.memory.allocated)
     opening = highest(first_step_bytes(case, result.memory))
     total = result.total_bytes

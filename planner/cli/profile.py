@@ -86,6 +86,7 @@ def profile(
         multiprocessors=float(measured.device.multiprocessors),
         provenance={name: str(text) for name, text in measured.provenance.items()},
         cluster=cluster,
+        usable=measured.device.memory,
     )
     files = measured_files.profile_files(out, machine, measured.rows)
     for path, text in files.texts.items():

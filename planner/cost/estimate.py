@@ -194,7 +194,7 @@ def estimate(
     result = _played_step(parts) if played else parts.step
     step = float(result.step)
     extrapolated = parts.microbatches * parts.on_stage("extrapolated") / step
-    device = float(job.hardware.pool.accelerator.memory_visible)
+    device = job.hardware.pool.accelerator.memory_usable
     capacity, peak = min(device, memory_limit or float("inf")), float(result.total_bytes)
     flops = method_flops(job, case.method)
     mfu = flops / step / job.gpus / case.peak_rate

@@ -35,5 +35,5 @@ def price(plan: Plan, job: Job, runtime: Runtime, memory_limit: float | None = N
     if not violations(degree_rules(plan, job, runtime)):
         return estimate(plan, job, runtime, memory_limit)
     broken = {item.rule: item for item in violations(all_rules(plan, case_of(plan, job, runtime)))}
-    visible = float(job.hardware.pool.accelerator.memory_visible)
-    return Unpriced(job, runtime, plan, tuple(broken.values()), min(visible, memory_limit or visible))
+    usable = job.hardware.pool.accelerator.memory_usable
+    return Unpriced(job, runtime, plan, tuple(broken.values()), min(usable, memory_limit or usable))

@@ -118,7 +118,7 @@ class Generator:
     @property
     def free_bytes(self) -> float:
         """What a rank has for its cache. [byte]"""
-        return HELD * float(self.pool.accelerator.memory_visible) - self.weight_bytes
+        return HELD * self.pool.accelerator.memory_usable - self.weight_bytes
 
     @cached_property
     def at_once(self) -> float:

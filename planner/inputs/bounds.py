@@ -6,7 +6,7 @@ from typing import Annotated, Final
 
 from pydantic import AfterValidator, Field
 
-from planner.inputs.record import ByteRate, Bytes, Seconds, Share, Sourced, Watts
+from planner.inputs.record import ByteRate, Bytes, FlopRate, Seconds, Share, Sourced, Watts
 
 LONGEST: Final = 1.0
 """Latency that no link between accelerators has. [s]"""
@@ -36,6 +36,13 @@ def _share(value: Sourced) -> Sourced:
     return value
 
 
+def _of_some_precision(table: dict[str, Sourced]) -> dict[str, Sourced]:
+    if not table or not all(table.values()):
+        raise ValueError("the dense peak of at least one precision, more than zero")
+    return table
+
+
+Peaks = Annotated[dict[str, FlopRate], AfterValidator(_of_some_precision)]
 Size = Annotated[Bytes, AfterValidator(_more_than_zero)]
 Rate = Annotated[ByteRate, AfterValidator(_more_than_zero)]
 Efficiency = Annotated[Share, AfterValidator(_at_most_all)]

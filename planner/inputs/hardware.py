@@ -13,9 +13,9 @@ from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 from planner.deferred import deferred
 from planner.errors import InputError, Problem
 from planner.formulas.collectives import Tier
-from planner.inputs.bounds import Capability, Delay, Efficiency, Power, Rate, Reached, Size
+from planner.inputs.bounds import Capability, Delay, Efficiency, Peaks, Power, Rate, Reached, Size
 from planner.inputs.links import WHOLE, Islands, ScaleUp
-from planner.inputs.record import Flag, FlopRate, Positive, Price, Record, Share, Sourced
+from planner.inputs.record import Flag, Positive, Price, Record, Share, Sourced
 from planner.numeric import Num, Truth
 from planner.shown import Short
 from planner.units import GB, GIB
@@ -33,25 +33,21 @@ LABELLED: Final = GIB / GB
 """What a device may show over its label, which may count 10^9 bytes for 2^30. [-]"""
 HELD: Final = 0.6
 """Share of a dense peak that products reach at least, where nobody has measured it. [-]"""
+DRIVER: Final = 0.1
+"""Share of a device's memory that its driver keeps at most: it is 0.4 to 1.7% on those that ship. [-]"""
 MIN_NODES: Final = 2
 """Nodes that a network joins at least. [-]"""
 
 PriceKind = Literal["", "on demand", "spot", "reserved", "list"]
 
 
-def _peaks(table: dict[str, Sourced]) -> dict[str, Sourced]:
-    if not table or not all(table.values()):
-        raise ValueError("the dense peak of at least one precision, more than zero")
-    return table
-
-
 class Accelerator(Record):
     """One device as the framework sees it: a GPU, or one die of a package with several.
 
-    ``memory`` is the label's, ``memory_visible`` what the device reports; ``l2`` the last cache that all
-    multiprocessors share; ``host_link`` one direction; ``host_copy`` what copies over it reach, there and
-    back and beside its neighbours', where that is less; ``cluster`` the usual cluster of a bare accelerator.
-    What a vendor does not publish is None.
+    ``memory`` is the label's, ``memory_visible`` what the device reports, ``memory_driver`` what driver and
+    firmware keep of that for themselves; ``l2`` the last cache that all multiprocessors share; ``host_link``
+    one direction; ``host_copy`` what copies over it reach, there and back and beside its neighbours', where
+    that is less; ``cluster`` the usual cluster of a bare accelerator. What a vendor does not publish is None.
     """
 
     name: str
@@ -62,9 +58,10 @@ class Accelerator(Record):
     multiprocessors: Positive | None = None
     memory: Size
     memory_visible: Size
+    memory_driver: Size | None = None
     memory_bandwidth: Rate
     l2: Size | None = None
-    peak: Annotated[dict[str, FlopRate], AfterValidator(_peaks)]
+    peak: Peaks
     power: Power | None = None
     power_communicating: Power | None = None
     power_waiting: Power | None = None
@@ -88,6 +85,22 @@ class Accelerator(Record):
         if label is not None and value > LABELLED * label:
             raise ValueError(f"at most the memory of the device, {label.text}")
         return value
+
+    @field_validator("memory_driver")
+    @classmethod
+    def _a_small_part(cls, value: Sourced | None, info: ValidationInfo) -> Sourced | None:
+        seen = info.data.get("memory_visible")
+        if value is not None and seen is not None and value > DRIVER * seen:
+            raise ValueError(f"at most {DRIVER:.0%} of what the device reports, {seen.text}")
+        return value
+
+    @property
+    def memory_usable(self) -> float:
+        """Memory that processes may have: cudaMemGetInfo's total, PyTorch's capacity. [byte]
+
+        What the driver keeps is ``Reserved`` in nvidia-smi(1), "FB Memory Usage".
+        """
+        return float(self.memory_visible) - float(self.memory_driver or 0.0)
 
     @field_validator("training_share")
     @classmethod

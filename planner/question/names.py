@@ -35,5 +35,5 @@ def plan_names(answer: Estimate, model: str, hardware: str) -> Names:
     if cluster is not None and digest(cluster) != digest(job.hardware):
         reading.fault("hardware", repr(named.hardware), "a name or path that loads the cluster of this plan")
     reading.finish()
-    visible = float(job.hardware.pool.accelerator.memory_visible)
-    return replace(named, memory_limit=answer.capacity if answer.capacity < visible else None)
+    usable = job.hardware.pool.accelerator.memory_usable
+    return replace(named, memory_limit=answer.capacity if answer.capacity < usable else None)

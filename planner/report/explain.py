@@ -262,6 +262,7 @@ def _sourced(pool: Pool, precision: str) -> Iterator[tuple[str, Sourced]]:
     values: dict[str, Sourced | None] = {
         f"dense peak {precision}": device.peak[precision],
         "memory visible": device.memory_visible,
+        "memory of its driver": device.memory_driver,
         "memory bandwidth": device.memory_bandwidth,
         "share held in training": device.training_share,
         f"{node.scaleup.link} rate": node.scaleup.bandwidth,

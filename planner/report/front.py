@@ -87,7 +87,7 @@ def memory_front(
     fitting = [plan for plan in known if plan.feasible]
     if not least:
         return tuple(undominated(fitting))
-    most = float(request.clusters[0].pool.accelerator.memory_visible)
+    most = request.clusters[0].pool.accelerator.memory_usable
     most = min(most, request.memory_limit or most)
     found = [least[0], *fitting]
     for number, point in enumerate(halves(points), start=1):

@@ -117,7 +117,7 @@ def _inside(lead: Ranked, request: SitesRequest) -> str:
     host = lead.price.host_bytes / 2**30
     freed = f" {lead.sync.name} frees {-kept:.1f} GiB of an accelerator" if kept < 0 else ""
     most = max(
-        one.peak - request.clusters[name].pool.accelerator.memory_visible for name, one in lead.plans.items()
+        one.peak - request.clusters[name].pool.accelerator.memory_usable for name, one in lead.plans.items()
     )
     freed += f", {most / 2**30:.1f} of which the plan takes." if freed and most > 0 else "." if freed else ""
     extra = [f"{kept:.1f} GiB of an accelerator"] if kept > 0 else []

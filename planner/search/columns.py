@@ -64,7 +64,7 @@ def price_columns(
         Device memory that may be used. [byte]
     """
     size = len(np.atleast_1d(plan.tp))
-    has = float(job.hardware.pool.accelerator.memory_visible)
+    has = job.hardware.pool.accelerator.memory_usable
     capacity = min(has, limit or has)
     step, peak, legal = np.full(size, np.nan), np.full(size, np.nan), np.zeros(size, dtype=bool)
     for names, rows in _groups(techniques):

@@ -195,8 +195,8 @@ def _counts(gpus: int, per_node: int) -> list[int]:
 def _trained(request: SearchRequest, gpus: int, reference: bool) -> Estimate | None:
     """Return the fastest plan on so many accelerators, beside a frozen copy spread over all of them."""
     pool = request.clusters[0].pool
-    visible = float(pool.accelerator.memory_visible)
-    limit = min(visible, request.memory_limit or visible)
+    usable = pool.accelerator.memory_usable
+    limit = min(usable, request.memory_limit or usable)
     limit -= BYTES * request.model.params / gpus if reference else 0.0
     asked = replace(request, gpu_counts=(gpus,), top=1, memory_limit=limit, uniform=True)
     found = found_plans(asked, advise=False)

@@ -174,7 +174,7 @@ def scan_of(
 ) -> Scan:
     """Return the scan of one job; by memory, of plans whose steps take at most ``within`` seconds."""
     degrees, split = fixed_degrees(request.fixed)
-    capacity = float(job.hardware.pool.accelerator.memory_visible)
+    capacity = job.hardware.pool.accelerator.memory_usable
     capacity = min(capacity, request.memory_limit or capacity)
     shards = request.fixed.get("zero_shards")
     apart = request.fixed.get("prediction_apart") is True

@@ -147,6 +147,7 @@ def test_a_renamed_accelerator_costs_what_the_same_numbers_cost_under_a_shipped_
         ("network_share", 1e9),
         ("accelerator.training_share", 5),
         ("accelerator.memory_visible", "400 GiB"),
+        ("accelerator.memory_driver", "20 GiB"),
         ("accelerator.power", "0 W"),
         ("accelerator.compute_capability", -9),
         ("accelerator.memory_bandwidth", "0 B/s"),

@@ -47,7 +47,7 @@ def test_an_end_comes_into_a_half_full_bucket(end: str) -> None:
 
 def test_half_of_the_time_where_the_buffers_just_fit() -> None:
     one = case(retry_seconds=4.0)
-    capacity = float(one.pool.accelerator.memory_visible)
+    capacity = one.pool.accelerator.memory_usable
     assert float(retried_seconds(one, plan_of(job()), NONE, capacity - 8 * 5e8)) == pytest.approx(2.0)
     assert float(retried_seconds(one, plan_of(job()), NONE, 0.5 * capacity)) == pytest.approx(0.0, abs=1e-6)
     assert float(retried_seconds(one, plan_of(job()), NONE, 1.5 * capacity)) == pytest.approx(4.0, rel=1e-3)
@@ -56,7 +56,7 @@ def test_half_of_the_time_where_the_buffers_just_fit() -> None:
 def test_blocks_of_many_logits_hold_a_bucket() -> None:
     """Four sequences of 2,048 tokens and 128,000 words are 1.05e9 logits, two 5.2e8: less than 5.7e8."""
     one = case(retry_seconds=4.0, logit_bytes=16.0)
-    full = 1.5 * float(one.pool.accelerator.memory_visible)
+    full = 1.5 * one.pool.accelerator.memory_usable
     loss = 16.0 * 2_048 * 128_000
     four, two = (replace(NONE, loss=loss * count, product=7e7) for count in (4, 2))
     assert float(retried_seconds(one, plan_of(job()), four, full)) == 0.0
@@ -98,7 +98,7 @@ def test_a_value_read_back_costs_each_attention_forward() -> None:
 )
 def test_a_device_shows_what_its_allocator_holds_as_far_as_there_is_room(needed: float, shown: float) -> None:
     one = case(held_share=0.3, reserve_share=0.05)
-    capacity = float(one.pool.accelerator.memory_visible)
+    capacity = one.pool.accelerator.memory_usable
     memory = StageMemory(0.0, 0.0, 0.0, activations=0.2 * capacity, workspace=0.0)
     assert float(shown_bytes(one, memory, needed * capacity)) == pytest.approx(shown * capacity)
 

@@ -150,6 +150,22 @@ def test_numbers_remember_text_source_and_standing() -> None:
     assert memory.source.startswith("https://")
 
 
+@pytest.mark.parametrize(
+    ("name", "usable"),
+    [
+        ("h100-80gb-sxm", 79.11),
+        ("a100-40gb-sxm", 39.5),
+        ("gb200-186gb", 184.31),
+        ("gb300", 276.5),
+        ("t4", 14.75),
+        ("b200-180gb", 178.35),
+    ],
+)
+def test_processes_have_what_pytorch_calls_the_total_capacity(name: str, usable: float) -> None:
+    """As its message prints it where memory runs out; what the driver reports is more."""
+    assert load_accelerator(name).memory_usable / 2**30 == pytest.approx(usable, abs=0.006)
+
+
 def test_a_file_that_holds_everything(tmp_path: Path) -> None:
     profile = load_hardware(written(tmp_path, WHOLE))
     pool = profile.pool

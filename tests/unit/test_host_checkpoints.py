@@ -25,7 +25,7 @@ from planner.runtimes.family import Job
 from tests.cli.command import planner
 
 GIB = 2.0**30
-CARD = 79.6
+CARD = load_hardware("dgx-h100").pool.accelerator.memory_usable / GIB
 TILES = {"loss_tiles": "256", "mlp_tiles": "256"}
 HOST = TILES | {"host_checkpoints": "true"}
 FUSED = {"fused_norm": True, "fused_activation": True, "fused_rope": True}

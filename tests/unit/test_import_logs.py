@@ -268,6 +268,7 @@ def test_a_driver_tells_memory_power_and_who_is_busy() -> None:
     assert (smi.driver, smi.cuda, smi.attached) == ("535.154.05", "12.2", 8)
     assert [gpu.memory / MIB for gpu in smi.gpus] == [24564, 24564]
     assert [gpu.used / MIB for gpu in smi.gpus] == [0, 22090]
+    assert [gpu.reserved / MIB for gpu in smi.gpus] == [346, 346]
     assert {(gpu.product, gpu.power_limit, gpu.sliced, gpu.slowdowns) for gpu in smi.gpus} == {
         ("NVIDIA GeForce RTX 4090", 450.0, False, ())
     }

@@ -149,6 +149,23 @@ def test_links_and_copies_are_those_that_were_measured(measured: HardwareProfile
     assert float(pool.accelerator.memory_visible) == pytest.approx(79.6 * GIB, rel=1e-4)
 
 
+@pytest.mark.parametrize(
+    ("told", "usable"),
+    [
+        ({}, 79.6 - 550 / 1024),
+        ({"usable": 79.2 * GIB}, 79.2),
+        ({"usable": 79.6 * GIB}, 79.6),
+        ({"usable": 40 * GIB}, 79.6),
+    ],
+    ids=["not told", "less", "the same", "a slice's"],
+)
+def test_what_a_driver_keeps_is_what_torch_does_not_see(
+    told: dict[str, float], usable: float, tmp_path: Path
+) -> None:
+    part = files(tmp_path, everything(), **told).pool.accelerator
+    assert part.memory_usable == pytest.approx(usable * GIB, rel=1e-4)
+
+
 def test_every_measured_number_says_where_it_is_from(measured: HardwareProfile) -> None:
     for number in (measured.pool.accelerator.memory_visible, measured.pool.node.scaleup.efficiency):
         assert number.standing == "measured"

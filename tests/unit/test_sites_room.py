@@ -42,7 +42,7 @@ def test_what_spes_spares_lets_a_larger_model_train(tmp_path: Path) -> None:
     assert found.unfit == ("local-sgd",)
     (way,) = found.ranked
     assert way.price.device_bytes == pytest.approx(-33.8e9, rel=0.01)
-    device = clusters["a"].pool.accelerator.memory_visible
+    device = clusters["a"].pool.accelerator.memory_usable
     for answer in way.plans.values():
         assert device < answer.peak < device - way.price.device_bytes
     assert untrained_copies(SYNCS["spes"].parts(model, 2)) * 4 * model.params / 8 == pytest.approx(

@@ -29,7 +29,7 @@ from tests.cli.command import planner
 from tests.unit import runner_jobs as jobs
 
 GIB = 2.0**30
-CARD = 80.0
+CARD = load_hardware("dgx-h100").pool.accelerator.memory_usable / GIB
 SHORT = {"loss_tiles": "1", "mlp_tiles": "1"}
 LOSS = {"loss_tiles": "256", "mlp_tiles": "1"}
 BOTH = {"loss_tiles": "256", "mlp_tiles": "256"}

@@ -8,7 +8,7 @@ from typing import Any, Final
 from planner.calibrate.kernels.tables import Datasheet
 from planner.calibrate.measured.links import Link, Sample, link_of
 from planner.calibrate.measured.rows import Raw, best_rate, of_bench
-from planner.inputs.hardware import Accelerator, HardwareProfile
+from planner.inputs.hardware import DRIVER, Accelerator, HardwareProfile
 from planner.inputs.load_hardware import hardware_folder, load_accelerator
 from planner.inputs.shipped import names_and_aliases
 from planner.units import MIB
@@ -59,6 +59,18 @@ def accelerator_part(base: Accelerator, rows: Sequence[Raw], memory: float, curv
     link = host_rate(rows)
     names = ("host_link", "host_copy") if base.host_copy else ("host_link",)
     return part | ({name: quantity(rate_text(link)) for name in names} if link else {})
+
+
+def driver_part(memory: float, usable: float | None) -> Part:
+    """Return what a driver keeps of the memory that it reports; nothing where that is not told.
+
+    A slice of a device has a total that is not its driver's.
+    """
+    if usable is None:
+        return {}
+    kept = memory - usable
+    told = MIB <= kept <= DRIVER * memory
+    return {"memory_driver": quantity(f"{kept / MIB:.0f} MiB") if told else None}
 
 
 def host_rate(rows: Sequence[Raw]) -> float:

@@ -11,6 +11,7 @@ from planner.calibrate.measured.cluster import (
     accelerator_part,
     bare_file,
     cluster_file,
+    driver_part,
     known_accelerator,
     unknown_accelerator,
     with_overlap,
@@ -39,6 +40,8 @@ class Machine:
         Of the device. [-]
     provenance : Mapping
         Date, device and versions.
+    usable : float, optional
+        What of that a process may have; None where only one of the two is known. [byte]
     cluster : str
         Name of the cluster whose node and network it has; empty for the accelerator's usual one.
     """
@@ -48,6 +51,7 @@ class Machine:
     multiprocessors: float
     provenance: Mapping[str, str]
     cluster: str = ""
+    usable: float | None = None
 
 
 @dataclass(frozen=True)
@@ -92,6 +96,7 @@ def profile_files(out: Path, machine: Machine, rows: Sequence[Raw]) -> MeasuredF
         part = accelerator_part(known, rows, machine.memory, curves.name)
     else:
         part = unknown_accelerator((name, machine.product), sheet, machine.memory, curves.name)
+    part |= driver_part(machine.memory, machine.usable)
     if cluster:
         content, found = cluster_file(name, part, load_hardware(cluster, "--cluster"), rows, source)
     else:

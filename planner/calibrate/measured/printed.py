@@ -172,6 +172,8 @@ def _accelerator(evidence: Evidence, cluster: HardwareProfile, notes: list[str])
         found = f"{gpu.product!r} ({known.name})"
         raise InputError(Problem(source, found, f"a GPU of {cluster.name}: {base.name}", known.cluster))
     part: Part = {"base": base.name, "memory_visible": quantity(f"{gpu.memory / MIB:.0f} MiB", source)}
+    if gpu.reserved:
+        part["memory_driver"] = quantity(f"{gpu.reserved / MIB:.0f} MiB", source)
     if gpu.power_limit is not None:
         part["power"] = quantity(f"{gpu.power_limit:g} W", source)
     return part

@@ -44,6 +44,7 @@ def in_two_bytes(run: Run, hardware: HardwareProfile) -> tuple[Run, HardwareProf
         "memory_bandwidth": chip.memory_bandwidth,
     }
     halves: dict[str, object] = {name: _share(value, HALF) for name, value in rates.items()}
+    halves["memory_driver"] = _share(chip.memory_driver, HALF) if chip.memory_driver else None
     halves["peak"] = chip.peak | {name: chip.peak[kind] for name in ("bf16", "fp16") if name in chip.peak}
     links = {name: getattr(chip, name) for name in ("host_link", "host_copy")}
     halves |= {name: _share(rate, HALF) if rate else None for name, rate in links.items()}

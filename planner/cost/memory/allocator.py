@@ -67,7 +67,7 @@ def retried_seconds(case: Case, plan: Plan, passes: PassBytes, total_bytes: Num)
     .. [1] PyTorch, ``c10/cuda/CUDACachingAllocator.cpp``, ``malloc`` and ``release_cached_blocks``; counted
        by ``num_alloc_retries`` of ``torch.cuda.memory_stats``.
     """
-    traits, capacity = case.traits, float(case.pool.accelerator.memory_visible)
+    traits, capacity = case.traits, case.pool.accelerator.memory_usable
     wanted = total_bytes + step_buffer_bytes(case, passes)
     held = passes.loss / live_logit_bytes(case, plan) > bucket_elements(case, passes)
     chance = overflow_probability(wanted, capacity, traits.allocator.memory_spread)
@@ -125,6 +125,6 @@ def shown_bytes(case: Case, memory: StageMemory, needed: Num) -> Num:
     """
     share = max(0.0, case.traits.allocator.held_share - case.traits.allocator.reserve_share)
     passing = where(memory.at_step, 0.0, memory.activations + memory.workspace)
-    held, capacity = needed + share * passing, float(case.pool.accelerator.memory_visible)
+    held, capacity = needed + share * passing, case.pool.accelerator.memory_usable
     full = maximum(needed, (needed + capacity) / 2)
     return highest(where(held > capacity, full, held))

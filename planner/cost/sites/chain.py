@@ -94,9 +94,9 @@ class Chain:
         return max(steps)
 
     def _safe(self, parts: PlanParts) -> float:
-        visible = float(parts.case.job.hardware.pool.accelerator.memory_visible)
+        usable = parts.case.job.hardware.pool.accelerator.memory_usable
         share = safe_share(self.oom_risk, parts.case.traits.allocator.memory_spread)
-        return share * min(visible, self.memory_limit or visible)
+        return share * min(usable, self.memory_limit or usable)
 
     def passes(self, plan: Plan, apart: Mapping[str, PlanParts]) -> float:
         """Return the time of all passes, played; ``apart`` is the plan at each site, its split aside. [s]"""

@@ -25,8 +25,9 @@ class Gpu:
     ----------
     product : str
         Name.
-    memory, used : float
-        What the device reports, and what of it is in use. [byte]
+    memory, used, reserved : float
+        What the device reports, what of it is in use, and what its driver keeps, 0 where an old one does not
+        say. [byte]
     power_limit : float, optional
         Enforced. [W]
     sliced : bool
@@ -40,6 +41,7 @@ class Gpu:
     product: str
     memory: float
     used: float
+    reserved: float
     power_limit: float | None
     sliced: bool
     slowdowns: tuple[str, ...]
@@ -114,6 +116,7 @@ def _gpu(fields: Tree, where: str) -> Gpu:
         product=product,
         memory=memory * MIB,
         used=(_number(_at(fields, "FB Memory Usage", "Used")) or 0.0) * MIB,
+        reserved=(_number(_at(fields, "FB Memory Usage", "Reserved")) or 0.0) * MIB,
         power_limit=_number(_at(power, "Current Power Limit") or _at(power, "Enforced Power Limit")),
         sliced=_at(fields, "MIG Mode", "Current") == "Enabled",
         slowdowns=tuple(_active(reasons)),

@@ -21,7 +21,7 @@ class AllocatorTraits:
         unit="-",
     )
     reserve_share: float = trait(
-        0.041,
+        0.034,
         "Allocator reserve as a share of activations and workspace.",
         unit="-",
         up_to=1.0,

@@ -40,10 +40,11 @@ Kind = tuple[str, int]
 def with_memory(cluster: HardwareProfile, limit: float) -> HardwareProfile:
     """Return a cluster whose accelerators have as much memory at least. [byte]"""
     device = cluster.pool.accelerator
-    if limit <= device.memory_visible:
+    if limit <= device.memory_usable:
         return cluster
     size = Sourced(limit, f"{limit:.0f} B", "what a method spares beside what the device has", "user")
-    pool = cluster.pool.model_copy(update={"accelerator": device.model_copy(update={"memory_visible": size})})
+    larger = device.model_copy(update={"memory_visible": size, "memory_driver": None})
+    pool = cluster.pool.model_copy(update={"accelerator": larger})
     return cluster.model_copy(update={"pools": (pool,)})
 
 
@@ -153,8 +154,8 @@ class Plans:
 
     def _limit(self, name: str, copies: float, shards: float) -> float:
         """Return the memory that training may use beside what a method keeps. [byte]"""
-        visible = float(self.request.clusters[name].pool.accelerator.memory_visible)
-        limit = min(visible, self.request.memory_limit or visible)
+        usable = self.request.clusters[name].pool.accelerator.memory_usable
+        limit = min(usable, self.request.memory_limit or usable)
         return limit - copies * FULL * self.request.model.params / shards
 
     def _offers(self, name: str, copies: float, runner: bool) -> list[Estimate]:

@@ -98,7 +98,7 @@ def _of_stages(request: SitesRequest, stages: int) -> tuple[Chained | None, int]
     """Return the best of a few plans of so many stages, the layers of each shared out by speed."""
     weakest = min(
         request.clusters.values(),
-        key=lambda one: (float(one.pool.accelerator.memory_visible), one.pool.compute_rate),
+        key=lambda one: (one.pool.accelerator.memory_usable, one.pool.compute_rate),
     )
     pool = weakest.pool.model_copy(update={"islands": None, "gpus": None})
     cluster = weakest.model_copy(update={"name": request.profile.name, "pools": (pool,)})

@@ -59,7 +59,7 @@ def test_a_search_keeps_the_usual_buckets_where_they_fit_and_takes_smaller_ones_
              "--offload", "none", "--format", "json")  # fmt: skip
     free = planner("search", *words).json["plans"][0]
     assert (free["settings"]["bucket_size"], free["settings"]["overlap_comm"]) == ("5e8", "true")
-    tight = planner("search", *words, "--memory-limit", "62.5GiB", "--oom-risk", "0.9").json["plans"][0]
+    tight = planner("search", *words, "--memory-limit", "62.2GiB", "--oom-risk", "0.9").json["plans"][0]
     assert (tight["settings"]["bucket_size"], tight["settings"]["overlap_comm"]) == ("5e7", "true")
     assert tight["step_time_s"] > free["step_time_s"]
 

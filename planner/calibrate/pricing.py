@@ -27,6 +27,7 @@ from planner.cost.step.step import (
     piece_totals,
     price_passes,
     reserve_bytes,
+    unseen_bytes,
     whole_step,
 )
 from planner.dataclasses import dataclass, fields, replace
@@ -184,14 +185,15 @@ def batch_predictions(runs: Sequence[PricedRun]) -> list[Prediction]:
     own = _of_rank(result.memory.allocated + reserve_bytes(case, result.memory), 0)
     last = _of_rank(result.memory.allocated, -1)
     waits, busy = result.host / result.step, _at_peak(runs, case) / result.step
-    figures = (result.step, allocated, opening, total, chance, far, shown, own, last, waits, busy)
+    unseen = highest(unseen_bytes(case, result.memory))
+    figures = (result.step, allocated, opening, total, chance, far, shown, own, last, waits, busy, unseen)
     table = zip(*(_row_by_row(column, (len(runs),)) for column in figures), strict=True)
     return [
         Prediction(
             step_s=float(step),
             allocated_gib=float(live) / GIB,
-            reserve_gib=float(whole - live - traits.allocator.framework_bytes) / GIB,
-            framework_gib=traits.allocator.framework_bytes / GIB,
+            reserve_gib=float(whole - live - beside) / GIB,
+            framework_gib=float(beside) / GIB,
             capacity_gib=capacity / GIB,
             oom_probability=float(share),
             error_band=_band_of(first, StepShares(float(outside), wait, float(whole) / capacity, float(mfu))),
@@ -203,7 +205,7 @@ def batch_predictions(runs: Sequence[PricedRun]) -> list[Prediction]:
             first_rank_gib=float(own) / GIB,
             last_rank_gib=float(end) / GIB,
         )
-        for step, live, early, whole, share, outside, used, own, end, wait, mfu in table
+        for step, live, early, whole, share, outside, used, own, end, wait, mfu, beside in table
     ]
 
 

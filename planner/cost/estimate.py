@@ -23,6 +23,7 @@ from planner.cost.step.step import (
     StepPrice,
     device_bytes,
     reserve_bytes,
+    unseen_bytes,
 )
 from planner.cost.traffic.data_parallel import data_parallel_sent
 from planner.cost.traffic.whole_matrices import data_sent, tensor_sent
@@ -324,6 +325,7 @@ def stage_bytes(case: Case, result: StepPrice, ranks: int) -> tuple[StageBytes, 
 
     columns = {name: on_stages(getattr(memory, name)) for name in MEMORY_COLUMNS}
     columns |= {"reserve": on_stages(reserve_bytes(case, memory))}
+    columns |= {"framework": on_stages(unseen_bytes(case, memory))}
     columns |= {"total": on_stages(device_bytes(case, memory))}
     at_step = np.broadcast_to(memory.at_step, (ranks,))
     passing = [one for one in memory.moments if one.phase != "optimizer"]
@@ -333,7 +335,6 @@ def stage_bytes(case: Case, result: StepPrice, ranks: int) -> tuple[StageBytes, 
         StageBytes(
             stage=stage,
             moment="optimizer" if at_step[stage] else passing[largest[stage]].phase,
-            framework=case.traits.allocator.framework_bytes,
             moments=tuple((name, float(column[stage])) for name, column in moments.items()),
             **{name: float(column[stage]) for name, column in columns.items()},
         )

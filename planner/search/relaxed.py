@@ -12,7 +12,7 @@ from planner.cost.memory.host_checkpoints import hosts_checkpoints
 from planner.cost.memory.stage_memory import pass_bytes, stage_memory
 from planner.cost.memory.weights import stage_weights
 from planner.cost.stages import Piece, Stages
-from planner.cost.step.step import device_bytes
+from planner.cost.step.step import device_bytes, unseen_bytes
 from planner.dataclasses import replace
 from planner.numeric import Num
 from planner.plan import Plan
@@ -67,9 +67,7 @@ def least_bytes(case: Case, plan: Plan, costs: Mapping[Piece, LayerCost], totals
         passes = replace(passes, activations=0.0 * passes.activations)
     memory = stage_memory(case, plan, passes, stage_weights(case, costs, mean), mean)
     lasting = case.engine.keeps_all(case.sharding)
-    whole = (
-        device_bytes(case, memory) if lasting else memory.allocated + case.traits.allocator.framework_bytes
-    )
+    whole = device_bytes(case, memory) if lasting else memory.allocated + unseen_bytes(case, memory)
     least: Num = np.min(whole, axis=0)
     return least
 

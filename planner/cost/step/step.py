@@ -115,9 +115,14 @@ def reserve_bytes(case: Case, memory: StageMemory) -> Num:
     return case.traits.allocator.reserve_share * passing + memory.idle
 
 
+def unseen_bytes(case: Case, memory: StageMemory) -> Num:
+    """What no allocator sees: context, communicators and buffers of dispatchers. [byte]"""
+    return case.traits.allocator.framework_bytes + memory.dispatching
+
+
 def device_bytes(case: Case, memory: StageMemory) -> Num:
-    """What the device reports in use: live tensors, allocator reserve, context and communicators. [byte]"""
-    return memory.allocated + reserve_bytes(case, memory) + case.traits.allocator.framework_bytes
+    """What the device reports in use: live tensors, allocator reserve, and what no allocator sees. [byte]"""
+    return memory.allocated + reserve_bytes(case, memory) + unseen_bytes(case, memory)
 
 
 def whole_model(costs: Mapping[Piece, LayerCost], totals: Mapping[Piece, Num], field: str) -> Num:

@@ -1,0 +1,38 @@
+"""What the kernels that send tokens to experts keep of a device, beside the framework's tensors."""
+
+from __future__ import annotations
+
+from planner.cost.case import Case
+from planner.formulas.dispatch_buffers import deep_buffer_bytes, hybrid_buffer_bytes
+from planner.inputs.hardware import Pool
+from planner.numeric import Num, maximum
+from planner.plan import Plan
+
+
+def is_hybrid(pool: Pool, graphed: object) -> bool:
+    """Whether HybridEP sends tokens and not DeepEP: where NVLink joins nodes, and under whole graphs.
+
+    References
+    ----------
+    .. [1] NVIDIA, Megatron-Bridge 067f987d, ``training/flex_dispatcher_backend.py``: DeepEP does not run
+       there.
+    """
+    return graphed == "passes" or pool.scaleup_domain > pool.gpus_per_node
+
+
+def dispatch_buffer_bytes(case: Case, plan: Plan) -> Num:
+    """Bytes of the buffers of fused dispatchers on a rank, none without any. [byte]"""
+    kinds = case.model.expert_kinds
+    if not kinds or case.traits.experts.dispatcher != "fused":
+        return 0.0
+    ranks = plan.ep * plan.etp
+    hidden = case.model.hidden
+    if not is_hybrid(case.pool, case.traits.kernels.graphed):
+        return deep_buffer_bytes(float(max(ffn.width(hidden) for ffn in kinds)), ranks)
+    tokens = plan.micro_batch * case.workload.seq_len / plan.cp
+    tokens = tokens / plan.tp if case.sequence_parallel else tokens
+    most: Num = 0.0
+    for ffn in kinds:
+        width, domain = float(ffn.width(hidden)), float(case.fast_tier.domain)
+        most = maximum(most, hybrid_buffer_bytes(tokens, width, float(ffn.experts), ranks, domain))
+    return most

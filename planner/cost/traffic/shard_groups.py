@@ -64,7 +64,7 @@ def groups(case: Case, plan: Plan, held: StageWeights) -> list[ShardGroup]:
     """Return the ranks that share the weights outside experts, dp · cp, and those that share experts."""
     whole_bytes = _gathered(case, held.trained, held.stored)
     units = messages(case, plan, whole_bytes)
-    replicas = plan.dp * plan.cp / plan.zero_shards
+    replicas = maximum(plan.dp * plan.cp / plan.zero_shards, 1.0)
     padding, kept = _padding(case, plan, held)
     whole = whole_bytes + GATHERED_BYTES * padding
     share = GATHERED_BYTES * kept / maximum(whole, 1.0)

@@ -49,6 +49,10 @@ NOT_RUN: Final = {
     "two_level_slowdown": "takes tuples of times; failure_slowdown is run",
     "recut_layers": "returns whole numbers of layers, dealt one by one",
     "mesh_head_ranks": "takes common divisors of whole numbers, which are no quantities",
+    **dict.fromkeys(
+        ("hybrid_buffer_bytes", "deep_buffer_bytes"),
+        "the bytes of an element and of what is listed are the code's",
+    ),
     "distinct_domains": "a power whose exponent is a count, which the units' arithmetic has no rule for",
     "shortcut_window": "takes a word: where routed experts read",
     "peak_picks": "takes a count of the model and a mean of it, which are no columns",

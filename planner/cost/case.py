@@ -261,8 +261,9 @@ class Case:
 
     @property
     def _sent_bytes(self) -> float:
-        """Bytes in which gradients are reduced: DDP reduces those of whole weights as they are. [byte]"""
-        ddp = self.runtime.one_dtype and not (self.engine.wraps_whole or self.sharding.shards_optimizer)
+        """Bytes in which gradients are reduced: by DDP of our files as they are, of an era's runs as told."""
+        own = self.runtime.one_dtype and not self.runtime.era
+        ddp = own and not (self.engine.wraps_whole or self.sharding.shards_optimizer)
         return self.weight_bytes if ddp else DTYPE_BYTES[self.traits.optimizer.reduce_dtype]
 
     @cached_property

@@ -50,7 +50,7 @@ NOT_RUN: Final = {
     "recut_layers": "returns whole numbers of layers, dealt one by one",
     "mesh_head_ranks": "takes common divisors of whole numbers, which are no quantities",
     **dict.fromkeys(
-        ("hybrid_buffer_bytes", "deep_buffer_bytes"),
+        ("hybrid_buffer_bytes", "deep_buffer_bytes", "user_buffer_bytes"),
         "the bytes of an element and of what is listed are the code's",
     ),
     "distinct_domains": "a power whose exponent is a count, which the units' arithmetic has no rule for",

@@ -13,10 +13,10 @@ from planner.cost.layer.attention_core import SCORES_KEPT
 from planner.cost.layer.graphs import GRAPHED
 from planner.cost.layer.layer_costs import LayerCost, stage_sum
 from planner.cost.memory.activation_offload import chunks_on_device, layer_passes
-from planner.cost.memory.dispatch_buffers import dispatch_buffer_bytes
 from planner.cost.memory.graphs import graph_bytes
 from planner.cost.memory.host_rules import spilled_bytes
 from planner.cost.memory.matrices import first_moments, matrix_bytes, padded_weights, shared_matrices
+from planner.cost.memory.message_buffers import message_buffer_bytes
 from planner.cost.memory.padding import kept_padding
 from planner.cost.memory.peaks import (
     copied_bytes,
@@ -59,8 +59,8 @@ class StageMemory:
         what CUDA graphs hold, as far as the peak is not higher without it.
     moments : tuple of Moment
         All that compete.
-    dispatching : Num
-        Buffers of the kernels that send tokens to experts, which no allocator sees.
+    buffers : Num
+        Of messages that have buffers of their own, which no allocator sees.
     """
 
     weights: Num
@@ -71,7 +71,7 @@ class StageMemory:
     at_step: Mask = np.False_
     idle: Num = 0.0
     moments: Moments = ()
-    dispatching: Num = 0.0
+    buffers: Num = 0.0
 
     @property
     def allocated(self) -> Num:
@@ -195,7 +195,7 @@ def stage_memory(
         at_step=peak.at_step,
         idle=(maximum(0.0, gradients - present) if case.engine.idles_gradients else 0.0) + beyond,
         moments=_with_workspaces(peak.moments, workspaces),
-        dispatching=dispatch_buffer_bytes(case, plan),
+        buffers=message_buffer_bytes(case, plan),
     )
 
 

@@ -116,8 +116,8 @@ def reserve_bytes(case: Case, memory: StageMemory) -> Num:
 
 
 def unseen_bytes(case: Case, memory: StageMemory) -> Num:
-    """What no allocator sees: context, communicators and buffers of dispatchers. [byte]"""
-    return case.traits.allocator.framework_bytes + memory.dispatching
+    """What no allocator sees: context, communicators and buffers of messages. [byte]"""
+    return case.traits.allocator.framework_bytes + memory.buffers
 
 
 def device_bytes(case: Case, memory: StageMemory) -> Num:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from planner.cost.case import Case, case_of
 from planner.cost.layer.layer_costs import LayerCost
-from planner.cost.memory.dispatch_buffers import dispatch_buffer_bytes
+from planner.cost.memory.message_buffers import message_buffer_bytes
 from planner.cost.memory.peaks import waiting_bytes
 from planner.cost.memory.stage_memory import pass_bytes, stage_memory
 from planner.cost.memory.weights import stage_weights
@@ -105,7 +105,7 @@ def plan_costs(
         static=np.array([[static[kind]] * len(names) for kind in kinds]),
         extra_seconds=_extra_seconds(case, hops, extra),
         extra_bytes=_extra_bytes(case, extra, static, loss, in_flight)
-        + float(dispatch_buffer_bytes(case, plan)),
+        + float(message_buffer_bytes(case, plan)),
         floor_bytes=_floor_bytes(case, loss, len(in_flight)),
         in_flight=in_flight,
         capacity=np.full(int(plan.pp), limit),

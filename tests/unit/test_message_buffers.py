@@ -1,4 +1,4 @@
-"""Buffers of fused dispatchers: against the allocations of their code, and as a part of what a plan needs."""
+"""Buffers of messages: against the allocations of their code, and as a part of what a plan needs."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import pytest
 
 from planner.cost.case import case_of
 from planner.cost.estimate import Estimate, estimate
-from planner.cost.memory.dispatch_buffers import dispatch_buffer_bytes, is_hybrid
+from planner.cost.memory.message_buffers import dispatch_buffer_bytes, is_hybrid, message_buffer_bytes
 from planner.cost.settings import with_value
-from planner.formulas.dispatch_buffers import deep_buffer_bytes, hybrid_buffer_bytes
+from planner.formulas.message_buffers import deep_buffer_bytes, hybrid_buffer_bytes
 from planner.inputs.load import load_model
 from planner.inputs.load_hardware import cluster_names, load_hardware
 from planner.inputs.workload import Workload
@@ -117,3 +117,33 @@ def test_sequence_parallel_ranks_send_their_part_of_the_tokens() -> None:
     parts = replace(whole, sequence_parallel=True)
     sizes = [float(dispatch_buffer_bytes(case_of(plan, job, runtime), plan)) for plan in (whole, parts)]
     assert sizes[0] == pytest.approx(2 * sizes[1])
+
+
+NAMES = {
+    "qkv_fprop": 1, "fc1_fprop": 1, "proj_dgrad": 1, "fc2_dgrad": 1, "proj_fprop": 2, "fc2_fprop": 2,
+    "qkv_dgrad": 1, "qkv_wgrad": 2, "fc1_dgrad": 1, "fc1_wgrad": 2,
+}  # fmt: skip
+"""User buffers of Transformer Engine, with the bytes of an element in fp8."""
+
+
+@pytest.mark.parametrize(("precision", "low"), [("bf16", 2), ("fp8", 1), ("mxfp8", 1), ("nvfp4", 2)])
+def test_overlap_of_tensor_parallelism_has_a_buffer_for_each_product(precision: str, low: int) -> None:
+    work = Workload(seq_len=8192, global_batch=64, precision=precision)
+    job = Job(load_model("llama3-70b"), load_hardware("dgx-b200"), 64, work)
+    plan = Plan(tp=4.0, dp=8.0, pp=2.0, num_microbatches=8.0, sequence_parallel=True)
+    sizes = {}
+    for value in ("on", "off"):
+        runtime = with_value(runtimes()["megatron-bridge"], "tp_overlap", value)
+        for name, one in (("parts", plan), ("whole", replace(plan, sequence_parallel=False))):
+            sizes[value, name] = float(message_buffer_bytes(case_of(one, job, runtime), one))
+    each = sum(max(low, number) for number in NAMES.values())
+    assert sizes["on", "parts"] == each * 8192 * 8192
+    assert set(sizes.values()) == {0.0, sizes["on", "parts"]}
+    assert sizes["off", "parts"] == sizes["on", "whole"] == 0.0
+
+
+def test_beyond_the_fast_links_and_elsewhere_nothing_overlaps() -> None:
+    job = Job(load_model("llama3-70b"), load_hardware("dgx-b200"), 64, Workload(seq_len=8192))
+    plan = Plan(tp=16.0, dp=4.0, num_microbatches=8.0, sequence_parallel=True)
+    for name, one in (("megatron-bridge", plan), ("torchtitan", replace(plan, tp=4.0, dp=16.0))):
+        assert float(message_buffer_bytes(case_of(one, job, runtimes()[name]), one)) == 0.0

@@ -1,12 +1,13 @@
-"""What the kernels that send tokens to experts keep of a device, beside the framework's tensors."""
+"""What messages with buffers of their own keep of a device, beside the framework's tensors."""
 
 from __future__ import annotations
 
 from planner.cost.case import Case
-from planner.formulas.dispatch_buffers import deep_buffer_bytes, hybrid_buffer_bytes
+from planner.formulas.message_buffers import deep_buffer_bytes, hybrid_buffer_bytes, user_buffer_bytes
 from planner.inputs.hardware import Pool
-from planner.numeric import Num, maximum
+from planner.numeric import Num, maximum, where
 from planner.plan import Plan
+from planner.techniques.settings import SETTINGS
 
 
 def is_hybrid(pool: Pool, graphed: object) -> bool:
@@ -36,3 +37,21 @@ def dispatch_buffer_bytes(case: Case, plan: Plan) -> Num:
         width, domain = float(ffn.width(hidden)), float(case.fast_tier.domain)
         most = maximum(most, hybrid_buffer_bytes(tokens, width, float(ffn.experts), ranks, domain))
     return most
+
+
+def overlap_buffer_bytes(case: Case, plan: Plan) -> Num:
+    """Bytes of the user buffers of tensor-parallel messages that run beside products. [byte]"""
+    setting = SETTINGS["tp_overlap"]
+    if not case.sequence_parallel or setting.name not in case.runtime.searched:
+        return 0.0
+    if setting.value_of(case.traits) == setting.plain:
+        return 0.0
+    tokens = plan.micro_batch * case.workload.seq_len / plan.cp
+    gathered = 1.0 if "fp8" in case.precision.linear else 2.0
+    overlaps = (plan.tp > 1) & case.pool.joins(plan.tp)
+    return where(overlaps, user_buffer_bytes(tokens, float(case.model.hidden), gathered), 0.0)
+
+
+def message_buffer_bytes(case: Case, plan: Plan) -> Num:
+    """Bytes of all buffers that messages have for themselves on a rank. [byte]"""
+    return dispatch_buffer_bytes(case, plan) + overlap_buffer_bytes(case, plan)

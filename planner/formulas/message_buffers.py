@@ -1,4 +1,4 @@
-"""Buffers through which fused kernels send tokens to experts: memory that no framework's allocator sees."""
+"""Buffers that messages have for themselves: memory that no framework's allocator sees."""
 
 from __future__ import annotations
 
@@ -102,3 +102,40 @@ def deep_buffer_bytes(width: float, ranks: Num) -> Num:
     near = minimum(ranks, PEERS) * queued * each
     afar = 2.0 * maximum(ranks / PEERS, 1.0) * QUEUED_AFAR * (each + 16.0)
     return CHANNELS * where(ranks > 1.0, near + where(ranks > PEERS, afar, 0.0), 0.0)
+
+
+GATHERED_BUFFERS = 6.0
+"""User buffers of messages in the format of the products: those of gathers, and of data gradients. [-]"""
+
+REDUCED_BUFFERS = 4.0
+"""User buffers of messages in 16 bit: results of the row-split products and weight gradients. [-]"""
+
+
+def user_buffer_bytes(tokens: Num, hidden: float, gathered: float) -> Num:
+    r"""Bytes of Transformer Engine's user buffers, one for each product of a layer and pass. [byte]
+
+    .. math:: S = (6 b + 4 \cdot 2)\,T h
+
+    Parameters
+    ----------
+    tokens : Num
+        Tokens :math:`T` of a micro-batch, those of all tensor-parallel ranks. [-]
+    hidden : float
+        Width :math:`h` of the model. [-]
+    gathered : float
+        Bytes :math:`b` of an element that is gathered: 1 where products are in fp8, else 2. [byte]
+
+    References
+    ----------
+    .. [1] NVIDIA, Transformer Engine, ``transformer_engine/pytorch/module/base.py``, ``initialize_ub``: a
+       buffer of the given shape for each name, in bytes for those of ``fp8_buf``; 015939ab,
+       ``transformer_engine/common/comm_gemm_overlap/comm_gemm_overlap.cpp``, ``CommOverlapBase``.
+    .. [2] NVIDIA, Megatron-LM d98e8a64, ``megatron/training/initialize.py``,
+       ``_initialize_tp_communicators``: the shape; one set of buffers for all layers.
+
+    Examples
+    --------
+    >>> float(user_buffer_bytes(8192.0, 8192.0, 2.0)) / 2**30
+    1.25
+    """
+    return (GATHERED_BUFFERS * gathered + REDUCED_BUFFERS * 2.0) * tokens * hidden

@@ -118,7 +118,7 @@ def test_a_layer_takes_no_less_than_its_host() -> None:
 
 def test_nearly_full_devices_block_at_messages_in_pipelines_alone() -> None:
     case = case_of(replace(SMALL, pp=4.0), job_on(32, 16), with_traits(full_message_seconds=0.2))
-    full, empty = 0.99 * case.pool.accelerator.memory_usable, 1e9
+    full, empty = case.pool.accelerator.memory_usable, 1e9
     slots = 16 + 4 - 1
     assert stalled_seconds(case, replace(SMALL, pp=4.0), full) == pytest.approx(0.2 * 4 * slots, rel=0.01)
     assert stalled_seconds(case, replace(SMALL, pp=2.0), full) == pytest.approx(0.2 * 2 * 17, rel=0.01)

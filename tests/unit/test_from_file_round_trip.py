@@ -20,6 +20,7 @@ from planner.inputs.numerics import said
 from planner.launchers import launchers
 from planner.launchers.family import LauncherSettings
 from planner.plan import Plan
+from planner.question.formats import formats
 from planner.question.job import MOST_TOKENS
 from planner.runtimes import runtimes
 from planner.runtimes.family import Job, Runtime
@@ -67,7 +68,8 @@ def seeded(runtime: str) -> Iterator[tuple[Job, Plan]]:
             if job.hardware.name == "dgx-h100"
         )
     found = cases(runtimes()[runtime], SEED, 10 * COUNT, legal=True)
-    small = (case for case in found if case.job.workload.tokens_per_step <= MOST_TOKENS)
+    able = (case for case in found if case.job.workload.precision in formats(cluster()))
+    small = (case for case in able if case.job.workload.tokens_per_step <= MOST_TOKENS)
     return ((Job(case.job.model, cluster(), case.job.gpus, case.job.workload), case.plan) for case in small)
 
 

@@ -48,7 +48,7 @@ def test_read_so_memory_is_what_was_printed() -> None:
     for name, printed in (("t2-2118", 36.5), ("t2-0797", 26.3), ("t2-0628", 24.9)):
         (found,) = cost_predictions([row(name, **({"seq_parallel": 1} if name == "t2-0628" else {}))])
         assert isinstance(found, Prediction)
-        assert found.by_counter("first-rank") == pytest.approx(printed, rel=0.11)
+        assert found.by_counter("first-rank") == pytest.approx(printed, rel=0.12)
 
 
 def test_a_logit_is_a_bf16_block_an_fp32_copy_and_a_difference() -> None:

@@ -19,6 +19,7 @@ UNSEEN: Final[Mapping[str, Mapping[str, str]]] = {
         "offload-needs-zero": "without ZeRO the section is not written",
         "gradient-dtype-offered": "raised when the engine is made",
         "master-dtype-offered": "the config says no other master",
+        "state-dtype-offered": "the config says no other states",
         "ulysses-attention": "the model is not built from the config",
         "ulysses-heads": "raised by Ulysses when the model is registered",
         "autotp-without-ulysses": "their groups are made after the config is read; stated for AutoEP alone",
@@ -105,6 +106,7 @@ UNSEEN: Final[Mapping[str, Mapping[str, str]]] = {
     },
     "nanotron": {
         "positions-cover-sequence": "no model with learned positions is written",
+        "gradient-dtype-offered": "the YAML accumulates in float32, whatever is asked",
         "whole-nodes": "the first rank is played, whose local rank is right; the others' are not",
         "no-context-parallel": "trainer.py raises when weights are initialised",
         "model-in-nanotron": "a model of other parts was written",
@@ -137,15 +139,13 @@ REFUSED: Final[Mapping[str, tuple[str, ...]]] = {
 
 NEVER_ALONE: Final[Mapping[str, tuple[str, ...]]] = {
     "": ("degrees-are-whole",),
-    "deepspeed": ("state-dtype-offered",),
     "fsdp": (
         "context-needs-shards", "host-weights-unpiped", "split-has-all-stages", "stages-have-layers",
         "zero-shards-on-mesh",
     ),
     "torchtitan": ("loss-parts-are-equal", "nvfp4-blocks-divide"),
     "nanotron": (
-        "ffn-divides", "gradient-dtype-offered", "master-dtype-offered", "state-dtype-offered",
-        "vocabulary-divides",
+        "ffn-divides", "master-dtype-offered", "state-dtype-offered", "vocabulary-divides",
     ),
 }  # fmt: skip
 """Rules of all runtimes, and of one, that no random plan breaks without another one."""

@@ -72,8 +72,7 @@ def _with_work(rng: random.Random, task: Job, runtime: Runtime) -> Job:
         "optimizer": rng.choice(["adamw", *runtime.optimizers]),
     }
     if rng.random() < 0.3:
-        dtype = rng.choice(("bf16", "fp32"))
-        work |= {name: dtype for name in DTYPES if rng.random() < 0.9}
+        work |= {name: "bf16" for name in DTYPES if rng.random() < 0.9}
     return dataclasses.replace(task, workload=task.workload.model_copy(update=work))
 
 

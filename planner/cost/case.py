@@ -346,12 +346,10 @@ class Case:
     def optimizer_bytes(self) -> float:
         """Bytes of optimizer state and master weight for each parameter. [byte]"""
         state, master = self.workload.state_dtype, self.workload.master_dtype
-        master_bytes = DTYPE_BYTES[master] if master else None
-        if self.splits_master:
-            master_bytes = DTYPE_BYTES["fp32"] - DTYPE_BYTES["bf16"]
-        return self.optimizer.kept_bytes(
-            DTYPE_BYTES[state] if state else None, 0.0 if self.own_master else master_bytes
-        )
+        whole = DTYPE_BYTES[master] if master else None
+        master_bytes = DTYPE_BYTES["fp32"] - DTYPE_BYTES["bf16"] if self.splits_master else whole
+        state_bytes = DTYPE_BYTES[state] if state else None
+        return self.optimizer.kept_bytes(state_bytes, 0.0 if self.own_master else master_bytes)
 
 
 def piped(case: Case, plan: Plan) -> Mask:

@@ -344,9 +344,8 @@ class Runtime(Short):
 
         A release for which no files are written is priced as its recipes were, whatever they switched on.
         """
-        if self.release and self.release not in self.versions:
-            return []
-        return left_out(_concerned(self), plan, job)
+        recipe = self.release and self.release not in self.versions
+        return [] if recipe else left_out(_concerned(self), plan, job)
 
     def as_run(self, plan: Plan, job: Job) -> Runtime:
         """Return it with the traits that a plan, or each of a batch, runs."""
@@ -366,10 +365,8 @@ class Runtime(Short):
         if model.diffusion is None:
             return self.with_traits(**own) if (own := self.model_traits(model)) else self
         methods = self.diffusion_methods or self.cp_methods
-        bare = replace(self, pass_rules=_no_rules, setting_rules=_no_rules, searched=())
-        return replace(
-            bare, own_rules=self.diffusion_rules, cp_methods=methods, command=self.diffusion_command
-        )
+        bare = replace(self, pass_rules=_no_rules, setting_rules=_no_rules, searched=(), cp_methods=methods)
+        return replace(bare, own_rules=self.diffusion_rules, command=self.diffusion_command)
 
     def trained(self, model: ModelSpec) -> ModelSpec:
         """Return the model as its files train it: without extra prediction layers, if they train none."""

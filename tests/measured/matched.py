@@ -12,7 +12,7 @@ from types import MappingProxyType
 
 from planner.calibrate.batches import predictions_with
 from planner.calibrate.constants import shipped_values
-from planner.calibrate.pricing import Prediction
+from planner.calibrate.pricing import Prediction, Skip
 from planner.calibrate.runs.catalogue import shipped_catalogue
 from planner.calibrate.runs.defaults import PricedRun, prepared
 from tests.lab.accuracy.runs import read_folder
@@ -29,10 +29,24 @@ Priced = tuple[PricedRun, Prediction]
 
 
 @cache
+def carried() -> dict[str, tuple[PricedRun, Prediction | Skip]]:
+    """Return all rows of the extract with what the shipped constants say of them, by their ids."""
+    runs = prepared(read_folder(RUNS), shipped_catalogue(), [])
+    found = zip(runs, predictions_with(shipped_values())(runs), strict=True)
+    known = {run.run.id: (run, price) for run, price in found}
+    assert len(known) == len(runs)
+    return known
+
+
+def known_prices(runs: Sequence[PricedRun]) -> list[Prediction | Skip]:
+    """Price rows of the extract with the shipped constants, once for all tests."""
+    return [carried()[run.run.id][1] for run in runs]
+
+
+@cache
 def priced() -> tuple[Priced, ...]:
     """Return the unmarked rows of the extract with their predictions."""
-    runs = [run for run in prepared(read_folder(RUNS), shipped_catalogue(), []) if not run.run.mark]
-    found = zip(runs, predictions_with(shipped_values())(runs), strict=True)
+    found = ((run, price) for run, price in carried().values() if not run.run.mark)
     return tuple((run, price) for run, price in found if isinstance(price, Prediction))
 
 

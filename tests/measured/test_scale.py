@@ -7,14 +7,13 @@ from functools import cache
 import numpy as np
 import pytest
 
-from planner.calibrate.batches import predictions_with
 from planner.calibrate.constants import shipped_values
 from planner.calibrate.fit import fit, log_errors
 from planner.calibrate.pricing import Prediction
 from planner.calibrate.runs.defaults import PricedRun
 from planner.calibrate.stages import stages
 from tests.lab.fit_all import timed_runs
-from tests.measured.matched import RUNS
+from tests.measured.matched import RUNS, known_prices
 
 MEGATRON = next(stage for stage in stages() if stage.name.startswith("Megatron-LM's runs"))
 
@@ -64,7 +63,7 @@ def test_residuals_have_no_trend_with_accelerators(source: str) -> None:
 def test_bands_hold_on_many_accelerators() -> None:
     """90% of runs on more than 256 are inside their cell's band, which knows nothing of their size."""
     runs = [run for run in carried() if accelerators(run) > 256]
-    prices = [price for price in predictions_with(shipped_values())(runs) if isinstance(price, Prediction)]
+    prices = [price for price in known_prices(runs) if isinstance(price, Prediction)]
     held = [
         abs(price.step_s / (run.measured.seconds or 0.0) - 1) <= price.error_band
         for price, run in zip(prices, runs, strict=True)

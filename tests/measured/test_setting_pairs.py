@@ -12,15 +12,13 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from planner.calibrate.batches import predictions_with
-from planner.calibrate.constants import shipped_values
 from planner.calibrate.pricing import Prediction
 from planner.calibrate.runs.defaults import PricedRun
 from planner.cost.settings import measured_settings, settings_run, where
 from planner.techniques.settings import SETTINGS
 from tests.helpers import ROOT
 from tests.lab.fit_all import timed_runs
-from tests.measured.matched import RUNS
+from tests.measured.matched import RUNS, known_prices
 
 PAGE = ROOT / "docs" / "explanation" / "search.md"
 TABLE = re.compile(
@@ -63,7 +61,7 @@ def group_of(run: PricedRun) -> Hashable:
 def pairs() -> tuple[Pair, ...]:
     runs = timed_runs(RUNS)
     groups: dict[Hashable, dict[str, dict[str, list[tuple[float, float]]]]] = {}
-    for run, price in zip(runs, predictions_with(shipped_values())(runs), strict=True):
+    for run, price in zip(runs, known_prices(runs), strict=True):
         if not isinstance(price, Prediction) or not run.measured.seconds:
             continue
         own = words_of(run)

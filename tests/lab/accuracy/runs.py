@@ -8,6 +8,7 @@ from pathlib import Path
 from planner.calibrate.batches import predictions_with
 from planner.calibrate.constants import Key, shipped_values
 from planner.calibrate.fit import ROWS_PER_FACTOR, mean_error
+from planner.calibrate.pricing import Price
 from planner.calibrate.refit import Refit
 from planner.calibrate.runs.catalogue import shipped_catalogue
 from planner.calibrate.runs.defaults import PricedRun, prepared
@@ -28,11 +29,17 @@ def read_folder(folder: Path) -> list[Run | Fault]:
 
 
 def accuracy_of(
-    rows: Sequence[Run | Fault], folds: Sequence[Left] = (), tell: Callable[[str], object] = lambda line: None
+    rows: Sequence[Run | Fault],
+    folds: Sequence[Left] = (),
+    tell: Callable[[str], object] = lambda line: None,
+    price: Price | None = None,
 ) -> Accuracy:
-    """Price rows with the shipped constants, and out of fold where asked for."""
+    """Price rows with the shipped constants, and out of fold where asked for.
+
+    ``price`` gives what the shipped constants say where that is known already.
+    """
     catalogue = shipped_catalogue()
-    inside = validate(rows, catalogue, predictions_with(shipped_values()))
+    inside = validate(rows, catalogue, price or predictions_with(shipped_values()))
     refit = Refit()
     outside = {
         fold: validate_out_of_fold(

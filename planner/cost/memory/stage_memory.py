@@ -182,8 +182,7 @@ def stage_memory(
         gradients = where(piped(case, plan), trained * case.reduce_bytes, gradients)
         gathered = gathered_bytes(case, trained, held.stored + held.expert_stored)
     peak = largest(moments_of(case, step_of(case, plan, passes, gradients, gathered)))
-    workspaces = product_workspace_bytes(case)
-    beyond = graph_bytes(case, peak, passes, states, gradients)
+    workspaces, beyond = product_workspace_bytes(case), graph_bytes(case, peak, passes, states, gradients)
     peak = stepping_peak(case, peak, states, gradients)
     present = gradients if peak.gradients is None else peak.gradients
     return StageMemory(

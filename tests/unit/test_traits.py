@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ast
+import pickle
 import re
 from pathlib import Path
 
 import pytest
 
+from planner.runtimes import runtimes
 from planner.runtimes.traits import TRAITS, Traits
 from planner.runtimes.traits.trait import Trait
 from tests.cli.command import planner
@@ -83,3 +85,9 @@ def test_the_glossary_says_what_a_trait_means() -> None:
     text = " ".join(done.out.split())
     assert (done.code, TRAITS["loss_chunks"].meaning in text) == (0, True)
     assert "a number from 1 to 1e+15; 1.0 unless" in text
+
+
+@pytest.mark.parametrize("name", list(runtimes()))
+def test_a_runtime_may_be_sent_to_another_process(name: str) -> None:
+    """As `planner sweep` does: nothing of it is a function without a name."""
+    assert pickle.loads(pickle.dumps(runtimes()[name])) == runtimes()[name]

@@ -24,7 +24,7 @@ from planner.runtimes.hub.config import (
 )
 from planner.runtimes.hub.script_masks import MASKED_SHARE, with_masks
 from planner.runtimes.hub.script_sources import source_settings, with_sources
-from planner.runtimes.idle import Idle
+from planner.runtimes.idle import Idle, TrainingTask
 from planner.runtimes.offered import trial_note
 from planner.runtimes.script_run import SMOKE, STEP_LINE, defaults, production, where_set
 from planner.runtimes.settings import NO_CHANGES, Changes, Settings
@@ -45,11 +45,16 @@ SETTINGS: Final[Settings] = {
 OPTIMIZERS: Final = ("adamw", "adam8bit", "sgd")
 """Optimizers that the script makes: PyTorch's and torchao's, which step FSDP2's tensors."""
 
+
+def _is_whole(plan: Plan, job: TrainingTask) -> bool:
+    return plan.zero == 0
+
+
 IDLE: Final = (
     Idle(
         "reduce_dtype",
         "fp32",
-        when=lambda plan, job: plan.zero == 0,
+        when=_is_whole,
         reason="nothing is sharded: DDP reduces gradients in the dtype that they have",
     ),
 )

@@ -8,7 +8,7 @@ SCALED = 128.0
 """Elements of a token that share a scale of four bytes. [-]"""
 
 
-def hybrid_buffer_bytes(tokens: Num, width: float, experts: float, ranks: Num, domain: float) -> Num:
+def hybrid_buffer_bytes(tokens: Num, hidden: float, experts: float, ranks: Num, domain: float) -> Num:
     r"""Bytes that HybridEP keeps on a rank: room for all tokens of all ranks, which may come. [byte]
 
     .. math:: S = T r \left[c\,(2h + 4e) + \frac{4h}{128}\right] + 3\,T (d - 1) (2h + 4e),
@@ -18,8 +18,8 @@ def hybrid_buffer_bytes(tokens: Num, width: float, experts: float, ranks: Num, d
     ----------
     tokens : Num
         Tokens :math:`T` of a rank in a pass. [-]
-    width : float
-        Elements :math:`h` of one, in 16 bit. [-]
+    hidden : float
+        Elements :math:`h` of one, in 16 bit. [element]
     experts : float
         Routed experts of a layer; :math:`e` are those in one of the :math:`d` domains. [-]
     ranks : Num
@@ -47,9 +47,9 @@ def hybrid_buffer_bytes(tokens: Num, width: float, experts: float, ranks: Num, d
     3.8
     """
     domains = ceil(ranks / minimum(ranks, domain))
-    each = 2.0 * width + 4.0 * experts / domains
+    each = 2.0 * hidden + 4.0 * experts / domains
     apart = 3.0 * tokens * (domains - 1.0) * each
-    shared = tokens * ranks * (minimum(domains, 2.0) * each + 4.0 * width / SCALED)
+    shared = tokens * ranks * (minimum(domains, 2.0) * each + 4.0 * hidden / SCALED)
     return where(ranks > 1.0, shared + apart, 0.0)
 
 
@@ -72,15 +72,15 @@ QUEUED_AFAR = 140.0
 """Tokens of a node that may wait: 128, in whole messages of 20 to 32. [-]"""
 
 
-def deep_buffer_bytes(width: float, ranks: Num) -> Num:
+def deep_buffer_bytes(hidden: float, ranks: Num) -> Num:
     r"""Bytes that DeepEP keeps on a rank: queues of its peers in a node, and of other nodes. [byte]
 
     .. math:: S = 10 \left[\min(r, 8)\,q\,(2h + b) + 2\,\frac{r}{8}\,q'\,(2h + b + 16)\right]
 
     Parameters
     ----------
-    width : float
-        Elements :math:`h` of a token, in 16 bit. [-]
+    hidden : float
+        Elements :math:`h` of a token, in 16 bit. [element]
     ranks : Num
         Ranks :math:`r`; the second term is there on more than 8. [-]
 
@@ -98,7 +98,7 @@ def deep_buffer_bytes(width: float, ranks: Num) -> Num:
     queued: Num = QUEUED_MORE
     for most, tokens in reversed(QUEUED):
         queued = where(ranks <= most, tokens, queued)
-    each = 2.0 * width + LISTED_BYTES
+    each = 2.0 * hidden + LISTED_BYTES
     near = minimum(ranks, PEERS) * queued * each
     afar = 2.0 * maximum(ranks / PEERS, 1.0) * QUEUED_AFAR * (each + 16.0)
     return CHANNELS * where(ranks > 1.0, near + where(ranks > PEERS, afar, 0.0), 0.0)
@@ -111,7 +111,7 @@ REDUCED_BUFFERS = 4.0
 """User buffers of messages in 16 bit: results of the row-split products and weight gradients. [-]"""
 
 
-def user_buffer_bytes(tokens: Num, hidden: float, gathered: float) -> Num:
+def user_buffer_bytes(tokens: Num, hidden: float, gathered_bytes: float) -> Num:
     r"""Bytes of Transformer Engine's user buffers, one for each product of a layer and pass. [byte]
 
     .. math:: S = (6 b + 4 \cdot 2)\,T h
@@ -121,9 +121,9 @@ def user_buffer_bytes(tokens: Num, hidden: float, gathered: float) -> Num:
     tokens : Num
         Tokens :math:`T` of a micro-batch, those of all tensor-parallel ranks. [-]
     hidden : float
-        Width :math:`h` of the model. [-]
-    gathered : float
-        Bytes :math:`b` of an element that is gathered: 1 where products are in fp8, else 2. [byte]
+        Width :math:`h` of the model. [element]
+    gathered_bytes : float
+        Bytes :math:`b` of an element that is gathered: 1 where products are in fp8, else 2. [byte/element]
 
     References
     ----------
@@ -138,4 +138,4 @@ def user_buffer_bytes(tokens: Num, hidden: float, gathered: float) -> Num:
     >>> float(user_buffer_bytes(8192.0, 8192.0, 2.0)) / 2**30
     1.25
     """
-    return (GATHERED_BUFFERS * gathered + REDUCED_BUFFERS * 2.0) * tokens * hidden
+    return (GATHERED_BUFFERS * gathered_bytes + REDUCED_BUFFERS * 2.0) * tokens * hidden

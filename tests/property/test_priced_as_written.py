@@ -21,6 +21,7 @@ from planner.inputs.load import load_model
 from planner.inputs.load_hardware import load_hardware
 from planner.launchers import Card, Target, launch_files, launchers
 from planner.plan import Plan
+from planner.question.formats import formats
 from planner.runtimes import runtimes
 from planner.runtimes.family import Job, Runtime
 from planner.runtimes.settings import ANY, Changes
@@ -57,7 +58,7 @@ def plans(runtime: Runtime) -> Iterator[tuple[Job, Plan]]:
         length = min(1024 if model.learned_positions else 8192, case.job.workload.seq_len)
         work = case.job.workload.model_copy(update={"seq_len": length})
         job = replace(case.job, model=model, hardware=cluster, workload=work)
-        written = not runtime.unwritten(model)
+        written = not runtime.unwritten(model) and work.precision in formats(cluster)
         if written and work.tokens_per_step < 5e8 and not broken(case.plan, job, runtime):
             left -= 1
             yield job, case.plan

@@ -107,6 +107,8 @@ UNSEEN: Final[Mapping[str, Mapping[str, str]]] = {
     "nanotron": {
         "positions-cover-sequence": "no model with learned positions is written",
         "gradient-dtype-offered": "the YAML accumulates in float32, whatever is asked",
+        "state-dtype-offered": "the YAML has no key for it",
+        "master-dtype-offered": "the YAML has no key for it",
         "whole-nodes": "the first rank is played, whose local rank is right; the others' are not",
         "no-context-parallel": "trainer.py raises when weights are initialised",
         "model-in-nanotron": "a model of other parts was written",
@@ -145,7 +147,7 @@ NEVER_ALONE: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "torchtitan": ("loss-parts-are-equal", "nvfp4-blocks-divide"),
     "nanotron": (
-        "ffn-divides", "master-dtype-offered", "state-dtype-offered", "vocabulary-divides",
+        "ffn-divides", "vocabulary-divides",
     ),
 }  # fmt: skip
 """Rules of all runtimes, and of one, that no random plan breaks without another one."""

@@ -86,7 +86,8 @@ def draw(rng: random.Random, runtime: Runtime) -> Case:
     seq_len = 2048 if short else rng.choice((2048, 4096, 8192))
     task = job(model, gpus, seq_len=seq_len, global_batch=gpus * rng.choice((1, 2, 4, 8, 16)))
     task = dataclasses.replace(task, hardware=cluster(random.Random(rng.random()).choice(CLUSTERS)))
-    task = _with_work(random.Random(rng.random()), task, runtime)
+    work = (model.name, gpus, task.workload.seq_len, task.workload.global_batch)
+    task = _with_work(random.Random(str(work)), task, runtime)
     degrees = _draw_degrees(rng, gpus)
     vpp = rng.choice((1, 1, 2, 3)) if degrees["pp"] > 1 else 1
     ep = rng.choice((1, 1, 2, 4, 8)) if "m" in model.blocks else 1

@@ -6,6 +6,7 @@ import math
 
 from planner.plan import Plan
 from planner.runtimes.family import GROWING_SEGMENTS, Command, Job
+from planner.runtimes.hub.script_masks import said
 from planner.runtimes.torchtitan.choice import STEP_LINE, WHERE_SET, TitanChoice
 from planner.runtimes.torchtitan.model_data import family, literal, model_data, part_names
 from planner.runtimes.torchtitan.module_text import (
@@ -63,11 +64,16 @@ def run_data(run: TrainingRun) -> str:
 
 def _converted(text: str, converters: str, names: str) -> str:
     """Return a module whose model passes through converters of these names before it is built."""
-    imported = f"from torchtitan.components.quantization import {names}\nfrom torchtitan.config import Par"
-    text = text.replace("from torchtitan.config import Par", imported, 1)
-    text = text.replace("\n\ndef model_spec():", f"\n\n{converters}\n\ndef model_spec():", 1)
+    imported = f"from torchtitan.components.quantization import {names}\n"
     turned = "    for converter in CONVERTERS:\n        config = converter.build().convert(config)\n"
-    return text.replace("    sparse = any(", turned + "    sparse = any(", 1)
+    before = {
+        "from torchtitan.config import": imported,
+        "\n\ndef model_spec():": f"\n\n{converters}",
+        "    sparse = any(": turned,
+    }
+    for place, more in before.items():
+        text = said(text, place, more + place)
+    return text
 
 
 def resharding(plan: Plan) -> str:

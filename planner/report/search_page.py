@@ -232,7 +232,9 @@ def other_runtimes(request: SearchRequest) -> Page:
     if any(method in runtime.methods for runtime in request.runtimes):
         return []
     names = ", ".join(label_of(runtime) for runtime in request.runtimes)
-    return [f"No plan of {names} has method {method}; nearest: {' or '.join(runtimes_with(method))}."]
+    return [
+        f"No plan of {names} has method {method}; nearest: {' or '.join(runtimes_with('method', method))}."
+    ]
 
 
 def shortfall(missing: Any) -> str:

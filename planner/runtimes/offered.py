@@ -55,8 +55,7 @@ def technique_rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
         offered("recompute-offered", "recompute", plan.recompute, runtime.recomputes),
         offered("offload-offered", "offload", whole_name(plan.offload), runtime.offloads),
         offered("precision-offered", "precision", work.precision, runtime.precisions),
-        method_rule(work.method, runtime.methods),
-        optimizer_rule(work.optimizer, runtime.optimizers),
+        *workload_rules(work, runtime),
     ]
 
 
@@ -81,40 +80,31 @@ def whole_offload_rules(plan: Plan) -> list[Rule]:
     ]
 
 
-def method_rule(method: str, known: tuple[str, ...]) -> Rule:
-    """Return the rule that the runtime trains this way; where it does not, another may."""
+def named_rule(kind: str, name: str, known: tuple[str, ...]) -> Rule:
+    """Return the rule that the runtime has a ``method`` or ``optimizer``; where it does not, another may."""
     return Rule(
-        "method-offered",
-        method in known,
+        f"{kind}-offered",
+        name in known,
         lambda: (
-            f"method {method}",
+            f"{kind} {name}",
             f"one of {', '.join(known)}",
-            " or ".join([*runtimes_with(method), known[0]]),
+            " or ".join([*runtimes_with(kind, name), known[0]]),
         ),
     )
 
 
-def runtimes_with(method: str) -> list[str]:
-    """Return how to ask for the runtimes that train with ``method``."""
-    return [f"--runtime {name}" for name, runtime in runtimes().items() if method in runtime.methods]
+def workload_rules(workload: Workload, runtime: Runtime) -> list[Rule]:
+    """Return the rules that the runtime trains by the method, and steps by the optimizer."""
+    return [
+        named_rule("method", workload.method, runtime.methods),
+        named_rule("optimizer", workload.optimizer, runtime.optimizers),
+    ]
 
 
-def optimizer_rule(optimizer: str, known: tuple[str, ...]) -> Rule:
-    """Return the rule that the runtime steps by this optimizer; where it does not, another may."""
-    return Rule(
-        "optimizer-offered",
-        optimizer in known,
-        lambda: (
-            f"optimizer {optimizer}",
-            f"one of {', '.join(known)}",
-            " or ".join([*_stepped_by(optimizer), known[0]]),
-        ),
-    )
-
-
-def _stepped_by(optimizer: str) -> list[str]:
-    """Return how to ask for the runtimes that step by ``optimizer``."""
-    return [f"--runtime {name}" for name, runtime in runtimes().items() if optimizer in runtime.optimizers]
+def runtimes_with(kind: str, name: str) -> list[str]:
+    """Return how to ask for the runtimes that have a ``method`` or ``optimizer``."""
+    known = runtimes().items()
+    return [f"--runtime {runtime}" for runtime, one in known if name in getattr(one, f"{kind}s")]
 
 
 def dtype_rules(workload: Workload, dtypes: Mapping[str, tuple[str, ...]]) -> list[Rule]:
@@ -129,6 +119,20 @@ def dtype_rules(workload: Workload, dtypes: Mapping[str, tuple[str, ...]]) -> li
         for name, choices in dtypes.items()
         if chosen[name] is not None
     ]
+
+
+def one_dtype_rule(workload: Workload, names: Iterable[str], of: str) -> Rule:
+    """Return the rule that weights, gradients and states have one dtype: that ``of`` something, in words."""
+    said = {name: getattr(workload, name) or "fp32" for name in names}
+    return Rule(
+        "one-training-dtype",
+        len(set(said.values())) == 1,
+        lambda: (
+            ", ".join(f"{name.replace('_', ' ')} {dtype}" for name, dtype in said.items()),
+            f"one dtype of all of them, {of}",
+            "all bf16, or none given",
+        ),
+    )
 
 
 def exactly(rule: str, option: str, found: Num, wanted: Num, why: str, where: Mask = True) -> Rule:

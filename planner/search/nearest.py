@@ -208,8 +208,8 @@ def _enough(request: SearchRequest, job: Job, runtime: Runtime) -> int | None:
 
 
 BFLOAT16: Final = {"master_dtype": "bf16", "gradient_dtype": "bf16"}
-OWN_BFLOAT16: Final = "--master-dtype bf16 --gradient-dtype bf16 --state-dtype bf16"
-"""Weights, gradients and states that rest in bfloat16 alone, where a runtime can say so."""
+BFLOAT16_SAID: Final = "--master-dtype bf16 --gradient-dtype bf16"
+"""Weights and gradients that rest in bfloat16 alone, where a runtime can say so, and how to ask for it."""
 
 
 def _changes(request: SearchRequest) -> Iterator[tuple[str, SearchRequest]]:
@@ -224,8 +224,8 @@ def _changes(request: SearchRequest) -> Iterator[tuple[str, SearchRequest]]:
         yield f"leave --{name.replace('_', '-')} {value} to the search", replace(request, fixed=free)
     eight = with_work(optimizer="adam8bit", **BFLOAT16)
     if work.method == "full" and not work.reduces_states:
-        yield OWN_BFLOAT16, with_work(**BFLOAT16, state_dtype="bf16")
-        yield f"--optimizer adam8bit {OWN_BFLOAT16.removesuffix(' --state-dtype bf16')}", eight
+        yield f"{BFLOAT16_SAID} --state-dtype bf16", with_work(**BFLOAT16, state_dtype="bf16")
+        yield f"--optimizer adam8bit {BFLOAT16_SAID}", eight
     if work.optimizer != "adam8bit":
         yield "--optimizer adam8bit", with_work(optimizer="adam8bit")
     if work.method == "full":

@@ -10,7 +10,7 @@ import pytest
 
 from planner.cost.case import case_of
 from planner.cost.estimate import Estimate, estimate
-from planner.cost.memory.message_buffers import dispatch_buffer_bytes, is_hybrid, message_buffer_bytes
+from planner.cost.memory.message_buffers import dispatch_buffer_bytes, message_buffer_bytes
 from planner.cost.settings import with_value
 from planner.formulas.message_buffers import deep_buffer_bytes, hybrid_buffer_bytes
 from planner.inputs.load import load_model
@@ -21,6 +21,7 @@ from planner.plan import Plan
 from planner.runtimes import runtimes
 from planner.runtimes.family import Job
 from planner.runtimes.megatron_lm.choices import fused_backend
+from planner.techniques.settings.expert_dispatcher import sends_by_hybrid_ep
 
 GIB = 2.0**30
 PLAN = Plan(pp=4.0, ep=64.0, dp=64.0, zero=1, zero_shards=64.0, num_microbatches=16.0)
@@ -88,7 +89,7 @@ def test_the_kernels_that_are_priced_are_those_that_files_ask_for(name: str) -> 
     pool = load_hardware(name).pool
     job = Job(load_model("qwen3-30b-a3b"), load_hardware(name), pool.gpus_per_node, Workload())
     for graphed in ("none", "attention", "passes"):
-        assert is_hybrid(pool, graphed) == (fused_backend(job, graphed) == "hybridep")
+        assert sends_by_hybrid_ep(pool, graphed) == (fused_backend(job, graphed) == "hybridep")
 
 
 def priced(dispatcher: str, cluster: str = "gb200-nvl72", plan: Plan = PLAN) -> Estimate:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from planner.cost.case import Case
 from planner.cost.expert_shards import filled_expert_shards
+from planner.cost.memory.padding import mixers_of
 from planner.cost.memory.weights import StageWeights
 from planner.cost.stages import Piece
 from planner.dataclasses import dataclass, replace
@@ -95,7 +96,7 @@ class SharedMatrices:
 def block_matrices(block: Block, hidden: int) -> Iterator[tuple[float, float, float, bool]]:
     """Yield rows, columns, number of and whether expert the matrices of a layer; gate and up are one."""
     ffn, width = block.ffn, float(hidden)
-    for mixer in (*block.mixers, *((block.cross,) if block.cross else ())):
+    for mixer in mixers_of(block):
         yield from _mixer_matrices(mixer, hidden)
     if ffn is not None:
         yield from _ffn_matrices(ffn, width)

@@ -4,21 +4,10 @@ from __future__ import annotations
 
 from planner.cost.case import Case
 from planner.formulas.message_buffers import deep_buffer_bytes, hybrid_buffer_bytes, user_buffer_bytes
-from planner.inputs.hardware import Pool
 from planner.numeric import Num, maximum, where
 from planner.plan import Plan
 from planner.techniques.settings import SETTINGS
-
-
-def is_hybrid(pool: Pool, graphed: object) -> bool:
-    """Whether HybridEP sends tokens and not DeepEP: where NVLink joins nodes, and under whole graphs.
-
-    References
-    ----------
-    .. [1] NVIDIA, Megatron-Bridge 067f987d, ``training/flex_dispatcher_backend.py``: DeepEP does not run
-       there.
-    """
-    return graphed == "passes" or pool.scaleup_domain > pool.gpus_per_node
+from planner.techniques.settings.expert_dispatcher import sends_by_hybrid_ep
 
 
 def dispatch_buffer_bytes(case: Case, plan: Plan) -> Num:
@@ -28,7 +17,7 @@ def dispatch_buffer_bytes(case: Case, plan: Plan) -> Num:
         return 0.0
     ranks = plan.ep * plan.etp
     hidden = case.model.hidden
-    if not is_hybrid(case.pool, case.traits.kernels.graphed):
+    if not sends_by_hybrid_ep(case.pool, case.traits.kernels.graphed):
         return deep_buffer_bytes(float(max(ffn.width(hidden) for ffn in kinds)), ranks)
     tokens = plan.micro_batch * case.workload.seq_len / plan.cp
     tokens = tokens / plan.tp if case.sequence_parallel else tokens

@@ -22,6 +22,7 @@ from planner.runtimes.offered import (
     exactly,
     is_plain_causal,
     mesh_shard_rule,
+    one_dtype_rule,
     sequence_rule,
     technique_rules,
     unsplit_sequence_rule,
@@ -72,15 +73,7 @@ def _one_dtype(work: Workload) -> list[Rule]:
     names = [name for name in DTYPES if not (quantised and name == "state_dtype")]
     kinds = {getattr(work, name) or "fp32" for name in names}
     return [
-        Rule(
-            "one-training-dtype",
-            len(kinds) == 1,
-            lambda: (
-                f"{', '.join(names).replace('_', ' ')}: {', '.join(sorted(kinds))}",
-                "one dtype of all of them, in which the weights are loaded",
-                "all bf16, or none given",
-            ),
-        ),
+        one_dtype_rule(work, names, "in which the weights are loaded"),
         Rule(
             "bf16-weights-compute-in-bf16",
             kinds != {"bf16"} or work.precision == "bf16",
@@ -115,6 +108,7 @@ def diffusion_rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
     return [
         *technique_rules(plan, job, runtime),
         *dtype_rules(job.workload, DTYPES),
+        *_one_dtype(job.workload),
         *whole_offload_rules(plan),
         exactly("no-virtual-stages", "vpp", plan.vpp, 1.0, "there is no pipeline"),
         *_mesh_rules(plan),

@@ -41,7 +41,7 @@ from planner.runtimes.megatron_lm.rules import core_pass_rules, core_rules, even
 from planner.runtimes.megatron_lm.run_flags import STEP_LINE, defaults
 from planner.runtimes.megatron_lm.settings import SETTINGS, as_set
 from planner.runtimes.megatron_lm.sparse import indexer_rules, indexer_setting_rules
-from planner.runtimes.offered import method_rule, optimizer_rule
+from planner.runtimes.offered import workload_rules
 from planner.runtimes.settings import NO_CHANGES, Changes
 from planner.runtimes.training_run import run_of
 from planner.runtimes.traits import Traits
@@ -73,8 +73,7 @@ def pass_rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
         *own_layer_rules(plan, job),
         *hybrid_rules(plan, job.model),
         *indexer_rules(plan, job),
-        method_rule(job.workload.method, runtime.methods),
-        optimizer_rule(job.workload.optimizer, runtime.optimizers),
+        *workload_rules(job.workload, runtime),
         adapter_rule(plan, job),
         adapter_width_rule(plan, job),
         frozen_ends_rule(job),

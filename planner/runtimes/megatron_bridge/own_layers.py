@@ -338,30 +338,18 @@ def own_layer_rules(plan: Plan, job: Job) -> list[Rule]:
 
 
 def own_setting_rules(job: Job, runtime: Runtime) -> list[Rule]:
-    """Return the rule that FlexAttention runs in 16 bit, whatever kernel and precision are asked for."""
-    own = own_layers(job.model)
-    attention = runtime.traits.attention
-    if own is not None and own.traits is UNFUSED:
-        return [
-            Rule(
-                "unfused-attention-alone",
-                attention.kernel == UNFUSED["attention"] and not attention.fp8,
-                lambda: (
-                    f"attention {attention.kernel}{' in fp8' * attention.fp8}",
-                    f"unfused, in 16 bit: the layers of {own.spec} have no other",
-                    "no --set of attention",
-                ),
-            )
-        ]
-    if own is None or own.traits is not FLEX:
+    """Return the rule that layers with attention of their own run it in 16 bit, whatever is asked for."""
+    own, attention = own_layers(job.model), runtime.traits.attention
+    if own is None or own.traits not in (UNFUSED, FLEX):
         return []
+    kind, title = ("flex", "FlexAttention") if own.traits is FLEX else ("unfused", "unfused")
     return [
         Rule(
-            "flex-attention-alone",
-            attention.kernel == FLEX["attention"] and not attention.fp8,
+            f"{kind}-attention-alone",
+            attention.kernel == own.traits["attention"] and not attention.fp8,
             lambda: (
                 f"attention {attention.kernel}{' in fp8' * attention.fp8}",
-                f"FlexAttention in 16 bit: {own.provider} has no other",
+                f"{title} in 16 bit: {own.spec[-1] if own.spec else own.provider} has no other",
                 "no --set of attention",
             ),
         )

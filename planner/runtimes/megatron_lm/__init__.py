@@ -35,7 +35,7 @@ from planner.runtimes.megatron_lm.saving import saves
 from planner.runtimes.megatron_lm.settings import SETTINGS, as_set, set_flags
 from planner.runtimes.megatron_lm.sharding_rules import OPTIMIZERS
 from planner.runtimes.megatron_lm.sparse import indexer_release_rule, indexer_rules, indexer_setting_rules
-from planner.runtimes.offered import fits_model, method_rule, optimizer_rule
+from planner.runtimes.offered import fits_model, workload_rules
 from planner.runtimes.settings import NO_CHANGES, Changes
 from planner.runtimes.training_run import run_of
 from planner.runtimes.traits import Traits
@@ -52,8 +52,7 @@ def pass_rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
     return [
         *core_pass_rules(plan, job),
         fits_model("numerics-have-flags", unflagged(job.model, arch), "--runtime megatron-bridge"),
-        method_rule(job.workload.method, runtime.methods),
-        optimizer_rule(job.workload.optimizer, runtime.optimizers),
+        *workload_rules(job.workload, runtime),
         *hybrid_rules(plan, job.model, runtime),
         indexer_release_rule(job, runtime),
         *indexer_rules(plan, job),

@@ -23,6 +23,7 @@ from planner.runtimes.megatron_lm.rank_order import order_rule
 from planner.runtimes.megatron_lm.recompute import granularity
 from planner.runtimes.settings import Changes, Settings, Value
 from planner.runtimes.traits import Traits
+from planner.techniques.settings.expert_dispatcher import sends_by_hybrid_ep
 
 SIXTEEN_BIT_AT_REST: Final = ("bf16", "fp16", "fp8-block")
 """Precisions that are priced with a 16-bit weight at rest whatever is asked."""
@@ -245,12 +246,8 @@ def _static_shapes_rule(job: Job, traits: Traits, single: Mask) -> Rule:
 
 
 def fused_backend(job: Job, graphed: object) -> str:
-    """Return whose fused kernels send tokens: HybridEP where NVLink joins nodes, and under whole graphs.
-
-    DeepEP does not run there (Megatron-Bridge 067f987d, training/flex_dispatcher_backend.py).
-    """
-    pool = job.hardware.pool
-    return "hybridep" if graphed == "passes" or pool.scaleup_domain > pool.gpus_per_node else "deepep"
+    """Return whose fused kernels send tokens, as Megatron-LM names them."""
+    return "hybridep" if sends_by_hybrid_ep(job.hardware.pool, graphed) else "deepep"
 
 
 def choice_flags(job: Job, changes: Changes, version: str) -> list[str]:

@@ -14,6 +14,7 @@ from planner.runtimes.offered import (
     dtype_rules,
     fits_model,
     mesh_shard_rule,
+    one_dtype_rule,
     sequence_rule,
     technique_rules,
     ties_rule,
@@ -42,16 +43,7 @@ def training_dtype(work: Workload) -> str:
 
 def dtype_rule(work: Workload) -> Rule:
     """Return the rule that parameters, gradients and states have one dtype."""
-    kinds = {getattr(work, name) or "fp32" for name in DTYPES}
-    return Rule(
-        "one-training-dtype",
-        len(kinds) == 1,
-        lambda: (
-            f"state, master and gradient dtypes {', '.join(sorted(kinds))}",
-            "one dtype of all three, torchtitan's training.dtype",
-            "all bf16, or none given",
-        ),
-    )
+    return one_dtype_rule(work, DTYPES, "torchtitan's training.dtype")
 
 
 def torchtitan_rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:

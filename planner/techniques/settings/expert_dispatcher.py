@@ -2,7 +2,20 @@
 
 from __future__ import annotations
 
+from planner.inputs.hardware import Pool
 from planner.techniques.settings.family import Setting, with_experts
+
+
+def sends_by_hybrid_ep(pool: Pool, graphed: object) -> bool:
+    """Whether HybridEP's kernels send tokens and not DeepEP's: where NVLink joins nodes, and in whole graphs.
+
+    References
+    ----------
+    .. [1] NVIDIA, Megatron-Bridge 067f987d, ``training/flex_dispatcher_backend.py``: DeepEP does not run
+       there.
+    """
+    return graphed == "passes" or pool.scaleup_domain > pool.gpus_per_node
+
 
 ENTRY = Setting(
     name="expert_dispatcher",

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from planner.dataclasses import dataclass, field, replace
+from planner.inputs.layers import PIECES
 from planner.inputs.model import ModelSpec
 from planner.numeric import Column, Num
 from planner.plan import prediction_stage
@@ -21,10 +22,10 @@ from planner.remembered import remembered
 from planner.techniques.recompute.family import RecomputeChoice
 from planner.techniques.schedules import Schedule
 
-ENDS = ("embedding", "head", "tied_head", "prediction")
+ENDS = PIECES[:-1]
 """Parts beside the layers, each on one rank only."""
 
-ENCODER = "encoder"
+ENCODER = PIECES[-1]
 """The encoder whole, on the first stage: no end, since all micro-batches in flight keep its activations."""
 
 Piece = tuple[str, bool]

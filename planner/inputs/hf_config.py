@@ -8,7 +8,7 @@ from typing import Any
 
 from planner.dataclasses import dataclass
 from planner.errors import InputError, Problem
-from planner.inputs import hf_masked, hf_minimax
+from planner.inputs import hf_beside, hf_masked, hf_minimax
 from planner.inputs.build import build
 from planner.inputs.diffusers_config import CLASS, config_file, diffusion_from_config
 from planner.inputs.hf_family import ADJUSTED, Family
@@ -96,7 +96,7 @@ def model_from_config(raw: Mapping[str, Any], where: str, name: str) -> Imported
         return ImportedModel(*seq2seq_from_config(raw, where, name))
     if CLASS in raw:
         return ImportedModel(*diffusion_from_config(raw, where, name))
-    raw, spoken = thinker_of(raw)
+    raw, spoken = thinker_of(hf_beside.as_library(raw))
     text, notes = language_model(raw, where)
     text, unread = hf_minimax.spelt_out(hf_masked.spelt_out(text))
     notes += spoken + unread

@@ -318,7 +318,9 @@ FAMILIES: Final[Mapping[str, Family]] = {
     ),
     "exaone_moe": Family(
         defaults=_UNTIED | {"sliding_window_pattern": 4, "first_k_dense_replace": 1}, qk_norm="head",
-        moe=True, shared=("num_shared_experts",), reach="every", bare_full=True,
+        moe=True, shared=("num_shared_experts",), reach="every", bare_full=True, dense_prediction=True,
+        fixed={"sliding_windows": None, "swiglu_limits": None, "mtp_layer_types": None,
+               "mtp_share_layers": False},
     ),
     "flint": Family(
         defaults=_UNTIED | _NO_BIAS | _WIDE, qkv_bias="attention_bias", output_bias="attention_bias",

@@ -106,6 +106,8 @@ class Family:
         Whether there is a norm after the last layer.
     padded_positions : bool
         Whether the rows of the table of positions, up to that of the padding token, are no positions.
+    dense_prediction : bool
+        Whether extra prediction layers are dense where the last layer has experts.
     """
 
     defaults: Mapping[str, Any] = field(default_factory=dict)
@@ -152,3 +154,4 @@ class Family:
     head_product: bool | None = None
     final_norm: bool = True
     padded_positions: bool = False
+    dense_prediction: bool = False

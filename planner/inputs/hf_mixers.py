@@ -113,6 +113,9 @@ def _full_layers(config: Config) -> set[int]:
     return set(config.numbers("attn_layer_indices") or [])
 
 
+PREDICTED: Final = "predicted"
+"""Block of extra prediction layers that are unlike all others."""
+
 PREDICTS: Final = ([FULL, "moe"], [FULL, "dense"])
 """Layers of one part that together are an extra prediction layer: attention, then a feed-forward."""
 
@@ -123,7 +126,7 @@ def prediction_block(config: Config, family: Family, blocks: dict[str, Any], las
     A type with layers of one part says which two it takes, and both are in ``blocks`` already.
     """
     if not family.single:
-        return last
+        return _dense_prediction(config, blocks, last) if family.dense_prediction else last
     said = config.raw.get("mtp_hybrid_override_pattern") or config.raw.get("mtp_layers_block_type")
     words = (
         [SYMBOLS.get(sign, sign) for sign in said] if isinstance(said, str) else said or ["attention", "moe"]
@@ -133,8 +136,18 @@ def prediction_block(config: Config, family: Family, blocks: dict[str, Any], las
         config.fault("mtp_hybrid_override_pattern", str(said)[:40], "*E or *-, parts of other layers")
         return last
     mixer, ffn = (blocks[name] for name in parts)
-    blocks["prediction"] = {"mixer": mixer["mixer"], "ffn": ffn["ffn"], "norms": 2}
-    return "prediction"
+    blocks[PREDICTED] = {"mixer": mixer["mixer"], "ffn": ffn["ffn"], "norms": 2}
+    return PREDICTED
+
+
+def _dense_prediction(config: Config, blocks: dict[str, Any], last: str) -> str:
+    """Return a block with the last layer's mixer and the feed-forward of a dense one."""
+    fed = [block["ffn"] for block in blocks.values() if block.get("ffn", {}).get("kind") == "dense"]
+    if not fed:
+        config.fault("num_nextn_predict_layers", "no dense layer", "a layer without experts")
+        return last
+    blocks[PREDICTED] = blocks[last] | {"ffn": fed[0]}
+    return PREDICTED
 
 
 def bare_kinds(config: Config, layers: int) -> list[str]:

@@ -11,6 +11,7 @@ import math
 from collections.abc import Mapping
 from typing import Any, Final
 
+from planner.inputs import hf_beside
 from planner.inputs.hf_defaults import COMMON, DEFAULTS, EPSILONS, ROUTERS
 from planner.inputs.hf_fields import Config
 from planner.inputs.hf_masked import ADDED, EPSILON_KEYS
@@ -60,7 +61,8 @@ UNSTRETCHED: Final[Mapping[str, tuple[str, ...]]] = dict.fromkeys(
 
 def numerics(config: Config, kind: str, rotary: bool, sparse: bool) -> dict[str, Any]:
     """Return the fields of `Numerics` for a config of the model type ``kind``; faults go to ``config``."""
-    own = _Keys(config, {**COMMON, **DEFAULTS.get(kind, ADDED.get(kind, {}))}, UNSTRETCHED.get(kind, ()))
+    known = {**DEFAULTS, **ADDED, **hf_beside.DEFAULTS}
+    own = _Keys(config, {**COMMON, **known.get(kind, {})}, UNSTRETCHED.get(kind, ()))
     record: dict[str, Any] = {
         "norm_epsilon": own.number(*(EPSILONS | EPSILON_KEYS).get(kind, _EPSILON)),
         "init_std": own.number("initializer_range", "init_std"),
@@ -221,7 +223,7 @@ def _scaling(own: _Keys, said: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def _router(own: _Keys, kind: str) -> dict[str, Any]:
-    record = dict(ROUTERS.get(kind, {}))
+    record = dict({**ROUTERS, **hf_beside.ROUTERS}.get(kind, {}))
     score = own.value("scoring_func", "expert_selection_fn")
     if score in ("softmax", "sigmoid"):
         record["score"] = score

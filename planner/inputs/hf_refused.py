@@ -50,7 +50,7 @@ _BY_REASON: Final[dict[str, str]] = {
     "sound alone, turned into text": "moss_transcribe_diarize",
     "cross attention to images in some layers": "mllama mllama_text_model idefics evolla",
     "attention both ways over image and prompt": "paligemma shieldgemma2 cohere_compass cohere_compass_text",
-    "experts for text and others for images": "ernie4_5_vl_moe ernie4_5_vl_moe_text",
+    "experts for text and others for images": "ernie4_5_vl_moe ernie4_5_vl_moe_text ernie4_5_moe_vl",
     "an expert of actions beside the language model": "pi0",
     "text made by diffusion": "diffusion_gemma",
     "Mamba-1 heads beside one attention block that many layers share": "zamba",
@@ -77,9 +77,14 @@ _BY_REASON: Final[dict[str, str]] = {
     "a norm on the result of its experts": "axk1",
     "biases of experts that are added before the sigmoid": "kolibri1",
     "experts in a latent space, gates on residuals": "muse_spark",
-    "layers that run more than once": "dory hrm_text inkling2_loop inkling2_loop_text",
+    "layers that run more than once": "dory hrm_text inkling2_loop inkling2_loop_text ouro iquestloopcoder",
     "an embedding with more rows than the head": "molmo2 molmo2_text",
     "a table of extra embeddings": "beam",
+    "experts beside a dense feed-forward, scores of the router that are bounded": "grok-2",
+    "scores and products with constants of its own": "grok-1",
+    "text made by filling in masks": "LLaDA llada llada_moe llada2_moe Dream sdar sdar_moe",
+    "queries made in two products (multi-matrix factorization attention)": "step3_vl step3_text",
+    "keys and values that neighbouring layers share": "hunyuan",
 }
 """What the model record does not have, and the model types that need it."""
 

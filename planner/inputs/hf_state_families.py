@@ -60,7 +60,10 @@ FAMILIES: Final[Mapping[str, Family]] = {
         defaults=_UNTIED | _NO_BIAS | {"first_k_dense_replace": 1}, moe=True, latent=True,
         shared=("num_shared_experts", "n_shared_experts"), linear="kimi-delta",
     ),
-    "minimax": Family(defaults=_UNTIED, moe=True, linear="lightning", fixed={"sliding_window": None}),
+    "minimax": Family(
+        defaults=_UNTIED, moe=True, linear="lightning",
+        fixed={"sliding_window": None, "postnorm": True, "shared_intermediate_size": 0},
+    ),
     "nemotron_h": Family(
         defaults=_UNTIED
         | {

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from planner.dataclasses import replace
-from planner.inputs import hf_families, hf_masked, hf_other_families, hf_state_families
+from planner.inputs import hf_beside, hf_families, hf_masked, hf_other_families, hf_state_families
 from planner.inputs.hf_family import ADJUSTED, Family
 from planner.inputs.variants import Variant
 
@@ -15,6 +15,7 @@ FAMILIES: Final[Mapping[str, Family]] = {
     **hf_other_families.FAMILIES,
     **hf_state_families.FAMILIES,
     **hf_masked.FAMILIES,
+    **hf_beside.FAMILIES,
 }
 """Model type to what its code does."""
 

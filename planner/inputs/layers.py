@@ -16,12 +16,17 @@ MAX_LAYERS: Final = 10_000
 NAME: Final = r"(?!x(?![\w-]))[A-Za-z][\w-]*"
 """Pattern of a block's name; ``x`` alone is the sign of repeats."""
 
+PIECES: Final = ("embedding", "head", "tied_head", "prediction", "encoder")
+"""What a model has beside its layers, by the names under which it is priced; no block is named so."""
+
 _TOKEN = re.compile(r"\s*(?:(\d+)(?:\s*x(?![\w-])|(?![\w-]))|(" + NAME + r")|([(),]))")
 
 
 def _block_name(text: str) -> str:
     if not re.fullmatch(NAME, text):
         raise ValueError("a name of letters, digits, - and _ that begins with a letter, and is not x")
+    if text in PIECES:
+        raise ValueError(f"another name than {text}, which a part beside the layers has")
     return text
 
 

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from planner.errors import InputError
+from planner.inputs.hf_beside import as_library
 from planner.inputs.hf_config import ImportedModel, model_from_config
 from planner.inputs.hf_seq2seq import READERS as SEQ2SEQ
 from planner.inputs.hf_towers import HEARS
@@ -16,6 +17,7 @@ from planner.inputs.hf_types import WRAPPERS
 from planner.inputs.model import Experts, ModelSpec
 from planner.runtimes.hub.config import architecture, hub_config, layer_class
 from tests.helpers import ROOT
+from tests.unit.test_beside_configs import INTERNVL, KIMI_VL, MINIMAX_01
 
 pytestmark = pytest.mark.torch
 
@@ -70,6 +72,8 @@ WRITTEN = [
 
 CHECKED = json.loads((ROOT / "tests" / "unit" / "data" / "checked_configs.json").read_text())["models"]
 SAID = [one["config"] for one in CHECKED if "model_type" in one["config"]]
+
+BESIDE = [INTERNVL, KIMI_VL, MINIMAX_01]
 
 HEARING = (
     *("fun_asr_nano", "glmasr", "granite_speech", "granite_speech_plus", "nemo_speechlm", "qwen2_audio"),
@@ -220,6 +224,17 @@ def test_of_a_model_that_speaks_too_the_thinker_is_read() -> None:
         thinker = transformers.Qwen2_5OmniThinkerForConditionalGeneration(config.thinker_config)
     assert any("the thinker alone" in note for note in found.notes)
     assert found.model.params == sum(weights_of(thinker, spoken=True).values())
+
+
+@pytest.mark.parametrize("raw", BESIDE, ids=lambda raw: raw["model_type"])
+def test_a_config_beside_its_code_is_a_type_of_the_library_too(raw: dict[str, Any]) -> None:
+    """Under its keys the library builds the parameters that are read from the authors' file."""
+    config = transformers.AutoConfig.for_model(**as_library(raw))
+    seen = "vision_config" in raw
+    maker = transformers.AutoModelForImageTextToText if seen else transformers.AutoModelForCausalLM
+    with torch.device("meta"):
+        whole = maker.from_config(config)
+    assert sum(weights_of(whole).values()) == model_from_config(raw, "config.json", "m").model.params
 
 
 @pytest.mark.parametrize("raw", WRITTEN, ids=lambda raw: raw["model_type"])

@@ -149,6 +149,7 @@ def test_the_order_of_layers_is_written_short(layers: list[str], text: str) -> N
         ),
         ("vocab: 10", "vocab: 10\nlearned_positions: true", "max_positions"),
         ("block: moe", "block: extra", "extra"),
+        ("  moe:", "  prediction:", "another name than prediction"),
         ("hidden: 8", "hidden: '8'", "without quotes"),
         ("hidden: 8", "hidden: 1e300", "sensible size"),
         ("kind: moe", "kind: experts", "one of dense, moe"),

@@ -34,6 +34,7 @@ PLAN = Plan(
 NAMES = (
     "gemma-2b", "gemma-7b", "gemma2-2b", "gemma2-9b", "gemma2-27b", "gemma3-1b", "gemma3-4b", "gemma3-12b",
     "gemma3-27b", "mimo-v2-flash", "minimax-m2.5", "olmoe-1b-7b", "exaone-4.0-32b",
+    "k-exaone-236b-a23b",
 )  # fmt: skip
 
 
@@ -84,6 +85,7 @@ def changed(name: str, **numbers: Any) -> ModelSpec:
         ("mimo-v2-flash", {"logit_softcap": 30.0}),
         ("mimo-v2-flash", {"router": None}),
         ("exaone-4.0-32b", {"logit_softcap": 30.0}),
+        ("k-exaone-236b-a23b", {"logit_softcap": 30.0}),
     ],
 )
 def test_what_no_provider_builds_is_refused(name: str, numbers: dict[str, Any]) -> None:

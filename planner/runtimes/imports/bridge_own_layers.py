@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from math import isclose, sqrt
 from typing import Any, Final
 
+from planner.inputs.hf_mixers import PREDICTED
 from planner.runtimes.imports.python_fields import Fields
 from planner.runtimes.megatron_bridge.own_layers import PROVIDERS
 
@@ -42,13 +43,20 @@ DEFAULTS: Final[Mapping[str, Fields]] = {
         "rotary_base": (10000, 5000000), "window_size": 128, "full_attn_num_query_groups": 4,
         "swa_num_query_groups": 8, "v_head_dim": 128, "share_embeddings_and_output_weights": False,
     },
+    "exaone_moe": _SHAPE | {
+        "rotary_base": 1000000, "layernorm_epsilon": 1e-5, "kv_channels": 128, "qk_layernorm": True,
+        "moe_router_pre_softmax": True, "moe_router_topk_scaling_factor": 2.5, "moe_router_dtype": "fp32",
+        "moe_router_score_function": "sigmoid", "moe_router_enable_expert_bias": True,
+        "moe_router_load_balancing_type": "global_aux_loss", "moe_aux_loss_coeff": 1e-2,
+    },
 }  # fmt: skip
 """Fields of each class that a file may leave out (Megatron-Bridge 067f987d)."""
 
 OWN: Final = (
     "interleaved_attn_pattern", "hybrid_attention_pattern", "query_pre_attn_scalar", "attn_logit_softcapping",
     "final_logit_softcapping", "rope_scaling_factor", "full_attn_num_query_groups", "swa_num_query_groups",
-    "v_head_dim", "attention_value_scale", "softmax_scale",
+    "v_head_dim", "attention_value_scale", "softmax_scale", "sliding_windows", "layer_types",
+    "mtp_layer_types", "mtp_sliding_windows",
 )  # fmt: skip
 """Fields that Megatron-core does not have, or that mean something else there."""
 
@@ -82,6 +90,8 @@ def _windowed(kind: str, fields: Fields) -> list[int]:
     layers = found if isinstance(found, int) else 0
     if kind == "gemma2":
         return [1 - place % 2 for place in range(layers)]
+    if kind == "exaone_moe":
+        return [int(window > 0) for window in fields.get("sliding_windows") or []]
     pattern = fields.get("interleaved_attn_pattern" if kind == "gemma3" else "hybrid_attention_pattern") or []
     if kind == "gemma3" and len(pattern) == 2 and all(isinstance(many, int) for many in pattern):
         local, whole = pattern
@@ -102,9 +112,18 @@ def with_own_layers(said: Fields, fields: Fields, record: dict[str, Any]) -> dic
         | ({"norms": 4} if kind in ("gemma2", "gemma3") else {})
         for name, block in record["blocks"].items()
     }
+    if kind == "exaone_moe" and record.get("prediction"):
+        blocks[PREDICTED] = _predicted(blocks, whole)
+        record = record | {"prediction": record["prediction"] | {"block": PREDICTED}}
     numbers = {} if PROVIDERS[kind].spec else _numbers(kind, whole, int(record.get("hidden") or 1))
     variants = {"variants": [*PROVIDERS[kind].variants]} if PROVIDERS[kind].variants else {}
     return record | variants | {"blocks": blocks, "numerics": record["numerics"] | numbers}
+
+
+def _predicted(blocks: Mapping[str, Any], fields: Fields) -> dict[str, Any]:
+    """Return the block of an extra prediction layer: attention to all, and a feed-forward without experts."""
+    whole: dict[str, Any] = next(one for one in blocks.values() if one["mixer"].get("window") is None)
+    return whole | {"ffn": {"kind": "dense", "inner": fields["ffn_hidden_size"]}}
 
 
 def _same(fields: Fields) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -1,7 +1,7 @@
 """Models that Megatron-Bridge builds of layers of its own, which Megatron-core's arguments cannot say.
 
 Read in Megatron-Bridge 067f987d: ``models/gemma`` (``gemma_provider.py``, ``gemma2_provider.py``,
-``gemma3_provider.py``), ``models/mimo_v2_flash``, ``models/exaone/exaone4``, ``models/common/te_layers.py``.
+``gemma3_provider.py``), ``models/mimo_v2_flash``, ``models/exaone``, ``models/common/te_layers.py``.
 """
 
 from __future__ import annotations
@@ -213,6 +213,38 @@ def _exaone4_fields(model: ModelSpec) -> Section:
     return fields | near if any(windowed) else fields
 
 
+def _is_exaone_moe(model: ModelSpec) -> bool:
+    """Whether an extra prediction layer is dense and whole where the others have experts.
+
+    All else is Megatron-core's.
+    """
+    if model.prediction is None or not model.expert_kinds:
+        return False
+    block = model.blocks[model.prediction.block]
+    whole = isinstance(block.mixer, Attention) and block.mixer.window is None and not block.mixer.rotary
+    return whole and isinstance(block.ffn, DenseFfn) and len(_mixers(model)) == model.num_layers
+
+
+def _exaone_moe_fields(model: ModelSpec) -> Section:
+    windows = [mixer.window or 0 for mixer in _mixers(model)]
+    router, extra = model.numerics.router or Router(), model.prediction.layers if model.prediction else 0
+    fields: Section = {
+        "rotary_base": _base(model.numerics.rope_theta),
+        "sliding_windows": windows,
+        "layer_types": ["sliding_attention" if window else "full_attention" for window in windows],
+        "mtp_layer_types": ["full_attention"] * extra,
+        "mtp_sliding_windows": [0] * extra,
+        "moe_z_loss_coeff": Code("None"),
+        "moe_shared_expert_overlap": False,
+    }
+    if any(windows):
+        fields |= {"window_size": (_window(model) - 1, 0)}
+        fields |= {"window_attn_skip_freq": [int(window > 0) for window in windows]}
+    if router.aux_loss is None:
+        fields |= {"moe_router_load_balancing_type": "none", "moe_aux_loss_coeff": 0.0}
+    return fields
+
+
 FLEX: Final = MappingProxyType({"attention": "flash-2", "attention_share": 0.86})
 """PyTorch's FlexAttention, which bounds scores: on an A100 90% of FlashAttention-2's rate forward and 85%
 backward, of which backward is 2.5 times forward's work (H. He et al., "FlexAttention",
@@ -253,6 +285,10 @@ PROVIDERS: Final[Mapping[str, OwnLayers]] = {
         traits=UNFUSED, spec=("exaone.exaone4.exaone4_provider", "exaone4_layer_spec"),
         variants=("norms-after",),
     ),
+    "exaone_moe": OwnLayers(
+        "exaone.exaone_moe.exaone_moe_provider", "ExaoneMoeModelProvider", _is_exaone_moe, (),
+        _exaone_moe_fields, methods=("full",),
+    ),
 }  # fmt: skip
 """Model types that have a provider with layers of its own."""
 
@@ -284,9 +320,14 @@ def as_core(model: ModelSpec) -> ModelSpec:
         if plain.qk_norm == "full":
             plain = plain.model_copy(update={"qk_norm": "head"})
         blocks[name] = block.model_copy(update={"norms": 2, "mixer": plain})
-    rest = tuple(name for name in model.variants if name not in own.variants)
-    numbers = model.numerics.model_copy(update=usual)
-    return model.model_copy(update={"blocks": blocks, "variants": rest, "numerics": numbers})
+    core: dict[str, Any] = {
+        "blocks": blocks,
+        "variants": tuple(name for name in model.variants if name not in own.variants),
+        "numerics": model.numerics.model_copy(update=usual),
+    }
+    if model.prediction is not None:
+        core["prediction"] = model.prediction.model_copy(update={"block": model.layers[-1]})
+    return model.model_copy(update=core)
 
 
 def core_job(job: Job) -> Job:

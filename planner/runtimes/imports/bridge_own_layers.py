@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from planner.inputs.hf_mixers import PREDICTED
 from planner.runtimes.imports.python_fields import Fields
-from planner.runtimes.megatron_bridge.own_layers import PROVIDERS
+from planner.runtimes.megatron_bridge.own_kinds import PROVIDERS
 
 KINDS: Final = {own.provider: kind for kind, own in PROVIDERS.items() if own.spec is None}
 """Classes of providers, and the types of model that they build."""

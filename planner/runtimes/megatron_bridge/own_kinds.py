@@ -1,0 +1,282 @@
+"""Models that Megatron-Bridge builds of layers of its own, which Megatron-core's arguments cannot say.
+
+Read in Megatron-Bridge 067f987d: ``models/gemma`` (``gemma_provider.py``, ``gemma2_provider.py``,
+``gemma3_provider.py``), ``models/mimo_v2_flash``, ``models/exaone``, ``models/common/te_layers.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from math import isclose, sqrt
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple
+
+from planner.inputs.model import Attention, DenseFfn, ModelSpec
+from planner.inputs.numerics import Router
+from planner.inputs.variants import Variant
+from planner.runtimes.megatron_bridge.code import Code, Section
+
+
+class OwnLayers(NamedTuple):
+    """One provider.
+
+    Parameters
+    ----------
+    module, provider : str
+        Module and class.
+    builds : callable
+        Whether it builds what Megatron-core lacks of a model.
+    numbers : tuple of str
+        Fields of `Numerics` that it has a place for, beside Megatron-core's.
+    fields : callable
+        Fields of its own for a model.
+    whole_sequence : bool
+        Whether its attention knows no context parallelism.
+    whole_groups : bool
+        Whether each tensor-parallel rank needs a key/value head of its own.
+    traits : mapping
+        What its layers do that Megatron-core's do not, by flat name.
+    methods : tuple of str
+        How its layers are trained: with adapters where Megatron-Bridge has a recipe that does.
+    spec : str
+        Of the general provider: the module and the function that describes its layers.
+    variants : tuple of str
+        Variants of the model that it builds, which Megatron-core does not.
+    """
+
+    module: str
+    provider: str
+    builds: Callable[[ModelSpec], bool]
+    numbers: tuple[str, ...]
+    fields: Callable[[ModelSpec], Section]
+    whole_sequence: bool = False
+    whole_groups: bool = False
+    traits: Mapping[str, Any] = MappingProxyType({})
+    methods: tuple[str, ...] = ("full", "lora")
+    spec: tuple[str, str] | None = None
+    variants: tuple[Variant, ...] = ()
+
+    @property
+    def imports(self) -> str:
+        """The line that imports what describes its layers; nothing where its class does."""
+        if self.spec is None:
+            return ""
+        module, function = self.spec
+        return f"from megatron.bridge.models.{module} import {function}\n"
+
+
+def mixers_of(model: ModelSpec) -> list[Attention]:
+    """Return the attention of each layer; nothing where one has another mixer."""
+    found = [model.blocks[name].mixer for name in model.layers]
+    plain = [mixer for mixer in found if isinstance(mixer, Attention)]
+    return plain if len(plain) == len(found) else []
+
+
+def _norms(model: ModelSpec) -> set[int]:
+    return {block.norms for block in model.blocks.values()}
+
+
+def _is_gemma(model: ModelSpec, norms: int, heads: str = "none") -> bool:
+    """Whether a model is dense, scales its embeddings by the root of their width and gates by tanh's GELU."""
+    own = model.numerics
+    scaled = own.embedding_scale is not None and isclose(own.embedding_scale, sqrt(model.hidden))
+    mixers = mixers_of(model)
+    plain = bool(mixers) and {mixer.qk_norm for mixer in mixers} == {heads} and not model.expert_kinds
+    gated = all(ffn.gated for ffn in model.ffns)
+    return scaled and own.activation == "gelu_tanh" and plain and gated and _norms(model) == {norms}
+
+
+def _whole(value: float) -> bool:
+    return isclose(value, round(value), rel_tol=1e-9)
+
+
+def _is_gemma2(model: ModelSpec) -> bool:
+    """Whether every other layer has a window, the first too, and the scale is that of a whole width."""
+    scale = model.numerics.attention_scale
+    windows = [mixer.window is not None for mixer in mixers_of(model)]
+    turns = [place % 2 == 0 for place in range(model.num_layers)]
+    return _is_gemma(model, 4) and windows == turns and (scale is None or _whole(scale**-2))
+
+
+def _is_gemma3(model: ModelSpec) -> bool:
+    """Whether positions of layers with a window are not stretched, and those of the others by one factor."""
+    scaling = model.numerics.rope_scaling
+    linear = scaling is None or scaling.kind == "linear"
+    bases = (model.numerics.rope_theta, model.numerics.local_rope_theta)
+    sees = {mixer.window is None for mixer in mixers_of(model)} == {False, True}
+    return linear and None not in bases and sees and _is_gemma(model, 4, "head")
+
+
+def _base(value: float | None) -> int | float | None:
+    return int(value) if value is not None and value.is_integer() else value
+
+
+def _gemma_fields(model: ModelSpec) -> Section:
+    return {"rotary_base": _base(model.numerics.rope_theta)}
+
+
+def _window(model: ModelSpec) -> int:
+    return next(mixer.window for mixer in mixers_of(model) if mixer.window is not None)
+
+
+def _gemma2_fields(model: ModelSpec) -> Section:
+    own, width = model.numerics, mixers_of(model)[0].head_dim
+    return {
+        "rotary_base": _base(own.rope_theta),
+        "window_size": (_window(model) - 1, 0),
+        "query_pre_attn_scalar": round(own.attention_scale**-2) if own.attention_scale else width,
+        "attn_logit_softcapping": own.attention_softcap or 0.0,
+        "final_logit_softcapping": own.logit_softcap or 0.0,
+    }
+
+
+def _gemma3_fields(model: ModelSpec) -> Section:
+    own = model.numerics
+    kinds = ["full_attention" if mixer.window is None else "sliding_attention" for mixer in mixers_of(model)]
+    scale = own.attention_scale or mixers_of(model)[0].head_dim ** -0.5
+    factor = own.rope_scaling.factor if own.rope_scaling else None
+    return {
+        "rotary_base": (_base(own.local_rope_theta), _base(own.rope_theta)),
+        "window_size": _window(model),
+        "interleaved_attn_pattern": kinds,
+        "softmax_scale": scale,
+        "rope_scaling_factor": factor or 1.0,
+    }
+
+
+def _is_mimo(model: ModelSpec) -> bool:
+    """Whether layers with a window have sinks and the others none, all of one kind alike."""
+    mixers, own = mixers_of(model), model.numerics
+    near, far = ({mixer for mixer in mixers if (mixer.window is None) == whole} for whole in (False, True))
+    if len(near) != 1 or len(far) != 1 or None in (own.rope_theta, own.local_rope_theta):
+        return False
+    local, whole = near.pop(), far.pop()
+    alike = local.model_copy(update={"window": None, "sinks": False, "kv_heads": whole.kv_heads})
+    routed = model.expert_kinds and (own.router or Router()).expert_bias
+    return local.sinks and alike == whole and bool(routed) and mixers[0].window is None
+
+
+def _mimo_fields(model: ModelSpec) -> Section:
+    own, mixers = model.numerics, mixers_of(model)
+    near = next(mixer for mixer in mixers if mixer.window is not None)
+    return {
+        "rotary_base": (_base(own.local_rope_theta), _base(own.rope_theta)),
+        "window_size": _window(model),
+        "hybrid_attention_pattern": [int(mixer.window is not None) for mixer in mixers],
+        "full_attn_num_query_groups": mixers[0].kv_heads,
+        "swa_num_query_groups": near.kv_heads,
+        "v_head_dim": near.value_head_dim,
+        "attention_value_scale": own.value_scale,
+    }
+
+
+def _is_wide_normed(model: ModelSpec) -> bool:
+    """Whether every layer has experts, and norms of queries and keys over all heads at once."""
+    mixers = mixers_of(model)
+    kinds = {(mixer.qk_norm, mixer.window, mixer.sinks, mixer.causal) for mixer in mixers}
+    sparse = len(model.expert_kinds) == len(model.blocks) and model.prediction is None
+    return kinds == {("full", None, False, True)} and sparse and _norms(model) == {2}
+
+
+def _wide_normed_fields(model: ModelSpec) -> Section:
+    return {
+        "rotary_base": _base(model.numerics.rope_theta),
+        "transformer_layer_spec": Code("minimax_m2_layer_spec"),
+    }
+
+
+def _is_exaone4(model: ModelSpec) -> bool:
+    """Whether every layer is dense and gated, with norms on results alone and norms of heads."""
+    mixers, fed = mixers_of(model), all(isinstance(ffn, DenseFfn) and ffn.gated for ffn in model.ffns)
+    heads = {(mixer.qk_norm, mixer.qkv_bias, mixer.causal) for mixer in mixers} == {("head", False, True)}
+    return heads and fed and model.norm == "rmsnorm" and model.variants == ("norms-after",)
+
+
+def _exaone4_fields(model: ModelSpec) -> Section:
+    windowed = [int(mixer.window is not None) for mixer in mixers_of(model)]
+    fields: Section = {
+        "rotary_base": _base(model.numerics.rope_theta),
+        "transformer_layer_spec": Code("exaone4_layer_spec"),
+    }
+    near: Section = {"window_size": (_window(model) - 1, 0), "window_attn_skip_freq": windowed}
+    return fields | near if any(windowed) else fields
+
+
+def _is_exaone_moe(model: ModelSpec) -> bool:
+    """Whether an extra prediction layer is dense and whole where the others have experts.
+
+    All else is Megatron-core's.
+    """
+    if model.prediction is None or not model.expert_kinds:
+        return False
+    block = model.blocks[model.prediction.block]
+    whole = isinstance(block.mixer, Attention) and block.mixer.window is None and not block.mixer.rotary
+    return whole and isinstance(block.ffn, DenseFfn) and len(mixers_of(model)) == model.num_layers
+
+
+def _exaone_moe_fields(model: ModelSpec) -> Section:
+    windows = [mixer.window or 0 for mixer in mixers_of(model)]
+    router, extra = model.numerics.router or Router(), model.prediction.layers if model.prediction else 0
+    fields: Section = {
+        "rotary_base": _base(model.numerics.rope_theta),
+        "sliding_windows": windows,
+        "layer_types": ["sliding_attention" if window else "full_attention" for window in windows],
+        "mtp_layer_types": ["full_attention"] * extra,
+        "mtp_sliding_windows": [0] * extra,
+        "moe_z_loss_coeff": Code("None"),
+        "moe_shared_expert_overlap": False,
+    }
+    if any(windows):
+        fields |= {"window_size": (_window(model) - 1, 0)}
+        fields |= {"window_attn_skip_freq": [int(window > 0) for window in windows]}
+    if router.aux_loss is None:
+        fields |= {"moe_router_load_balancing_type": "none", "moe_aux_loss_coeff": 0.0}
+    return fields
+
+
+FLEX: Final = MappingProxyType({"attention": "flash-2", "attention_share": 0.86})
+"""PyTorch's FlexAttention, which bounds scores: on an A100 90% of FlashAttention-2's rate forward and 85%
+backward, of which backward is 2.5 times forward's work (H. He et al., "FlexAttention",
+https://pytorch.org/blog/flexattention, 2024, "Performance"; pytorch/pytorch.github.io,
+``_posts/2024-08-07-flexattention.md``). Of Hopper it prints only a rate against FlashAttention-3."""
+
+UNFUSED: Final = MappingProxyType({"attention": "unfused"})
+"""Megatron-core's own attention, which keeps all scores (``exaone4_provider.py``, ``core_attention``)."""
+
+_GEMMA: Final = ("embedding_scale", "activation")
+
+PROVIDERS: Final[Mapping[str, OwnLayers]] = {
+    "gemma": OwnLayers(
+        "gemma.gemma_provider", "GemmaModelProvider", lambda model: _is_gemma(model, 2), _GEMMA,
+        _gemma_fields,
+    ),
+    "gemma2": OwnLayers(
+        "gemma.gemma2_provider", "Gemma2ModelProvider", _is_gemma2,
+        (*_GEMMA, "attention_scale", "attention_softcap", "logit_softcap"), _gemma2_fields,
+        whole_sequence=True, traits=FLEX,
+    ),
+    "gemma3": OwnLayers(
+        "gemma.gemma3_provider", "Gemma3ModelProvider", _is_gemma3,
+        (*_GEMMA, "local_rope_theta", "rope_scaling"), _gemma3_fields,
+    ),
+    "mimo_v2_flash": OwnLayers(
+        "mimo_v2_flash.mimo_v2_flash_provider", "MiMoV2FlashModelProvider", _is_mimo,
+        ("local_rope_theta", "value_scale"), _mimo_fields, whole_sequence=True, whole_groups=True,
+        methods=("full",),
+    ),
+    "minimax_m2": OwnLayers(
+        "gpt_provider", "GPTModelProvider", _is_wide_normed, (), _wide_normed_fields,
+        traits=MappingProxyType({"chained_head_norms": True}),
+        methods=("full",), spec=("minimax_m2.minimax_m2_provider", "minimax_m2_layer_spec"),
+    ),
+    "exaone4": OwnLayers(
+        "gpt_provider", "GPTModelProvider", _is_exaone4, (), _exaone4_fields, whole_sequence=True,
+        traits=UNFUSED, spec=("exaone.exaone4.exaone4_provider", "exaone4_layer_spec"),
+        variants=("norms-after",),
+    ),
+    "exaone_moe": OwnLayers(
+        "exaone.exaone_moe.exaone_moe_provider", "ExaoneMoeModelProvider", _is_exaone_moe, (),
+        _exaone_moe_fields, methods=("full",),
+    ),
+}  # fmt: skip
+"""Model types that have a provider with layers of its own."""

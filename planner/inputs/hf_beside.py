@@ -78,6 +78,14 @@ def _lightning(raw: Raw) -> Raw:
     return {**raw, **own}
 
 
+_TIED: Final = "tie_word_embeddings"
+
+
+def _ties(text: Raw) -> dict[str, Any]:
+    """Return what a language model says of its ends, which the whole model's class would overrule."""
+    return {_TIED: text[_TIED]} if _TIED in text else {}
+
+
 def _inner(raw: Raw, key: str) -> Raw | None:
     """Return the config of a part; nothing where there is none."""
     part = raw.get(key)
@@ -96,8 +104,7 @@ def _internvl(raw: Raw) -> Raw:
     text, seen = _inner(raw, "llm_config"), _inner(raw, "vision_config")
     if text is None:
         return raw
-    own = {key: value for key, value in raw.items() if key not in ("llm_config", "tie_word_embeddings")}
-    own |= {key: text[key] for key in ("tie_word_embeddings",) if key in text}
+    own = {key: value for key, value in raw.items() if key not in ("llm_config", _TIED)} | _ties(text)
     if seen is not None:
         seen = {
             **_VIT,
@@ -121,11 +128,12 @@ _MOONVIT: Final = {
 def _kimi(raw: Raw) -> Raw:
     """Return Kimi-VL, and Kimi K2.5 as it is published, with the keys of ``kimi_k25``."""
     seen = _inner(raw, "vision_config")
+    raw = {**_ties(_inner(raw, "text_config") or {}), **raw, "model_type": "kimi_k25"}
     if seen is None:
-        return {**raw, "model_type": "kimi_k25"}
+        return raw
     found = {new: seen[old] for new, old in _MOONVIT.items() if old in seen and new not in seen}
     kept = {key: value for key, value in seen.items() if key != "model_type"}
-    return {**raw, "model_type": "kimi_k25", "vision_config": kept | found}
+    return {**raw, "vision_config": kept | found}
 
 
 def _deepseek_vl(raw: Raw) -> Raw:

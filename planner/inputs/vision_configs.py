@@ -19,8 +19,9 @@ FRAMES: Final = 2
 
 
 def patch_side(encoder: Encoder) -> int:
-    """Return the points along one side of a patch of Qwen's encoders; 0 without patches. [-]"""
-    return isqrt(encoder.stem.inputs // (CHANNELS * FRAMES)) if encoder.stem else 0
+    """Return the points along a side of a patch of one frame, or of Qwen's two; 0 without patches. [-]"""
+    colours = encoder.stem.inputs // CHANNELS if encoder.stem else 0
+    return isqrt(colours) if isqrt(colours) ** 2 == colours else isqrt(colours // FRAMES)
 
 
 def _qwen25(encoder: Encoder) -> Said:
@@ -60,7 +61,25 @@ def _qwen3(encoder: Encoder) -> Said:
     }
 
 
-SAID: Final[Mapping[str, Callable[[Encoder], Said]]] = {"qwen2_5_vl": _qwen25, "qwen3_vl": _qwen3}
+def _pixtral(encoder: Encoder) -> Said:
+    """Return Pixtral's; the largest side of an image and the activation are those of its checkpoints."""
+    first = encoder.blocks[encoder.layers[0]]
+    return {
+        "num_hidden_layers": len(encoder.layers),
+        "hidden_size": encoder.hidden,
+        "num_attention_heads": first.attention.heads if first.attention else 0,
+        "intermediate_size": first.ffn.inner if first.ffn else 0,
+        "patch_size": patch_side(encoder),
+        "image_size": 1540,
+        "hidden_act": "silu",
+    }
+
+
+SAID: Final[Mapping[str, Callable[[Encoder], Said]]] = {
+    "qwen2_5_vl": _qwen25,
+    "qwen3_vl": _qwen3,
+    "mistral3": _pixtral,
+}
 """How the encoder of a model type is said."""
 
 
@@ -69,7 +88,9 @@ def vision_family(encoder: Encoder, hidden: int) -> str:
     """Return the model type whose encoder this is exactly, beside a language model; empty where none is."""
     for family in SAID if encoder.projectors else ():
         said = vision_config(encoder, family)
-        needed = ("num_heads", "patch_size", "intermediate_size", "deepstack_visual_indexes")
+        needed = (
+            "num_heads", "num_attention_heads", "patch_size", "intermediate_size", "deepstack_visual_indexes",
+        )  # fmt: skip
         if not all(said.get(key, True) for key in needed):
             continue
         record = encoder_record(family, said, hidden, encoder.patches)

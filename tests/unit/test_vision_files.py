@@ -28,6 +28,7 @@ from planner.question.usual import runtimes_for
 from planner.rules import violations
 from planner.runtimes import runtimes
 from planner.runtimes.family import Job, Runtime
+from planner.runtimes.megatron_bridge.vision import family_of
 from tests.cli.command import planner
 
 BRIDGE, CORE = runtimes()["megatron-bridge"], runtimes()["megatron-lm"]
@@ -134,7 +135,9 @@ def test_what_the_files_cannot_say_is_refused(plan: Plan, work: dict[str, Any], 
 
 
 @pytest.mark.parametrize("frozen", [False, True])
-@pytest.mark.parametrize("kind", ["qwen2.5-vl-7b", "qwen3-vl-8b", "qwen3-vl-30b-a3b"])
+@pytest.mark.parametrize(
+    "kind", ["qwen2.5-vl-7b", "qwen3-vl-8b", "qwen3-vl-30b-a3b", "ministral-3-3b", "ministral-3-14b"]
+)
 def test_files_are_read_back_as_priced(tmp_path: Path, kind: str, frozen: bool) -> None:
     plan = replace(PLAN, ep=8.0) if kind.endswith("a3b") else PLAN
     asked = job(kind, freeze_encoder=frozen, images=3)
@@ -152,6 +155,19 @@ def test_files_are_read_back_as_priced(tmp_path: Path, kind: str, frozen: bool) 
     assert told.code == 0, told.err
     assert told.json["step_time_s"] == pytest.approx(float(estimate(plan, asked, BRIDGE).step), rel=1e-6)
     assert told.json["model"]["name"] == kind
+
+
+def test_ministral_s_attention_sees_whole_sequences_and_queries_that_grow() -> None:
+    """Each rank of a split sequence would count positions from its own first token."""
+    asked = job("ministral-3-8b")
+    runtime = BRIDGE.for_model(asked.model)
+    split = replace(PLAN, cp=2.0, dp=4.0, zero_shards=8.0, num_microbatches=16.0)
+    told = {one.rule for one in violations(all_rules(split, case_of(split, asked, runtime)))}
+    assert told == {"own-layers-whole-sequence", "encoder-sees-whole-images"}
+    assert not violations(all_rules(PLAN, case_of(PLAN, asked, runtime)))
+    plain = asked.model.model_copy(update={"variants": ()})
+    assert family_of(asked.model) == "mistral3"
+    assert family_of(plain) == ""
 
 
 def test_other_encoders_have_no_files() -> None:

@@ -49,6 +49,12 @@ DEFAULTS: Final[Mapping[str, Fields]] = {
         "moe_router_score_function": "sigmoid", "moe_router_enable_expert_bias": True,
         "moe_router_load_balancing_type": "global_aux_loss", "moe_aux_loss_coeff": 1e-2,
     },
+    "mistral3": _SHAPE | {
+        "rotary_base": 1000000, "layernorm_epsilon": 1e-5, "kv_channels": 128, "num_attention_heads": 32,
+        "num_query_groups": 8, "position_embedding_type": "yarn", "yarn_rotary_scaling_factor": 16.0,
+        "yarn_original_max_position_embeddings": 16384, "yarn_beta_fast": 32.0, "yarn_beta_slow": 1.0,
+        "yarn_mscale": 1.0, "yarn_mscale_all_dim": 1.0, "yarn_correction_range_round_to_int": False,
+    },
 }  # fmt: skip
 """Fields of each class that a file may leave out (Megatron-Bridge 067f987d)."""
 

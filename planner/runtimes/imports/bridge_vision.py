@@ -11,12 +11,17 @@ from planner.inputs.vision_configs import encoder_record
 from planner.runtimes.imports.python_fields import Fields
 from planner.runtimes.imports.sheet import Imported
 
-CONFIGS: Final = {"Qwen2_5_VLVisionConfig": "qwen2_5_vl", "Qwen3VLVisionConfig": "qwen3_vl"}
-"""Classes of an encoder's config, and the model types that have it."""
-
 MODEL: Final = "ConfigContainer.model."
+CONFIGS: Final = {
+    ("vision_config", "Qwen2_5_VLVisionConfig"): "qwen2_5_vl",
+    ("vision_config", "Qwen3VLVisionConfig"): "qwen3_vl",
+    ("hf_config.vision_config", "PixtralVisionConfig"): "mistral3",
+}
+"""Where the config of an encoder stands, its class, and the model types that have it."""
+
 ABOUT_IMAGES: Final = (
     "vision_config",
+    "hf_config",
     "mrope_section",
     "scatter_embedding",
     "freeze_vision_",
@@ -27,7 +32,8 @@ ABOUT_IMAGES: Final = (
 
 def family_of(said: Fields) -> str:
     """Return the model type whose encoder the file builds; empty where it builds none that is known."""
-    return CONFIGS.get(str(said.get(f"{MODEL}vision_config")), "")
+    found = (kind for (place, name), kind in CONFIGS.items() if said.get(f"{MODEL}{place}") == name)
+    return next(found, "")
 
 
 def language_fields(said: Fields, fields: Fields) -> Fields:
@@ -35,7 +41,7 @@ def language_fields(said: Fields, fields: Fields) -> Fields:
     if not family_of(said):
         return fields
     kept = {name: value for name, value in fields.items() if not name.startswith(ABOUT_IMAGES)}
-    return kept | {"position_embedding_type": "rope"}
+    return kept | ({"position_embedding_type": "rope"} if "mrope_section" in fields else {})
 
 
 def with_images(said: Fields, found: Imported, record: Mapping[str, Any]) -> tuple[Imported, dict[str, Any]]:
@@ -46,7 +52,7 @@ def with_images(said: Fields, found: Imported, record: Mapping[str, Any]) -> tup
     family = family_of(said)
     if not family:
         return found, dict(record)
-    start = f"{MODEL}vision_config."
+    start = f"{MODEL}{next(place for (place, _), kind in CONFIGS.items() if kind == family)}."
     config = {key.removeprefix(start): value for key, value in said.items() if key.startswith(start)}
     made_up = {key.rpartition(".")[2]: value for key, value in said.items() if ".dataset." in key}
     options, places = {"images": str(made_up.get("num_images", 1))}, {"images": "dataset.num_images"}

@@ -1,7 +1,8 @@
 """Models that Megatron-Bridge builds of layers of its own, which Megatron-core's arguments cannot say.
 
 Read in Megatron-Bridge 067f987d: ``models/gemma`` (``gemma_provider.py``, ``gemma2_provider.py``,
-``gemma3_provider.py``), ``models/mimo_v2_flash``, ``models/exaone``, ``models/common/te_layers.py``.
+``gemma3_provider.py``), ``models/mimo_v2_flash``, ``models/exaone``, ``models/ministral3``,
+``models/common/te_layers.py``.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from planner.inputs.model import Attention, DenseFfn, ModelSpec
 from planner.inputs.numerics import Router
 from planner.inputs.variants import Variant
 from planner.runtimes.megatron_bridge.code import Code, Section
+from planner.runtimes.megatron_bridge.vision import GROWN, family_of
 
 
 class OwnLayers(NamedTuple):
@@ -111,7 +113,7 @@ def _base(value: float | None) -> int | float | None:
     return int(value) if value is not None and value.is_integer() else value
 
 
-def _gemma_fields(model: ModelSpec) -> Section:
+def _base_fields(model: ModelSpec) -> Section:
     return {"rotary_base": _base(model.numerics.rope_theta)}
 
 
@@ -234,6 +236,10 @@ def _exaone_moe_fields(model: ModelSpec) -> Section:
     return fields
 
 
+def _is_ministral3(model: ModelSpec) -> bool:
+    return family_of(model) == "mistral3"
+
+
 FLEX: Final = MappingProxyType({"attention": "flash-2", "attention_share": 0.86})
 """PyTorch's FlexAttention, which bounds scores: on an A100 90% of FlashAttention-2's rate forward and 85%
 backward, of which backward is 2.5 times forward's work (H. He et al., "FlexAttention",
@@ -248,7 +254,7 @@ _GEMMA: Final = ("embedding_scale", "activation")
 PROVIDERS: Final[Mapping[str, OwnLayers]] = {
     "gemma": OwnLayers(
         "gemma.gemma_provider", "GemmaModelProvider", lambda model: _is_gemma(model, 2), _GEMMA,
-        _gemma_fields,
+        _base_fields,
     ),
     "gemma2": OwnLayers(
         "gemma.gemma2_provider", "Gemma2ModelProvider", _is_gemma2,
@@ -277,6 +283,10 @@ PROVIDERS: Final[Mapping[str, OwnLayers]] = {
     "exaone_moe": OwnLayers(
         "exaone.exaone_moe.exaone_moe_provider", "ExaoneMoeModelProvider", _is_exaone_moe, (),
         _exaone_moe_fields, methods=("full",),
+    ),
+    "mistral3": OwnLayers(
+        "ministral3.ministral3_provider", "Ministral3ModelProvider", _is_ministral3, (), _base_fields,
+        whole_sequence=True, methods=("full",), variants=(GROWN,),
     ),
 }  # fmt: skip
 """Model types that have a provider with layers of its own."""

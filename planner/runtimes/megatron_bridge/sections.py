@@ -77,7 +77,7 @@ DELTA_LAYERS: Final = Code("get_transformer_block_with_experimental_attention_va
 
 def model_section(plan: Plan, job: Job) -> Section:
     """Return the fields of the model provider for a legal scalar plan."""
-    whole, job = job.model, core_job(job)
+    seen, whole, job = vision_fields(job), job.model, core_job(job)
     arch = architecture(job.model)
     parts = [
         _shape(plan, job.model, job.workload, arch),
@@ -89,7 +89,7 @@ def model_section(plan: Plan, job: Job) -> Section:
         _parallel(plan, job),
         _recompute(plan),
         _offload(plan),
-        vision_fields(job),
+        seen,
     ]
     fields = {field: value for part in parts for field, value in part.items()}
     return as_own(as_hybrid(fields, plan, job.model), whole)

@@ -8,7 +8,7 @@ the weights), ``qwen3_vl_provider.py`` and ``modelling_qwen3_vl`` (an encoder of
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from math import isqrt
 from typing import Final, NamedTuple
 
@@ -17,6 +17,7 @@ import numpy as np
 from planner.deferred import deferred
 from planner.inputs.encoder import Encoder
 from planner.inputs.model import ModelSpec
+from planner.inputs.variants import Variant
 from planner.plan import Plan
 from planner.rules import Rule
 from planner.runtimes.family import Job
@@ -35,22 +36,45 @@ class Seen(NamedTuple):
     module, provider, sparse : str
         Module of the model's class, and the class, of a dense model and of one with experts.
     config : str
-        Class of the encoder's config in transformers' module of the family.
+        Class of the encoder's config in transformers.
     sections : tuple of int
-        Pairs of a head's channels that turn by time, height and width. [-]
+        Pairs of a head's channels that turn by time, height and width; none where tokens turn by place. [-]
     step : str
         Module of the forward step.
     split : bool
         Whether the encoder is Megatron-core's own, split over tensor-parallel ranks as the layers are.
+    whole : callable, optional
+        The whole model's config, of the model and the encoder's config, where the provider takes that.
     """
 
     module: str
     provider: str
     sparse: str
     config: str
-    sections: tuple[int, int, int]
+    sections: tuple[int, ...]
     step: str
     split: bool
+    whole: Callable[[ModelSpec, str], str] | None = None
+
+
+GROWTH: Final = 0.1
+"""How much queries grow with the logarithm of their position, in all checkpoints of Ministral 3 (transformers
+5.23, ``configuration_ministral3.py``)."""
+
+
+def _mistral3(model: ModelSpec, encoder: str) -> str:
+    """Return the config of Ministral 3: what the provider reads of its language model, and its encoder."""
+    scaling = model.numerics.rope_scaling
+    start = scaling.original_positions if scaling else None
+    turned = {"rope_type": "yarn", "rope_theta": model.numerics.rope_theta, "llama_4_scaling_beta": GROWTH}
+    turned |= {"factor": scaling.factor if scaling else 1.0, "original_max_position_embeddings": start}
+    said = {
+        "hidden_size": model.hidden,
+        "rms_norm_eps": model.numerics.norm_epsilon,
+        "rope_parameters": turned,
+    }
+    text = ", ".join(f"{name}={value!r}" for name, value in said.items())
+    return f"Mistral3Config(vision_config={encoder}, text_config=Ministral3Config({text}))"
 
 
 FAMILIES: Final[Mapping[str, Seen]] = {
@@ -61,6 +85,10 @@ FAMILIES: Final[Mapping[str, Seen]] = {
     "qwen3_vl": Seen(
         "qwen_vl.qwen3_vl_provider", "Qwen3VLModelProvider", "Qwen3VLMoEModelProvider",
         "Qwen3VLVisionConfig", (24, 20, 20), "models.qwen_vl.qwen3_vl_step", split=True,
+    ),
+    "mistral3": Seen(
+        "ministral3.ministral3_provider", "Ministral3ModelProvider", "", "PixtralVisionConfig", (),
+        "training.vlm_step", split=False, whole=_mistral3,
     ),
 }  # fmt: skip
 """Model types whose encoder the files can build."""
@@ -74,13 +102,32 @@ from megatron.bridge.data.sources.hf import HFDatasetSourceConfig
 """
 
 
+WHOLE: Final = """\
+from transformers.models.ministral3.configuration_ministral3 import Ministral3Config
+from transformers.models.mistral3.configuration_mistral3 import Mistral3Config
+from transformers.models.pixtral.configuration_pixtral import PixtralVisionConfig
+"""
+
+
 def family_of(model: ModelSpec) -> str:
     """Return the type of a model with an encoder that the files can build; empty of any other."""
     if model.encoder is None:
         return ""
     found = vision_configs.vision_family(model.encoder, model.hidden)
     sparse = bool(model.expert_kinds)
+    if found == "mistral3" and not _grows(model):
+        return ""
     return found if found in FAMILIES and (FAMILIES[found].sparse or not sparse) else ""
+
+
+def _grows(model: ModelSpec) -> bool:
+    """Whether queries grow from the positions on that YaRN stretches, as the provider's attention does."""
+    scaling = model.numerics.rope_scaling
+    stretched = scaling is not None and scaling.kind == "yarn" and scaling.original_positions is not None
+    return stretched and GROWN in model.variants
+
+
+GROWN: Final[Variant] = "scaled-queries"
 
 
 def sees(model: ModelSpec) -> bool:
@@ -104,12 +151,13 @@ def imports_of(model: ModelSpec) -> str:
     if not sees(model):
         return ""
     name = family_of(model)
-    config = f"from transformers.models.{name}.configuration_{name} import {FAMILIES[name].config}\n"
-    return IMPORTS + config
+    if FAMILIES[name].whole is not None:
+        return IMPORTS + WHOLE
+    return IMPORTS + f"from transformers.models.{name}.configuration_{name} import {FAMILIES[name].config}\n"
 
 
 def _turned_in_parts(plan: Plan, job: TrainingTask) -> bool:
-    return sees(job.model)
+    return sees(job.model) and bool(seen_as(job.model).sections)
 
 
 UNFUSED: Final = Idle("fused_rope", False, _turned_in_parts, "positions of images turn in three parts")
@@ -129,12 +177,19 @@ def vision_fields(job: Job) -> Section:
     name, seen = family_of(job.model), seen_as(job.model)
     said = vision_configs.vision_config(_encoder(job), name)
     fields = ", ".join(f"{name}={value!r}" for name, value in said.items())
-    return {
+    config = f"{seen.config}({fields})"
+    turned: Section = {
         "position_embedding_type": "mrope",
         "mrope_section": [*seen.sections],
-        "scatter_embedding_sequence_parallel": False,
         "apply_rope_fusion": False,
-        "vision_config": Code(f"{seen.config}({fields})"),
+    }
+    built: Section = {"vision_config": Code(config)}
+    if seen.whole is not None:
+        built = {"hf_config": Code(seen.whole(job.model, config))}
+    return {
+        **(turned if seen.sections else {}),
+        "scatter_embedding_sequence_parallel": False,
+        **built,
         **({"freeze_language_model": False} if seen.split else {}),
         "freeze_vision_model": job.workload.freeze_encoder,
         "freeze_vision_projection": job.workload.freeze_encoder,
@@ -199,7 +254,7 @@ def vision_rules(plan: Plan, job: Job) -> list[Rule]:
         ),
         Rule(
             "vision-turns-heads",
-            widths == {turned},
+            widths == {turned} or not turned,
             lambda: (
                 f"heads of {sorted(widths)}",
                 f"heads of {turned}, as the library turns them",

@@ -47,7 +47,7 @@ ABSENT = (
 OWN = (
     "megatron.bridge.models.gemma.", "megatron.bridge.models.mimo_v2_flash.",
     "megatron.bridge.models.minimax_m2.", "megatron.bridge.models.exaone.exaone4.",
-    "megatron.bridge.models.exaone.exaone_moe.",
+    "megatron.bridge.models.exaone.exaone_moe.", "megatron.bridge.models.ministral3.",
 )  # fmt: skip
 """Where layers stand that are the library's own."""
 

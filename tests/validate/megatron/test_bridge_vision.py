@@ -95,13 +95,23 @@ def test_the_first_stage_builds_its_share_of_megatron_s_own_encoder(
         assert judged(bridge, tmp_path, plan, job, smoke=True).error == ""
 
 
-def test_the_first_stage_builds_the_encoder_whole(bridge: Any, tmp_path: Path) -> None:
-    model = load_model("qwen2.5-vl-7b")
+@pytest.mark.parametrize(
+    ("kind", "split"), [("qwen2.5-vl-7b", (6, 7, 8, 7)), ("ministral-3-8b", (8, 9, 9, 8))]
+)
+def test_the_first_stage_builds_the_encoder_whole(
+    bridge: Any, tmp_path: Path, kind: str, split: tuple[int, ...]
+) -> None:
+    """Rotary positions that turn in three parts are not fused; Ministral's turn as those of text."""
+    model = load_model(kind)
     encoder = model.encoder
     assert encoder is not None
     hardware, length = load_hardware("dgx-h100"), {"seq_len": 4096, "global_batch": 64}
-    blind = Job(model.model_copy(update={"encoder": None}), hardware, 16, Workload(**length))
-    for plan, frozen in zip(PLANS, (False, True, True), strict=True):
+    alone = model.model_copy(update={"encoder": None, "variants": ()})
+    blind, plans = (
+        Job(alone, hardware, 16, Workload(**length)),
+        [*PLANS[:2], replace(PLANS[2], stage_layers=split)],
+    )
+    for plan, frozen in zip(plans, (False, True, True), strict=True):
         job = Job(model, hardware, 16, Workload(**length, images=4, freeze_encoder=frozen))
         assert not violations(all_rules(plan, case_of(plan, job, ENTRY)))
         seen, plain = judged(bridge, tmp_path, plan, job), judged(bridge, tmp_path, plan, blind)
@@ -112,7 +122,7 @@ def test_the_first_stage_builds_the_encoder_whole(bridge: Any, tmp_path: Path) -
             one - other for one, other in zip(seen.derived["params"], plain.derived["params"], strict=True)
         ]
         assert more == [encoder.params] + [0] * (int(plan.pp) - 1)
-        assert not seen.derived["fused_rope"]
+        assert seen.derived["fused_rope"] == (kind == "ministral-3-8b")
         smoke = judged(bridge, tmp_path, plan, job, smoke=True)
         assert smoke.error == ""
         assert smoke.derived["run"]["tokens"] == (4096, 4096)

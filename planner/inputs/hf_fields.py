@@ -58,9 +58,10 @@ class Config:
         if value is None and otherwise is not None:
             return otherwise
         if value is None:
-            self.fault(
-                names[0], "nothing", "a whole number" + f", or {' or '.join(names[1:])}" * bool(names[1:])
-            )
+            key = self.names.get(names[0], names[0])
+            others = f", or one of {', '.join(names[1:])}" * bool(names[1:])
+            said = f'a whole number, which the type leaves open: "{key}": N in the file{others}'
+            self.fault(names[0], "nothing", said)
             return least
         if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= 10**12:
             self.fault(self._set(names), repr(value), f"a whole number of at least {least}")

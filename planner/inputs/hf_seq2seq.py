@@ -24,6 +24,13 @@ arXiv:1910.10683, sec. 3.1.2). [element]"""
 SOURCE: Final = "n_positions"
 """Key that no code reads, of how long sources are: T5's checkpoints have it, and files written from here."""
 
+TIES: Final = (
+    "the class ties the head to the table whatever tie_word_embeddings says; one that is loaded from weights "
+    "with a head of their own, such as Flan-T5's, stays apart: {more:,} parameters more than here"
+)
+"""What is told of a T5 that says false (transformers 5.23, ``T5Config.__post_init__``; ``modeling_utils.py``,
+``tie_weights``: two tables with different values are not tied)."""
+
 _NOISE: Final = ("dropout", "attention_dropout", "activation_dropout", "dropout_rate", "encoder_layerdrop",
                  "decoder_layerdrop")  # fmt: skip
 
@@ -52,6 +59,9 @@ def seq2seq_from_config(raw: Mapping[str, Any], where: str, name: str) -> tuple[
         f"the encoder reads {tokens:,} rows for each sequence (encoder.patches), the decoder as many tokens "
         "as --seq-len says"
     ]
+    if raw.get("tie_word_embeddings") is False and str(raw["model_type"]).endswith("t5"):
+        more = int(record["vocab"]) * int(record["hidden"])
+        notes.append(TIES.format(more=more))
     noise = [f"{key} {raw[key]}"[:60] for key in _NOISE if raw.get(key)]
     if noise:
         notes.append(f"{', '.join(noise)}: not read, since dropout and noise belong to the run")

@@ -59,6 +59,8 @@ FAMILIES: Final[Mapping[str, Family]] = {
     "kimi_linear": Family(
         defaults=_UNTIED | _NO_BIAS | {"first_k_dense_replace": 1}, moe=True, latent=True,
         shared=("num_shared_experts", "n_shared_experts"), linear="kimi-delta",
+        names={"use_full_rank_gate": "linear_attn_config.use_full_rank_gate"},
+        fixed={"use_full_rank_gate": False, "mla_use_output_gate": False},
     ),
     "minimax": Family(
         defaults=_UNTIED, moe=True, linear="lightning",

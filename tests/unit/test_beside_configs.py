@@ -202,6 +202,14 @@ def test_an_extra_prediction_layer_of_its_own_kind_is_priced_whole(sparse: bool)
     assert found + model.norm_params == model.prediction_params
 
 
+def test_kimi_s_gates_that_are_whole_matrices_are_refused() -> None:
+    """As Kimi K3 has them (Megatron-Bridge 067f987d, ``models/kimi/kimi_k3_provider.py``)."""
+    text = MOONLIGHT | {"model_type": "kimi_linear", "num_experts": 64}
+    whole = {"full_attn_layers": [4], "num_heads": 16, "head_dim": 128, "use_full_rank_gate": True}
+    with pytest.raises(InputError, match="use_full_rank_gate"):
+        model_from_config(text | {"linear_attn_config": whole}, "config.json", "m")
+
+
 def test_grok_2_is_not_taken_for_the_captioner_of_its_model_type() -> None:
     raw = {"model_type": "git", "num_local_experts": 8, "vocab_size": 131072}
     with pytest.raises(InputError, match="grok-2 with experts beside a dense feed-forward"):

@@ -421,7 +421,8 @@ def test_deepspeed_chat_takes_the_defaults_that_conditions_set(tmp_path: Path) -
         ("/path/to/hf_llama_7b/", "llama-7b"),
         ("bigscience/bloomz-7b1-mt", "bloom-7b1"),
         ("gradientai/Llama-3-8B-Instruct-262k", None),
-        ("Qwen/Qwen3-VL-8B-Instruct", None),
+        ("Qwen/Qwen3-VL-8B-Instruct", "qwen3-vl-8b"),
+        ("Qwen/Qwen2.5-Omni-3B", None),
         ("Qwen/Qwen2.5-7B-Instruct-AWQ", None),
     ],
 )

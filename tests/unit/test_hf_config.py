@@ -77,6 +77,14 @@ def test_a_width_of_heads_that_a_config_leaves_out_is_that_of_its_type(kind: str
     assert read(model_type=kind, **more).model.attentions[0].head_dim == width
 
 
+def test_a_number_that_a_type_leaves_open_is_asked_for_by_its_key() -> None:
+    """DeepSeek-V2's class has no default for it; DBRX spells it its own way."""
+    latent = {"kv_lora_rank": 16, "qk_nope_head_dim": 16, "qk_rope_head_dim": 8, "v_head_dim": 16}
+    told = fault(model_type="deepseek_v2", n_routed_experts=8, moe_intermediate_size=16, **latent)
+    assert '"num_experts_per_tok": N in the file, or one of num_experts_per_token, top_k_experts' in told
+    assert '"ffn_config.moe_num_experts": N' in fault(model_type="dbrx")
+
+
 def test_key_value_heads_default_to_the_heads() -> None:
     assert read("num_key_value_heads").model.blocks["dense"].mixer.kv_heads == 4
 

@@ -80,6 +80,20 @@ def test_the_input_of_the_head_is_scaled_as_the_code_does(kind: str, tied: bool,
     assert model.numerics.logit_scale == (pytest.approx(512**-0.5) if scaled else None)
 
 
+def test_flan_t5_has_a_head_of_its_own_once_its_weights_are_loaded() -> None:
+    """huggingface.co/google/flan-t5-base: 248M parameters; the class alone makes 223M."""
+    said = {
+        "d_model": 768, "d_ff": 2048, "d_kv": 64, "num_heads": 12, "num_layers": 12, "vocab_size": 32128,
+        "feed_forward_proj": "gated-gelu", "tie_word_embeddings": False,
+    }  # fmt: skip
+    found = model_from_config({"model_type": "t5", **said}, "config.json", "flan")
+    more = found.model.vocab * found.model.hidden
+    assert any(f"{more:,} parameters more than here" in note for note in found.notes)
+    assert found.model.params + more == 247_577_856
+    tied = model_from_config({"model_type": "t5", **said, "tie_word_embeddings": True}, "config.json", "t5")
+    assert not any("parameters more" in note for note in tied.notes)
+
+
 def test_each_layer_of_umt5_has_a_table() -> None:
     model = model_from_config({"model_type": "umt5"}, "config.json", "umt5").model
     assert model.encoder is not None

@@ -341,8 +341,8 @@ def _experts(config: Config, family: Family) -> dict[str, Any]:
         "shortcut": family.paired,
         "latent": config.whole("moe_latent_size", otherwise=0, least=0) if family.narrow else 0,
     }
-    if optional["latent"] and config.flag(family.ffn_bias):
-        config.fault("mlp_bias", "true", "false: biased experts in a latent space are not expressed")
+    if not isinstance(family.ffn_bias, bool) and config.flag(family.ffn_bias):
+        config.fault(family.ffn_bias, "true", "false: experts with such biases are not expressed")
     return record | {
         key: value for key, value in optional.items() if value or (key == "gated" and value is False)
     }

@@ -55,6 +55,7 @@ _DEEPSEEK = Family(
     moe=True,
     latent=True,
     shared=("n_shared_experts",),
+    fixed={"mlp_bias": False},
 )
 _INDEX = {"index_n_heads": 64, "index_head_dim": 128, "index_topk": 2048}
 _GLM = Family(
@@ -304,7 +305,9 @@ FAMILIES: Final[Mapping[str, Family]] = {
     "cosmos3_edge_text": replace(
         _LLAMA, defaults=dict(_LLAMA.defaults) | _WIDE, gated=False, fixed={"tie_word_embeddings": False},
     ),
-    "cwm": Family(defaults=_UNTIED | _WIDE, reach="listed"),
+    "cwm": Family(
+        defaults=_UNTIED | _WIDE | {"mlp_bias": False}, reach="listed", ffn_bias="mlp_bias",
+    ),
     "ernie4_5_moe": Family(
         defaults=_TIED | {"use_bias": False, "moe_layer_start_index": 1, "moe_layer_interval": 1}, moe=True,
         shared=("num_shared_experts",), fixed={"use_bias": False},

@@ -20,8 +20,8 @@ _BERT = Family(
     defaults=_TIED | {"type_vocab_size": 2},
     norm="layernorm", gated=False, qkv_bias=True, output_bias=True, ffn_bias=True, causal=False,
     learned_positions=True, token_types="type_vocab_size", head_product=True, final_norm=False,
-    variants=("norms-on-sums", "embedding-norm", _HEAD), fixed={"is_decoder": False},
-    words={"position_embedding_type": _LEARNED},
+    variants=("norms-on-sums", "embedding-norm", _HEAD),
+    fixed={"is_decoder": False, "tie_word_embeddings": True}, words={"position_embedding_type": _LEARNED},
 )  # fmt: skip
 _ROBERTA = replace(_BERT, defaults=dict(_BERT.defaults) | {"pad_token_id": 1}, padded_positions=True)
 _ROTARY = replace(_BERT, learned_positions=False, words={"position_embedding_type": "rotary"})
@@ -42,7 +42,7 @@ FAMILIES: Final[Mapping[str, Family]] = {
         fixed={"sinusoidal_pos_embds": False}, words={},
         names={"hidden_size": "dim", "num_hidden_layers": "n_layers", "num_attention_heads": "n_heads"},
     ),
-    "ernie": replace(_BERT, fixed={"is_decoder": False, "use_task_id": False}),
+    "ernie": replace(_BERT, fixed=dict(_BERT.fixed) | {"use_task_id": False}),
     "eurobert": Family(
         defaults={"tie_word_embeddings": False, "attention_bias": False, "mlp_bias": False},
         qkv_bias="attention_bias", output_bias="attention_bias", ffn_bias="mlp_bias", causal=False,

@@ -67,7 +67,7 @@ FAMILIES: Final[Mapping[str, Family]] = {
     "gpt-sw3": _GPT2,
     "gpt_bigcode": replace(
         _GPT2, defaults=_TIED | {"num_key_value_heads": 1},
-        fixed={"multi_query": True, "scale_attn_weights": True},
+        fixed={"multi_query": True, "scale_attn_weights": True, "num_key_value_heads": 1},
     ),
     "gpt_neo": replace(
         _GPT2, qkv_bias=False, reach="listed", dense_inner="n_inner",

@@ -129,11 +129,26 @@ def _lfm3(family: Family, text: Text) -> Family:
     return replace(family, norms=norms, variants=_where(wide, "wide-rotary"))
 
 
+def _eurobert(family: Family, text: Text) -> Family:
+    """Return it with a bias of its head where its feed-forwards have biases."""
+    return replace(family, variants=(*family.variants, *_where(text.get("mlp_bias"), "head-bias")))
+
+
+def _helium(family: Family, text: Text) -> Family:
+    """Return it with heads that are together as wide as the model: its last product has that width."""
+    hidden, heads = text.get("hidden_size"), text.get("num_attention_heads")
+    if not (isinstance(hidden, int) and isinstance(heads, int) and heads > 0):
+        return family
+    return replace(family, fixed=dict(family.fixed) | {"head_dim": hidden // heads})
+
+
 CHOICES: Final[Mapping[str, Callable[[Family, Text], Family]]] = {
+    "eurobert": _eurobert,
     "falcon": _falcon,
     "gemma4_text": _gemma4,
     "gemma4_unified_text": _gemma4_unified,
     "gpt_neox": _gpt_neox,
+    "helium": _helium,
     "hyperclovax": _hyperclovax,
     "laguna": _laguna,
     "lfm2": _lfm2,

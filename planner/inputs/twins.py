@@ -57,7 +57,6 @@ TWINS: Final = {
     "mimo-7b-rl": "mimo-7b",
     "mistral-7b-sft-beta": "mistral-7b-v0.1",
     "mistral-7b-sft-constitutional-ai": "mistral-7b-v0.1",
-    "mistral-large-2411": "mistral-large-2407",
     "mistral-nemo-2407": "mistral-nemo-12b",
     "mixtral-8x7b-v0.1": "mixtral-8x7b",
     "olmo-3.1-32b": "olmo3-32b",

@@ -203,7 +203,7 @@ def test_an_extra_prediction_layer_of_its_own_kind_is_priced_whole(sparse: bool)
 
 
 def test_kimi_s_gates_that_are_whole_matrices_are_refused() -> None:
-    """As Kimi K3 has them (Megatron-Bridge 067f987d, ``models/kimi/kimi_k3_provider.py``)."""
+    """As Kimi K3's published configuration has them."""
     text = MOONLIGHT | {"model_type": "kimi_linear", "num_experts": 64}
     whole = {"full_attn_layers": [4], "num_heads": 16, "head_dim": 128, "use_full_rank_gate": True}
     with pytest.raises(InputError, match="use_full_rank_gate"):

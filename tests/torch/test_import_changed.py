@@ -1,0 +1,92 @@
+"""No key that changes a model's parameters is passed over: with each one changed library and import agree.
+
+A small config of each type, and one key of its class at a time doubled or turned over: the import has the
+parameters that the library's own code makes of it, or refuses the config.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+import torch
+
+from planner.errors import InputError
+from planner.inputs.hf_config import model_from_config
+from tests.helpers import ROOT
+
+pytestmark = pytest.mark.torch
+
+transformers = pytest.importorskip("transformers")
+auto = pytest.importorskip("transformers.models.auto.modeling_auto")
+
+CAUSAL, MASKED = auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES, auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES
+CASES = json.loads((ROOT / "tests" / "unit" / "data" / "hf_small_configs.json").read_text())["cases"]
+SMALL = {one["config"]["model_type"]: one["config"] for one in reversed(CASES)}
+KINDS = sorted(kind for kind in SMALL if kind in {*CAUSAL, *MASKED} - {"longcat_flash"})
+
+APART = {
+    ("deepseek_v2", "moe_layer_freq"): "the code beside the weights reads it, transformers does not",
+    (
+        "hy_v3",
+        "first_k_dense_replace",
+    ): "transformers reads mlp_layer_types, whose default is one dense layer",
+    ("kimi_linear", "tie_word_embeddings"): "its class ties nothing",
+    ("nemotron_h", "tie_word_embeddings"): "its class ties nothing",
+    **{
+        (
+            "mimo_v2_flash",
+            key,
+        ): "transformers 5.24 gives both kinds of layers one shape, the published code two"
+        for key in (
+            *("add_full_attention_sink_bias", "add_swa_attention_sink_bias", "head_dim", "v_head_dim"),
+            *("num_attention_heads", "num_key_value_heads", "swa_head_dim", "swa_num_attention_heads"),
+            *("swa_num_key_value_heads", "swa_v_head_dim"),
+        )
+    },
+}
+"""Keys of a type on which the two differ, and why."""
+
+BALANCE = ("e_score_correction_bias", "expert_bias")
+"""Ends of the names of what balances experts, a parameter in some types and none of the model's."""
+
+
+def changed(value: Any) -> Any:
+    """Return another value of a switch or a number; None of anything else."""
+    if isinstance(value, bool):
+        return not value
+    return max(1, 2 * value) if isinstance(value, int) and 0 <= value < 200_000 else None
+
+
+def counted(config: Any, kind: str) -> int:
+    maker = transformers.AutoModelForCausalLM if kind in CAUSAL else transformers.AutoModelForMaskedLM
+    with torch.device("meta"):
+        model = maker.from_config(config)
+    return sum(one.numel() for name, one in model.named_parameters() if not name.endswith(BALANCE))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_key_that_changes_parameters_is_passed_over(kind: str) -> None:
+    said = {key: value for key, value in SMALL[kind].items() if key != "model_type"}
+    try:
+        config = transformers.AutoConfig.for_model(kind, **said)
+        counted(config, kind)
+    except Exception as error:
+        pytest.skip(f"transformers makes no {kind} of it: {str(error)[:100]}")
+    wrong = []
+    for key, value in json.loads(config.to_json_string(use_diff=False)).items():
+        other = changed(value)
+        if other is None or key.endswith("token_id") or (kind, key) in APART:
+            continue
+        try:
+            params = counted(transformers.AutoConfig.for_model(kind, **said | {key: other}), kind)
+        except Exception:
+            continue  # the library refuses it too
+        try:
+            found = model_from_config(said | {key: other, "model_type": kind}, "config.json", kind).model
+        except InputError:
+            continue
+        if found.params != params:
+            wrong.append(f"{key} {other}: {found.params:,}, the library {params:,}")
+    assert not wrong

@@ -10,6 +10,7 @@ import pytest
 from planner.errors import InputError
 from planner.inputs import yaml_file
 from planner.inputs.load_hardware import (
+    accelerator_names,
     clusters_with,
     default_cluster,
     load_accelerator,
@@ -159,11 +160,32 @@ def test_numbers_remember_text_source_and_standing() -> None:
         ("gb300", 276.5),
         ("t4", 14.75),
         ("b200-180gb", 178.35),
+        ("a10", 21.99),
+        ("a10g", 21.99),
+        ("a30", 23.53),
+        ("l40", 44.40),
+        ("rtx-3090", 23.69),
+        ("rtx-4090", 23.61),
+        ("rtx-5090", 31.36),
+        ("rtx-a6000", 47.53),
+        ("rtx-pro-6000-server", 94.97),
+        ("v100-16gb", 15.77),
+        ("gh200-96gb", 94.50),
+        ("h200-141gb", 139.72),
+        ("h100-94gb-nvl", 93.00),
     ],
 )
 def test_processes_have_what_pytorch_calls_the_total_capacity(name: str, usable: float) -> None:
     """As its message prints it where memory runs out; what the driver reports is more."""
     assert load_accelerator(name).memory_usable / 2**30 == pytest.approx(usable, abs=0.006)
+
+
+def test_no_nvidia_card_gives_processes_all_that_its_label_says() -> None:
+    """Drivers keep 0.8% and more of every card that a message was found for."""
+    cards = [load_accelerator(name) for name in accelerator_names()]
+    nvidia = [card for card in cards if card.vendor == "NVIDIA"]
+    assert len(nvidia) > 30
+    assert [card.name for card in nvidia if card.memory_usable > 0.993 * card.memory] == []
 
 
 def test_a_file_that_holds_everything(tmp_path: Path) -> None:

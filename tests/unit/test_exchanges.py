@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from planner.cost.case import case_of
+from planner.cost.layer.adapter_messages import adapter_exchange
 from planner.cost.layer.block_cost import layer_cost, layer_detail, priced_layer
 from planner.cost.layer.communication import (
     BlockExchanges,
@@ -99,8 +100,11 @@ def test_a_frozen_base_gathers_no_input_again() -> None:
     work = job(MODELS["dense"], method="lora")
     plan = plan_of(work, tp=4, sequence_parallel=True)
     for share in (0.25, 1.0):
-        sent = priced_layer(Pricer(case_of(plan, work, runtime(tp_exposed=share)), plan), "a").exchanges.tp
-        assert sent.backward_sent == sent.forward_sent == 4 * 3 / 4 * 2 * SEQ * HIDDEN
+        price = Pricer(case_of(plan, work, runtime(tp_exposed=share)), plan)
+        layer = priced_layer(price, "a")
+        sent, beside = layer.exchanges.tp, adapter_exchange(price, list(layer.operators))
+        assert sent.forward_sent - beside.forward_sent == 4 * 3 / 4 * 2 * SEQ * HIDDEN
+        assert sent.backward_sent - beside.backward_sent == 4 * 3 / 4 * 2 * SEQ * HIDDEN
 
 
 @pytest.mark.parametrize(("kind", "alone"), [("dense", 0), ("experts", 1)])

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from planner.cost.case import Case
+from planner.cost.layer.adapter_messages import adapter_exchange, gathers_in_the_open
 from planner.cost.layer.block_parts import parts_exchange
 from planner.cost.layer.context_exchange import context_exchange
 from planner.cost.layer.dispatched import runs_beside_messages
@@ -93,7 +94,10 @@ def hidden_exchange(pricer: Pricer, operators: list[Operator], sublayers: int) -
     backward: Num = 0.0
     for apart, (into, out) in zip(beside, pairs, strict=True):
         share = case.traits.tensor.exposed + (1.0 - case.traits.tensor.exposed) * apart
-        forward = forward + exposed_seconds(gathered, into.forward, share)
+        if gathers_in_the_open(pricer, into.name):
+            forward = forward + reduced
+        else:
+            forward = forward + exposed_seconds(gathered, into.forward, share)
         forward = forward + exposed_seconds(reduced, out.forward, share)
         backward = backward + exposed_seconds(gathered, out.backward - out.weight_gradient, share)
         again = exposed_seconds(gathered, into.backward - into.weight_gradient, share)
@@ -365,6 +369,7 @@ def block_exchanges(pricer: Pricer, block: Block, operators: list[Operator]) -> 
     fed = ffn is not None and (not isinstance(ffn, Experts) or ffn.shared_inner > 0)
     return BlockExchanges(
         tp=hidden_exchange(pricer, operators, len(block.mixers) + fed)
+        + adapter_exchange(pricer, operators)
         + norm_reductions(pricer, block.norms)
         + narrow_exchange(pricer, block)
         + index_exchange(pricer, block),

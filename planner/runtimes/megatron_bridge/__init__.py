@@ -135,6 +135,7 @@ ENTRY = Runtime(
         plain_pp_exposed=1.0,
         sharded_exposed=0.3,
         dispatcher="all-to-all",
+        adapter_regathers_input=True,
     ),
     default_zero=1,
     zero_stages=MEGATRON_LM.zero_stages,

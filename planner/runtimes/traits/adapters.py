@@ -20,6 +20,25 @@ class AdapterTraits:
         "Whether Transformer Engine's operator fuser makes one kernel of an activation and the cast of its "
         "result to low bits, and the scale and sums of adapters part of their products.",
     )
+    gathers_input: bool = trait(
+        True,
+        "Whether adapters of column-split layers gather their input for themselves where the layer's product "
+        "hides its own gather; if not, that one is in the open, and serves both (Megatron-core's "
+        "``tp_comm_overlap_disable_qkv``).",
+        name="adapter_gathers_input",
+    )
+    regathers_input: bool = trait(
+        False,
+        "Whether they keep their part of that input alone, and gather it in each pass (Megatron-Bridge's "
+        "``sequence_parallel_input_regather``).",
+        name="adapter_regathers_input",
+    )
+    all_to_all: bool = trait(
+        False,
+        "Whether one all-to-all cuts what adapters of row-split layers make along the sequence, which is "
+        "else gathered whole first (Megatron-Bridge's ``a2a_experimental``).",
+        name="adapter_all_to_all",
+    )
     dropout: bool = trait(
         False,
         "Whether dropout runs on the input of adapters.",

@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 
 from planner.cost.case import case_of
-from planner.cost.layer.block_cost import priced_layer
+from planner.cost.layer.block_cost import layer_cost, priced_layer
 from planner.cost.layer.communication import block_exchanges
 from planner.cost.layer.exchange import Exchange
 from planner.cost.layer.operators import Pricer
+from planner.cost.step.layout import NOTHING_AGAIN
 from planner.inputs.load import load_model
 from tests.unit.cost_jobs import job, plan_of, runtime
 
@@ -85,3 +86,25 @@ def test_one_rank_sends_nothing() -> None:
     block = next(iter(work.model.blocks.values()))
     operators = priced_layer(price, next(iter(work.model.blocks))).operators
     assert block_exchanges(price, block, list(operators)).tp == Exchange()
+
+
+def test_an_input_that_is_not_gathered_again_is_kept_whole() -> None:
+    """The norm keeps its part, the adapter what all gathered; CUDA graphs rule the second gather out."""
+
+    def kept(precision: str, parallel: bool = True, **traits: Any) -> float:
+        work = job(
+            load_model("llama2-70b"), 8, "dgx-h100", seq_len=SEQ, global_batch=2, precision=precision,
+            method="lora", lora_rank=RANK, lora_targets=("qkv",),
+        )  # fmt: skip
+        plan = plan_of(work, tp=TP, sequence_parallel=parallel)
+        price = Pricer(case_of(plan, work, runtime("megatron-bridge", **traits)), plan)
+        layer = priced_layer(price, next(iter(work.model.blocks)))
+        return float(layer_cost(layer, NOTHING_AGAIN, price).held)
+
+    part = 2 * SEQ * HIDDEN / TP
+    again, whole = kept("fp8"), kept("fp8", adapter_regathers_input=False)
+    assert whole - again == pytest.approx(2 * SEQ * HIDDEN - part)
+    assert kept("fp8", graphed="attention") == pytest.approx(whole)
+    own = kept("bf16", adapter_regathers_input=False) - kept("bf16")
+    assert own == pytest.approx(2 * SEQ * HIDDEN), "in 16 bit the norm's part was the adapter's too"
+    assert kept("fp8", parallel=False, adapter_regathers_input=False) == kept("fp8", parallel=False)

@@ -154,3 +154,16 @@ def test_a_degree_that_is_none_is_a_fault(tmp_path: Path, degree: object) -> Non
         text = text.replace(f" {name}", "").replace(f"({name})", "()")
     path.write_text(text.replace("MIXED", MIXED), encoding="utf-8")
     assert read_runner_file(path).faults
+
+
+@pytest.mark.parametrize(("said", "kept"), [("", True), (", sequence_parallel_input_regather=True", False)])
+def test_adapters_keep_their_whole_input_unless_they_gather_it_again(
+    said: str, kept: bool, tmp_path: Path
+) -> None:
+    split = FILE.replace(" MODEL", ", tensor_model_parallel_size=2, sequence_parallel=True")
+    text = split.replace("MIXED", MIXED).replace(
+        "mixed_precision=", f"peft=LoRA(dim=8{said}), mixed_precision="
+    )
+    found = read_runner_file(_written(tmp_path, "DIST", "", text))
+    assert ("adapter_regathers_input=false" in found.changes) == kept
+    assert not found.unknown

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from planner.cost.layer.adapters import adapters_beside, has_adapter
+from planner.cost.case import Case
+from planner.cost.layer.adapters import adapters_beside, has_adapter, regathers_input
 from planner.cost.layer.exchange import ACTIVATION_BYTES, NO_EXCHANGE, Exchange
 from planner.cost.layer.operators import COLUMN_SPLIT, ROW_SPLIT, Operator, Pricer
 from planner.formulas.collectives import all_to_all_seconds, ring_seconds, ring_sent_bytes
@@ -12,6 +13,12 @@ from planner.numeric import Num
 def gathers_in_the_open(pricer: Pricer, name: str) -> bool:
     """Whether nothing hides the gather before the layer called ``name``, whose adapter reads it too."""
     return has_adapter(pricer.case, name) and not pricer.case.traits.adapters.gathers_input
+
+
+def keeps_whole_input(case: Case, names: tuple[str, ...]) -> bool:
+    """Whether an adapter beside one of the layers keeps what all tensor-parallel ranks gathered for it."""
+    split = case.sequence_parallel and case.traits.tensor.sequence_regather and not regathers_input(case)
+    return split and any(name in COLUMN_SPLIT and has_adapter(case, name) for name in names)
 
 
 def adapter_exchange(pricer: Pricer, operators: list[Operator]) -> Exchange:
@@ -42,8 +49,9 @@ def adapter_exchange(pricer: Pricer, operators: list[Operator]) -> Exchange:
     if not case.sequence_parallel:
         return sent + whole.passes(rows, 2 * columns)
     traits = case.traits.adapters
-    alone = traits.gathers_input and (traits.regathers_input or case.traits.tensor.exposed < 1)
-    own, back = columns * alone, columns * alone * (1 + traits.regathers_input)
+    again = regathers_input(case)
+    alone = traits.gathers_input and (again or case.traits.tensor.exposed < 1)
+    own, back = columns * alone, columns * alone * (1 + again)
     if traits.all_to_all:
         return sent + whole.passes(own, back) + _all_to_all(pricer).passes(rows, rows)
     return sent + whole.passes(own + rows, back + rows)

@@ -112,9 +112,29 @@ def input_bytes(case: Case, names: tuple[str, ...], in_norm: bool = False) -> fl
     saved = case.precision.saved_input_bytes
     if case.method.trains_base:
         return saved
-    norm = saved if in_norm else 0.0
-    adapted = ACTIVATION_BYTES * _copies(case, names)
+    norm, adapted = norm_bytes(case, in_norm), copied_bytes(case, names)
     return max(norm, adapted) if saved == ACTIVATION_BYTES else norm + adapted
+
+
+def norm_bytes(case: Case, in_norm: bool) -> float:
+    """Bytes that a norm before frozen products keeps of an element of its result. [byte]"""
+    return case.precision.saved_input_bytes if in_norm else 0.0
+
+
+def copied_bytes(case: Case, names: tuple[str, ...]) -> float:
+    """Bytes of an element of their input that the adapters beside linear layers keep. [byte]"""
+    return ACTIVATION_BYTES * _copies(case, names)
+
+
+def regathers_input(case: Case) -> bool:
+    """Whether adapters of column-split layers gather their input in each pass, and keep their part alone.
+
+    References
+    ----------
+    .. [1] NVIDIA, Megatron-Bridge 067f987d, ``src/megatron/bridge/peft/utils.py``,
+       ``_sequence_parallel_input_regather_eligibility``: not under CUDA graphs.
+    """
+    return case.traits.adapters.regathers_input and not case.traits.kernels.graphed
 
 
 def _copies(case: Case, names: tuple[str, ...]) -> int:

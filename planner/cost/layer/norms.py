@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from planner.cost.case import Case
-from planner.cost.layer.adapters import input_bytes
+from planner.cost.layer.adapter_messages import keeps_whole_input
+from planner.cost.layer.adapters import copied_bytes, input_bytes, norm_bytes
 from planner.cost.layer.operators import Operator, Pricer
 from planner.formulas import elementwise as traffic
 from planner.inputs.model import Attention, Block, DenseFfn, Experts, LatentAttention
@@ -44,14 +45,19 @@ def norm_operator(
         moved = moved._replace(forward=moved.forward + more.forward, backward=moved.backward + more.backward)
     copy = norm_copy_bytes(case)
     result_tokens = pricer.local_tokens if case.traits.tensor.sequence_regather else pricer.tokens
+    kept = input_bytes(case, readers, module == IN_PRODUCT) * result_tokens
+    if keeps_whole_input(case, readers):
+        kept = (
+            norm_bytes(case, module == IN_PRODUCT) * result_tokens
+            + copied_bytes(case, readers) * pricer.tokens
+        )
     return pricer.elementwise(
         name,
         module,
         elements,
         moved,
         kept=2 * elements * (not traits.kernels.norm_reads_fp32) + 4 * pricer.local_tokens,
-        saved=handed * input_bytes(case, readers, module == IN_PRODUCT) * result_tokens * model.hidden
-        + (copy + 4.0 * traits.kernels.norm_reads_fp32) * elements,
+        saved=handed * kept * model.hidden + (copy + 4.0 * traits.kernels.norm_reads_fp32) * elements,
         params=float(model.norm_params),
     )
 

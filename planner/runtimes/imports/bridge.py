@@ -121,6 +121,8 @@ def section_fields(said: Fields) -> Fields:
         fields[RANKS] = True
     if f"{ROOT}peft.dropout" in said:
         fields["peft_dropout"] = said[f"{ROOT}peft.dropout"]
+    if said.get(f"{ROOT}peft") == "LoRA":
+        fields["peft_regather"] = said.get(f"{ROOT}peft.sequence_parallel_input_regather", False)
     names = ("ddp.use_distributed_optimizer", "optimizer.use_distributed_optimizer")
     sharded = [
         said.get(f"{ROOT}{name}") for name in (*names, "optimizer.use_layer_wise_distributed_optimizer")

@@ -268,7 +268,7 @@ SETTING_FIELDS: Final = (
     "overlap_moe_expert_parallel_comm",
     "moe_shared_expert_overlap", "cross_entropy_fusion_impl", "cross_entropy_loss_fusion",
     "fp8_param_gather", "fp4_param_gather",
-    "fp8_output_proj", "fp8_dot_product_attention", "peft_dropout",
+    "fp8_output_proj", "fp8_dot_product_attention", "peft_dropout", "peft_regather",
     "use_transformer_engine_op_fuser", "tp_comm_overlap", "activation_func_fp8_input_store",
     "disable_parameter_transpose_cache", "delay_wgrad_compute",
 )  # fmt: skip
@@ -297,6 +297,7 @@ def _settings(fields: Mapping[str, Any]) -> list[str]:
         "low_bit_head=mxfp8": fields.get("fp8_output_proj"),
         "fp8_attention=true": fields.get("fp8_dot_product_attention"),
         "adapter_dropout=true": fields.get("peft_dropout"),
+        "adapter_regathers_input=false": split and fields.get("peft_regather") is False,
         "operator_fuser=true": fields.get("use_transformer_engine_op_fuser") and not whole,
         "tp_overlap=off": split and not fields.get("tp_comm_overlap", True),
     }

@@ -168,6 +168,7 @@ ENTRY = Runtime(
         "fp8_attention": (True,),
         "cached_transposes": (False,),
         "adapter_dropout": (True,),
+        "adapter_regathers_input": (False,),
         "stages_inside": (True,),
         "whole_masters": (True,),
     },

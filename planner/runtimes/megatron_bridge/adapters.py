@@ -18,14 +18,14 @@ from planner.runtimes.megatron_lm.architecture import architecture, known_archit
 from planner.runtimes.megatron_lm.settings import DROPOUT
 
 
-def adapter_section(plan: Plan, job: Job, dropped: bool = False) -> Section:
+def adapter_section(plan: Plan, job: Job, dropped: bool = False, regathers: bool = True) -> Section:
     """Return the fields of LoRA: an adapter beside the targets in every block, and one for each expert."""
     fields: Section = {
         "target_modules": list(_targets(job)),
         "dim": job.workload.lora_rank,
         "alpha": 2 * job.workload.lora_rank,
         "dropout": DROPOUT if dropped else 0.0,
-        "sequence_parallel_input_regather": plan.sequence_parallel and bool(plan.tp > 1),
+        "sequence_parallel_input_regather": regathers and plan.sequence_parallel and bool(plan.tp > 1),
     }
     if job.model.expert_kinds:
         fields["share_expert_adapters"] = False

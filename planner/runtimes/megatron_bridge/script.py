@@ -197,7 +197,11 @@ def _body(plan: Plan, job: Job, provider: str, changes: Changes) -> str:
         "comm_overlap": ("CommOverlapConfig", overlap_section(plan)),
     }
     if work.method == "lora":
-        calls["peft"] = ("LoRA", adapter_section(plan, job, bool(changes.get("adapter_dropout", False))))
+        asked = (
+            bool(changes.get("adapter_dropout", False)),
+            bool(changes.get("adapter_regathers_input", True)),
+        )
+        calls["peft"] = ("LoRA", adapter_section(plan, job, *asked))
     if _whole_graph(changes):
         calls["rerun_state_machine"] = ("RerunStateMachineConfig", {"check_for_nan_in_loss": False})
     lines.append("    return ConfigContainer(\n")

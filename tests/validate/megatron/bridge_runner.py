@@ -333,6 +333,7 @@ class Bridge:
             fp8_attention=model.fp8_dot_product_attention,
             cached_transposes=not model.disable_parameter_transpose_cache,
             adapter_dropout=bool(config.peft and config.peft.dropout),
+            adapter_regathers_input=bool(config.peft and config.peft.sequence_parallel_input_regather),
             launch_blocking=os.environ.get("CUDA_LAUNCH_BLOCKING") == "1",
             reduces_in_fp32=config.ddp.grad_reduce_in_fp32,
             fused_activation=model.bias_activation_fusion,

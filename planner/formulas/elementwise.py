@@ -165,6 +165,13 @@ Fused: forward reads gate and up and writes the product; backward reads those tw
 two gradients (N. Shazeer, arXiv:2002.05202).
 """
 
+LOW_BIT_STORE: Final = Traffic(6.0, 6.0, "copy")
+"""A gated activation's input cast to fp8 until backward, and back, for an element of the inner width. [byte]
+
+Two copies that no kernel is one with, of both halves: 2 + 1 and 1 + 2 (Megatron-LM,
+``megatron/core/fusions/fused_bias_swiglu.py``, ``SwiGLUFunction``).
+"""
+
 CLAMP: Final = Traffic(16.0, 20.0, strided=(2.0, 2.0))
 """What bounds on gate and up move beside a fused gated activation, for an element of the inner width. [byte]
 

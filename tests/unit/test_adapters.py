@@ -17,7 +17,7 @@ from planner.cost.estimate import Estimate, estimate
 from planner.cost.flops import step_flops
 from planner.cost.layer.attention_core import mean_keys
 from planner.cost.layer.block_cost import layer_cost, priced_layer
-from planner.cost.layer.operators import Pricer
+from planner.cost.layer.operators import Operator, Pricer
 from planner.cost.step.layout import NOTHING_AGAIN
 from planner.inputs.load import load_model
 from planner.inputs.model import Attention
@@ -247,3 +247,19 @@ def test_embedding_and_head_beside_adapters_are_a_trained_copy() -> None:
     head = 2 * 4 * 4096 * model.vocab * model.hidden
     assert more.model_flops - plain.model_flops == pytest.approx(head)
     assert more.step > plain.step
+
+
+def test_an_input_that_rests_in_fp8_is_cast_by_kernels_of_its_own() -> None:
+    """Both halves, read in 16 bit and written in fp8, and back: 6 bytes an element of the inner width."""
+
+    def priced(stored: bool) -> tuple[Pricer, Operator]:
+        work = job(load_model("llama2-70b"), 8, "dgx-b200", seq_len=SEQ, global_batch=8, precision="fp8")
+        plan = plan_of(work)
+        pricer = Pricer(case_of(plan, work, runtime("megatron-bridge", fp8_activation_input=stored)), plan)
+        layer = priced_layer(pricer, next(iter(work.model.blocks)))
+        return pricer, next(one for one in layer.operators if one.name == "mlp_activation")
+
+    (pricer, stored), (_, plain) = priced(True), priced(False)
+    copied = 6 * SEQ * INNER / pricer.case.kernels.stream_for("copy").bandwidth
+    assert stored.forward - plain.forward == pytest.approx(copied, rel=0.05)
+    assert stored.backward - plain.backward == pytest.approx(copied, rel=0.05)

@@ -232,7 +232,13 @@ def activation_operator(pricer: Pricer, name: str, module: str, elements: Num, g
     chain = 0.0 if fused or not gated else (traffic.BOUNDED_BYTES if bounded else 2.0) * elements
     reader = (name.replace("_activation", "_out"),)
     saved = input_bytes(case, reader) * elements + chain
-    return pricer.elementwise(name, module, elements, moved, saved=saved)
+    activation = pricer.elementwise(name, module, elements, moved, saved=saved)
+    if not (gated and case.traits.low_bit.fp8_activation_input):
+        return activation
+    store = pricer.elementwise(name, module, elements, traffic.LOW_BIT_STORE)
+    return activation.with_values(
+        forward=activation.forward + store.forward, backward=activation.backward + store.backward
+    )
 
 
 def dense_operators(pricer: Pricer, ffn: DenseFfn, odd: bool) -> list[Operator]:

@@ -334,6 +334,35 @@ def test_swift_counts_processes_and_devices(tmp_path: Path) -> None:
     assert faults(spread) == {"CUDA_VISIBLE_DEVICES": ""}
 
 
+TUNED = "--model_name_or_path Qwen/Qwen3-8B --dataset_name ours --per_device_train_batch_size 1 --bf16"
+TRL = f"accelerate launch --num_processes 8 scripts/sft.py {TUNED} --use_peft"
+OWN = f"torchrun --nproc_per_node 8 train.py {TUNED} --model_max_length 512 --use_lora"
+
+
+@pytest.mark.parametrize(
+    ("command", "drops"),
+    [
+        (SWIFT, True), (f"{SWIFT} --lora_dropout 0", False), (TRL, True),
+        (f"{TRL} --lora_dropout 0.0", False), (OWN, False), (f"{OWN} --lora_dropout 0.1", True),
+    ],
+)  # fmt: skip
+def test_dropout_of_adapters_is_read_with_each_librarys_default(
+    command: str, drops: bool, tmp_path: Path
+) -> None:
+    """``TunerArguments`` of ms-swift and ``ModelConfig`` of TRL have 0.05, peft has none."""
+    found = read(tmp_path, "run.sh", f"n=1\n{command}\n")
+    assert ("adapter_dropout=true" in found.changes) == drops
+
+
+@pytest.mark.parametrize("share", ["0.05", "0.0", "1/2"])
+def test_dropout_of_adapters_in_a_file(share: str, tmp_path: Path) -> None:
+    found = read(
+        tmp_path, "a.yaml", f"{AXOLOTL}adapter: lora\nlora_target_linear: true\nlora_dropout: {share}\n"
+    )
+    assert ("adapter_dropout=true" in found.changes) == (share == "0.05")
+    assert ("lora_dropout" in faults(found)) == (share == "1/2")
+
+
 def test_swift_megatron_has_the_named_model_and_its_own_defaults(tmp_path: Path) -> None:
     command = (
         "NPROC_PER_NODE=8 megatron sft --model Qwen/Qwen3-30B-A3B-Instruct-2507 --micro_batch_size 2 "

@@ -26,6 +26,7 @@ JOB = cases.job("llama3-8b", 16, seq_len=2048, global_batch=64)
 ROUTED = cases.job("mixtral-8x7b", 16, seq_len=2048, global_batch=64)
 SHARED = cases.job("moonlight-16b-a3b", 16, seq_len=2048, global_batch=64)
 TUNED = cases.job("llama3-8b", 16, seq_len=2048, global_batch=64, precision="fp8", method="lora")
+ADAPTED = cases.job("llama3-8b", 16, seq_len=2048, global_batch=64, method="lora")
 LOW = cases.job("llama3-8b", 16, seq_len=2048, global_batch=64, precision="fp8")
 MICROSCALED = cases.job(
     "llama3-8b", 16, seq_len=2048, global_batch=64, hardware="dgx-b200", precision="mxfp8"
@@ -104,6 +105,8 @@ def job_for(trait: str, name: str, value: object = None) -> Job:
         return REDUCED
     if trait == "low_bit_head":
         return MICROSCALED
+    if trait == "adapter_dropout" and name != "megatron-bridge":
+        return ADAPTED
     if trait in ("low_bit_weights", "adapter_dropout", "adapter_regathers_input"):
         return LOW if name == "megatron-lm" else TUNED
     return JOB

@@ -44,6 +44,10 @@ ACTIVATION_BYTES: Final = 2.0
 """Bytes of an element of an adapter's input and bottleneck, which are 16-bit whatever the base is. [byte]"""
 
 
+DROPPED_BYTES: Final = 1.0
+"""Bytes of the mask that dropout keeps of an element (PyTorch, ``native_dropout``: a boolean). [byte]"""
+
+
 def learns(case: Case, name: str) -> bool:
     """Whether the weights of the operator called ``name`` learn: all do, or adapters leave its copy to."""
     return case.method.trains_base or (name in ENDS and "ends" in (case.workload.lora_targets or ()))
@@ -123,7 +127,31 @@ def norm_bytes(case: Case, in_norm: bool) -> float:
 
 def copied_bytes(case: Case, names: tuple[str, ...]) -> float:
     """Bytes of an element of their input that the adapters beside linear layers keep. [byte]"""
-    return ACTIVATION_BYTES * _copies(case, names)
+    masks = sum(adapters_beside(case, name) for name in names) if _drops(case) else 0
+    return ACTIVATION_BYTES * _copies(case, names) + DROPPED_BYTES * masks
+
+
+def own_input_bytes(case: Case, name: str) -> float:
+    """Bytes that adapters keep of an element of an input that the kernel before keeps already. [byte]
+
+    That is nothing where they read the same tensor.
+    """
+    return copied_bytes(case, (name,)) if _own_copies(case) else 0.0
+
+
+def _drops(case: Case) -> bool:
+    """Whether each adapter keeps the input that it drops a part of, and a mask.
+
+    Those of Megatron-Bridge are priced without: MLPerf's runs, which have this dropout, leave no room for it
+    (docs/explanation/known-errors.md).
+    """
+    return case.traits.adapters.dropout and case.traits.adapters.separate_projections
+
+
+def _own_copies(case: Case) -> bool:
+    """Whether each adapter copies its input: casts it to the dtype of its weights, or drops a part."""
+    in_fp32 = case.traits.optimizer.parameter_dtype == "fp32" and not case.sharding.shards_gradients
+    return in_fp32 or _drops(case)
 
 
 def regathers_input(case: Case) -> bool:
@@ -138,7 +166,7 @@ def regathers_input(case: Case) -> bool:
 
 
 def _copies(case: Case, names: tuple[str, ...]) -> int:
-    """Copies of an input that its adapters keep: one, or one each where each casts it for itself. [-]
+    """Copies of an input that its adapters keep: one, or one each where each has its own. [-]
 
     References
     ----------
@@ -146,8 +174,7 @@ def _copies(case: Case, names: tuple[str, ...]) -> int:
        adapter's weight, which is fp32 unless FSDP has gathered it in 16 bit.
     """
     counts = [adapters_beside(case, name) for name in names]
-    in_fp32 = case.traits.optimizer.parameter_dtype == "fp32" and not case.sharding.shards_gradients
-    return sum(counts) if in_fp32 else int(any(counts))
+    return sum(counts) if _own_copies(case) else int(any(counts))
 
 
 def bottleneck_bytes(case: Case, name: str, rows: Num) -> Num:
@@ -174,7 +201,7 @@ def adapter_seconds(
     into = ADAPTED_INPUT if not traits.adapters.operator_fuser else NOTHING
     out = ADAPTED_OUTPUT if not traits.adapters.operator_fuser else NOTHING
     if traits.adapters.dropout:
-        into = Traffic(into.forward + DROPOUT.forward, into.backward + DROPOUT.backward)
+        into = Traffic(into.forward + count * DROPOUT.forward, into.backward + count * DROPOUT.backward)
     forward = (elements[0] * into.forward + elements[1] * out.forward) / stream.bandwidth
     backward = (elements[0] * into.backward + elements[1] * out.backward) / stream.bandwidth
     return products + forward, 2 * products + backward

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import get_args
 
 from planner.cost.case import Case
-from planner.cost.layer.adapters import adapter_params, bottleneck_bytes, input_bytes
+from planner.cost.layer.adapters import adapter_params, bottleneck_bytes, input_bytes, own_input_bytes
 from planner.cost.layer.attention_core import SCORES_KEPT
 from planner.cost.layer.block_parts import part_operators
 from planner.cost.layer.casts import cast_seconds
@@ -168,8 +168,9 @@ def _bare_norm(pricer: Pricer, name: str, normed: Num) -> Operator:
 
 def output_operator(pricer: Pricer, width: Num, bias: bool) -> Operator:
     """Price the projection of attention's output."""
+    saved = own_input_bytes(pricer.case, "attention_out") * pricer.tokens * width
     product = pricer.linear(
-        "attention_out", "attn_out", pricer.tokens, width, pricer.case.model.hidden, bias=bias
+        "attention_out", "attn_out", pricer.tokens, width, pricer.case.model.hidden, saved=saved, bias=bias
     )
     return product.with_values(second=1.0)
 

@@ -24,9 +24,33 @@ def norm_is_fused(case: Case) -> bool:
     return case.traits.kernels.fused_norm or (case.model.norm == "layernorm" and not chained)
 
 
+NORMED_BYTES = 2.0
+"""Bytes of an element that a norm keeps in 16 bit: one kernel its input, a chain what it normed. [byte]"""
+
+IN_FP32 = 6.0
+"""Bytes beside those from which a chain has normed in fp32: four of its input, and four of what it has
+normed. [byte]"""
+
+
 def norm_copy_bytes(case: Case) -> float:
-    """Bytes of an element that a chain of kernels keeps beside what a fused norm does. [byte]"""
-    return 0.0 if norm_is_fused(case) else case.traits.kernels.unfused_norm_bytes
+    """Bytes of an element that a chain of kernels keeps beside what `normed_bytes` tells. [byte]
+
+    What it has normed is needed for the gradient of its weight alone, which frozen weights have none of.
+
+    References
+    ----------
+    .. [1] PyTorch, ``tools/autograd/derivatives.yaml``, ``mul``: ``self`` is saved for the gradient of
+       ``other``.
+    """
+    copy = case.traits.kernels.unfused_norm_bytes
+    if norm_is_fused(case):
+        return 0.0
+    return copy if case.method.trains_base or copy < IN_FP32 else copy - NORMED_BYTES
+
+
+def normed_bytes(case: Case) -> float:
+    """Bytes of an element that a norm keeps in 16 bit; none of a chain of frozen weights. [byte]"""
+    return NORMED_BYTES if norm_is_fused(case) or case.method.trains_base else 0.0
 
 
 def norm_operator(
@@ -56,7 +80,7 @@ def norm_operator(
         module,
         elements,
         moved,
-        kept=2 * elements * (not traits.kernels.norm_reads_fp32) + 4 * pricer.local_tokens,
+        kept=normed_bytes(case) * elements * (not traits.kernels.norm_reads_fp32) + 4 * pricer.local_tokens,
         saved=handed * kept * model.hidden + (copy + 4.0 * traits.kernels.norm_reads_fp32) * elements,
         params=float(model.norm_params),
     )
@@ -71,7 +95,7 @@ def head_norm_operator(pricer: Pricer, normed: Num, params: Num) -> Operator:
     """Price the norms of queries and keys, ``normed`` elements in all."""
     case, chained = pricer.case, pricer.case.traits.kernels.chained_head_norms
     moved = traffic.NORM[norm_is_fused(case) and not chained]
-    kept = (2.0 + (HEAD_NORM_COPY if chained else norm_copy_bytes(case))) * normed
+    kept = (normed_bytes(case) + (HEAD_NORM_COPY if chained else norm_copy_bytes(case))) * normed
     return pricer.elementwise("qk_norm", "qkv", normed, moved, saved=kept, params=params)
 
 

@@ -81,6 +81,7 @@ def _batch_config(plan: Plan, work: Workload) -> dict[str, object]:
 
 
 SETTINGS: Final[Settings] = {
+    "adapter_dropout": (True,),
     "attention": ("flash-3", "unfused"),
     "compiled": (True,),
     "dp_exposed": (1.0,),
@@ -155,7 +156,7 @@ def deepspeed_command(plan: Plan, job: Job, version: str, changes: Changes = NO_
     else:
         settings |= {"TP": int(plan.tp), "SP": int(plan.cp)}
         settings |= {name: int(changes.get(trait, 1.0)) for name, trait in TILES.items()}
-        settings |= adapter_settings(job.model, work) | {"BALANCE": balancing_loss(job.model)}
+        settings |= adapter_settings(job.model, work, changes) | {"BALANCE": balancing_loss(job.model)}
     settings |= {"MASKED_SHARE": MASKED_SHARE} if job.model.fills_masks else {}
     settings |= source_settings(job.model)
     run = run_of(job)

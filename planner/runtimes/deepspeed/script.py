@@ -56,7 +56,9 @@ def make_model(config, settings, smoke):
     if LORA_RANK:
         from peft import LoraConfig, get_peft_model
 
-        lora = LoraConfig(r=LORA_RANK, target_modules=LORA_TARGETS, task_type="CAUSAL_LM")
+        lora = LoraConfig(
+            r=LORA_RANK, target_modules=LORA_TARGETS, lora_dropout=LORA_DROPOUT, task_type="CAUSAL_LM"
+        )
         model = get_peft_model(model, lora)
     if RECOMPUTE:
         model.gradient_checkpointing_enable({"use_reentrant": False})

@@ -36,6 +36,7 @@ STRATEGIES = {"all-gather": "allgather", "ring": "alltoall"}
 TORCH_DTYPES: Final = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
 
 SETTINGS: Final[Settings] = {
+    "adapter_dropout": (True,),
     "attention": ("flash-3", "unfused"),
     "compiled": (True,),
     "reduce_dtype": ("bf16",),
@@ -162,7 +163,7 @@ def script_text(plan: Plan, job: Job, changes: Changes = NO_CHANGES) -> str:
     frozen = work.method != "full"
     settings = {
         "SEQ_LEN": work.seq_len,
-        **adapter_settings(job.model, work),
+        **adapter_settings(job.model, work, changes),
         "BALANCE": balancing_loss(job.model),
         "QUANTISED": work.method == "qlora",
         "RECOMPUTE": plan.recompute == "full" and plan.zero == 0,

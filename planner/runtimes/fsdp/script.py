@@ -106,7 +106,9 @@ def add_adapters(model):
     """Freeze the 16-bit model and train low-rank adapters in float32 on its linear layers."""
     from peft import LoraConfig, get_peft_model
 
-    adapters = LoraConfig(r=LORA_RANK, target_modules=LORA_TARGETS, task_type="CAUSAL_LM")
+    adapters = LoraConfig(
+        r=LORA_RANK, target_modules=LORA_TARGETS, lora_dropout=LORA_DROPOUT, task_type="CAUSAL_LM"
+    )
     return get_peft_model(model, adapters)
 
 

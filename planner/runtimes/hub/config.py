@@ -23,6 +23,7 @@ from planner.runtimes.hub.numerics import (
 from planner.runtimes.hub.types import HubType, alike, typed, typed_config, typed_unsaid
 from planner.runtimes.numerics import unknown_numerics
 from planner.runtimes.offered import attention_of, exactly, ffn_of, fits_model, uses
+from planner.runtimes.settings import NO_CHANGES, Changes
 
 with deferred():
     from planner.runtimes.hub import hybrids
@@ -336,13 +337,26 @@ def _gpt2_fields(model: ModelSpec, block: Block) -> dict[str, object]:
     }
 
 
-def adapter_settings(model: ModelSpec, work: Workload) -> dict[str, object]:
-    """Return the rank of adapters and the modules beside which PEFT puts them, for a training script."""
+ADAPTER_DROPOUT: Final = 0.05
+"""Share of its input that an adapter drops where it drops any: TRL's and ms-swift's default."""
+
+
+def adapter_dropout(changes: Changes) -> float:
+    """Return the share of its input that an adapter drops under these settings. [-]"""
+    return ADAPTER_DROPOUT if changes.get("adapter_dropout", False) else 0.0
+
+
+def adapter_settings(model: ModelSpec, work: Workload, changes: Changes = NO_CHANGES) -> dict[str, object]:
+    """Return what a training script tells PEFT: rank, modules beside which adapters stand, what they drop."""
     if work.method == "full":
-        return {"LORA_RANK": 0, "LORA_TARGETS": None}
+        return {"LORA_RANK": 0, "LORA_TARGETS": None, "LORA_DROPOUT": 0.0}
     named = adapted_names(model, architecture(model), hub_kinds.TYPES)
     found = [name for group in work.lora_targets or () for name in named[group]]
-    return {"LORA_RANK": work.lora_rank, "LORA_TARGETS": found or "all-linear"}
+    return {
+        "LORA_RANK": work.lora_rank,
+        "LORA_TARGETS": found or "all-linear",
+        "LORA_DROPOUT": adapter_dropout(changes),
+    }
 
 
 def balancing_loss(model: ModelSpec) -> float:

@@ -26,6 +26,9 @@ _ENDS: Final = re.compile(r".{0,200}\(((?:(?:up|down|gate|q|k|v|o)\|?)+)\)_proj\
 """A regular expression of peft's ``target_modules`` that ends with the layers, such as ``...(q|v)_proj``."""
 
 EVERY: Final = {"all", "all-linear", "all_linear", "true"}
+DROPOUT: Final = ("lora_dropout", 0.0)
+"""What most libraries call the share of an adapter's input that is dropped, and peft's default
+(peft/tuners/lora/config.py)."""
 PEFT_DEFAULT: Final = ("q_proj", "v_proj")
 """peft's target modules where none are said (peft/utils/constants.py: Llama, Mistral and most others)."""
 
@@ -76,7 +79,25 @@ def say_targets(sheet: Sheet, words: Iterable[str], key: str) -> None:
     sheet.say("lora_targets", "+".join(name for name in ORDER if name in groups), key)
 
 
-def say_adapter(sheet: Sheet, bits: int, rank: tuple[str, int], targets: tuple[str, Iterable[str]]) -> None:
+def say_dropout(sheet: Sheet, key: str, usual: float) -> None:
+    """Say that adapters drop a part of their input, where the share at ``key`` is above 0."""
+    value = sheet.take(key)
+    try:
+        share = usual if value in (None, "") else float(value)
+    except (TypeError, ValueError):
+        sheet.fault(key, repr(str(value)[:40]), "a share of 0 or more, below 1")
+        return
+    if share > 0:
+        sheet.changes.append("adapter_dropout=true")
+
+
+def say_adapter(
+    sheet: Sheet,
+    bits: int,
+    rank: tuple[str, int],
+    targets: tuple[str, Iterable[str]],
+    dropout: tuple[str, float] = DROPOUT,
+) -> None:
     """Say adapters on a base of 16 or 4 bits.
 
     Parameters
@@ -89,11 +110,14 @@ def say_adapter(sheet: Sheet, bits: int, rank: tuple[str, int], targets: tuple[s
         The key of the adapters' rank, and what it is where the key is not there.
     targets : tuple of (str, iterable of str)
         The key of the layers, and those that it has where nothing is said.
+    dropout : tuple of (str, float)
+        The key of the share of its input that an adapter drops, and what it is where the key is not there.
     """
     sheet.say("method", "qlora" if bits == 4 else "lora")
     key, default = rank
     said = sheet.whole(key)
     sheet.say("lora_rank", default if said is None else said, key)
+    say_dropout(sheet, *dropout)
     key, usual = targets
     value = sheet.take(key)
     if value in (None, "", []) and list(usual) == list(PEFT_DEFAULT):

@@ -55,7 +55,7 @@ WITHOUT_EFFECT: Final = re.compile(
     r"(?:dist_env|rng|checkpoint|dataset|dataloader|validation_.*|_validation_.*|lr_scheduler|wandb|mlflow|comet|ci"
     r"|tokenizer|clip_grad_norm|skypilot|slurm|logging|benchmark|processor|profiling|freeze_config)(?:\..*)?"
     r"|recipe(?:\..*)?|seed|nvtx|run_.*|step_scheduler\..*|optimizer\.(?!_target_).*|loss_fn\..*|compile\..*|fp8\..*"
-    r"|peft\.(?:_target_|alpha|dropout.*|exclude_modules|lora_A_init|use_triton|use_memory_efficient_lora"
+    r"|peft\.(?:_target_|alpha|dropout_.*|exclude_modules|lora_A_init|use_triton|use_memory_efficient_lora"
     r"|moe_rank_scaling|lora_dtype)|quantization\.bnb_.*|packed_sequence\..*"
     r"|model\.(?:_target_|trust_remote_code|attn_implementation|use_.*|output_hidden_states|force_hf|load_base_model"
     r"|cache_dir|revision|backend\.(?!te_fp8).*|config\.(?:_target_|trust_remote_code|_?attn_.*|use_cache|.*_token_id"
@@ -326,7 +326,8 @@ def _method(sheet: Sheet) -> None:
     patterns = [str(word).rpartition(".")[2] for word in words] if isinstance(words, list) else [str(words)]
     names = ["all"] if every else [name for pattern in patterns for name in _layers(pattern)]
     sheet.values = {**sheet.values, "peft.target_modules": names}
-    say_adapter(sheet, 4 if four else 16, ("peft.dim", 8), ("peft.target_modules", ("all",)))
+    targets, dropout = ("peft.target_modules", ("all",)), ("peft.dropout", 0.0)
+    say_adapter(sheet, 4 if four else 16, ("peft.dim", 8), targets, dropout)
     trainer.refuse(sheet, {"peft.use_dora": "plain adapters: what is trained beside them is not priced"})
 
 

@@ -44,6 +44,8 @@ class Dialect:
         Whether it fills sequences up, whatever ``packing`` says.
     rank : int
         Rank of adapters where nothing is said.
+    dropout : float
+        Share of their input that adapters drop where nothing is said.
     """
 
     length: int | None = None
@@ -51,6 +53,7 @@ class Dialect:
     precision: str = "fp32"
     packed: bool = False
     rank: int = 8
+    dropout: float = 0.0
 
 
 TRAINER: Final = Dialect()
@@ -59,7 +62,7 @@ TRAINER: Final = Dialect()
 CLM: Final = Dialect(length=1024, packed=True)
 """``run_clm.py`` of transformers' examples: blocks of 1,024 tokens where ``block_size`` is not said."""
 
-TRL: Final = Dialect(length=1024, recompute=True, precision="bf16", rank=16)
+TRL: Final = Dialect(length=1024, recompute=True, precision="bf16", rank=16, dropout=0.05)
 """TRL's ``SFTConfig`` and ``ModelConfig`` (trl/trainer/sft_config.py, model_config.py)."""
 
 DIALECTS: Final = {"run_clm.py": CLM, "run_clm_lora.py": CLM, "sft.py": TRL, "run_sft.py": TRL}
@@ -158,7 +161,13 @@ def _method(sheet: Sheet, dialect: Dialect) -> None:
     sheet.seen.update((*SWITCHES, *RANKS, *TARGETS))
     if on or four or bits in (4, 8) or (not switch and rank in sheet.values):
         targets = next((key for key in TARGETS if key in sheet.values), TARGETS[0])
-        say_adapter(sheet, 4 if four or bits == 4 else 16, (rank, dialect.rank), (targets, PEFT_DEFAULT))
+        say_adapter(
+            sheet,
+            4 if four or bits == 4 else 16,
+            (rank, dialect.rank),
+            (targets, PEFT_DEFAULT),
+            ("lora_dropout", dialect.dropout),
+        )
         if (eight and not four) or bits == 8:
             key = "load_in_8bit" if eight else "bits"
             sheet.fault(key, "8 bits", "a base of 4 or 16 bits; or --method lora or qlora for one of them")

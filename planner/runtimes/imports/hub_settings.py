@@ -33,6 +33,7 @@ def script_changes(settings: Mapping[str, Any]) -> list[str]:
     """
     kernel = KERNELS.get(str(settings.get("ATTENTION")), DEFAULT_KERNEL)
     changes = [f"attention={kernel}"] if kernel != DEFAULT_KERNEL else []
+    changes += ["adapter_dropout=true"] if settings.get("LORA_DROPOUT") else []
     return [*changes, "compiled=true"] if settings.get("COMPILED") is True else changes
 
 

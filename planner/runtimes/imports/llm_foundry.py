@@ -257,4 +257,5 @@ def _method(sheet: Sheet) -> None:
         sheet.fault(f"{place}peft_type", kind, "LORA; or --method for the nearest")
         sheet.instead[f"{place}peft_type"] = "method"
     four = sheet.has("model.load_in_4bit", "model.quantization_config.load_in_4bit")
-    say_adapter(sheet, 4 if four else 16, (f"{place}r", 8), (f"{place}target_modules", PEFT_DEFAULT))
+    targets, dropout = (f"{place}target_modules", PEFT_DEFAULT), (f"{place}lora_dropout", 0.0)
+    say_adapter(sheet, 4 if four else 16, (f"{place}r", 8), targets, dropout)

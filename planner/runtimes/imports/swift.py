@@ -175,7 +175,7 @@ def _method(sheet: Sheet, default: str) -> None:
         sheet.fault("quant_bits", str(bits), "4, which is QLoRA; or --method lora with a base of 16 bits")
         sheet.instead["quant_bits"] = "method"
     if kind != "full":
-        say_adapter(sheet, bits or 16, ("lora_rank", 8), ("target_modules", ("all",)))
+        say_adapter(sheet, bits or 16, ("lora_rank", 8), ("target_modules", ("all",)), ("lora_dropout", 0.05))
         trainer.adapters_alone(sheet)
 
 
@@ -208,6 +208,7 @@ def _megatron(tree: Mapping[str, Any], path: Path, launch: TrainerLaunch) -> Imp
         options=options,
         places={**found.places, **sheet.places},
         model_name=name,
+        changes=(*found.changes, *sheet.changes),
         notes=(*sheet.notes, *found.notes),
         faults=tuple(faults),
     )

@@ -131,10 +131,14 @@ def _method(sheet: Sheet, model: Mapping[str, Any]) -> None:
         sheet.fault(
             key, "no 4-bit weights", "load_in_4bit, which is QLoRA; or --method lora with a base of 16 bits"
         )
-    inner = Sheet(sheet.where, {"r": adapter.get("r", 8), "target_modules": adapter.get("target_modules")})
+    inner = Sheet(
+        sheet.where,
+        {"r": adapter.get("r", 8), **{key: adapter.get(key) for key in ("target_modules", "lora_dropout")}},
+    )
     every = ("all",) if "target_modules" not in adapter else PEFT_DEFAULT
     say_adapter(inner, 4 if four else 16, ("r", 8), ("target_modules", every))
     for name, value in inner.options.items():
         sheet.say(name, value, f"model.lora.{inner.places.get(name, 'type')}")
     sheet.notes += inner.notes
+    sheet.changes += inner.changes
     sheet.problems |= inner.problems

@@ -64,6 +64,7 @@ def tree(tuning: Tuning) -> Mapping[str, Any]:
         found["fsdp_config"] = {OF_FSDP.get(key, key): value for key, value in section.items()}
     if tuning.method != "full":
         found |= {"adapter": tuning.method, "lora_r": work.lora_rank, "lora_alpha": 2 * work.lora_rank}
+        found["lora_dropout"] = tuning.dropout
         found |= {"lora_target_linear": True} if targets == "all-linear" else {"lora_target_modules": targets}
         found |= dict.fromkeys(("lora_mlp_kernel", "lora_qkv_kernel", "lora_o_kernel"), False)
     if tuning.method == "qlora":

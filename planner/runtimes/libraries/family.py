@@ -17,6 +17,7 @@ from planner.runtimes.deepspeed.files import zero_config
 from planner.runtimes.family import GROWING_SEGMENTS, Command, Job, Runtime, says_all
 from planner.runtimes.fsdp.files import TORCH_DTYPES, trains_in_bfloat16
 from planner.runtimes.hub.config import (
+    adapter_dropout,
     adapter_settings,
     attention_name,
     hub_config,
@@ -36,7 +37,7 @@ HOSTS: Final = ("fsdp", "deepspeed")
 FIXED: Final[Mapping[str, int]] = MappingProxyType({"tp": 1, "pp": 1, "cp": 1, "ep": 1})
 """Axes of which these files say nothing, with the one value that they run."""
 
-SETTINGS: Final[Settings] = {"attention": ("flash-3", "unfused")}
+SETTINGS: Final[Settings] = {"adapter_dropout": (True,), "attention": ("flash-3", "unfused")}
 """Values of traits that the files can say."""
 
 OPTIM: Final = {"adamw": "adamw_torch_fused", "adam8bit": "adamw_torch_8bit", "sgd": "sgd"}
@@ -60,12 +61,15 @@ class Tuning:
         The runtime under the Trainer: ``fsdp`` or ``deepspeed``.
     attention : str
         As transformers names the implementation.
+    dropout : float
+        Share of its input that an adapter drops.
     """
 
     plan: Plan
     job: Job
     host: str
     attention: str
+    dropout: float
 
     @property
     def run(self) -> TrainingRun:
@@ -189,7 +193,8 @@ def library_command(
         If the library cannot say the plan; the message has every reason.
     """
     _refuse(library, host, plan, job)
-    tuning = Tuning(plan, job, host, attention_name(job.model, str(changes.get("attention", "flash-2"))))
+    kernel = attention_name(job.model, str(changes.get("attention", "flash-2")))
+    tuning = Tuning(plan, job, host, kernel, adapter_dropout(changes))
     tree = dict(library.tree(tuning))
     start = f"accelerate launch --num_processes {job.gpus} -m {library.program[0]} {library.file}"
     files = {

@@ -35,6 +35,7 @@ def tree(tuning: Tuning) -> Mapping[str, Any]:
         found |= {
             "lora_rank": work.lora_rank,
             "lora_alpha": 2 * work.lora_rank,
+            "lora_dropout": tuning.dropout,
             "lora_target": "all" if targets == "all-linear" else ",".join(targets),
         }
     if tuning.in_bfloat16:

@@ -28,6 +28,7 @@ def tree(tuning: Tuning) -> Mapping[str, Any]:
             "use_peft": True,
             "lora_r": work.lora_rank,
             "lora_alpha": 2 * work.lora_rank,
+            "lora_dropout": tuning.dropout,
             "lora_target_modules": tuning.adapted,
         }
     if tuning.sharded:

@@ -48,8 +48,8 @@ class WantedRuns(Record):
         ``pretrain``, ``sft`` or ``lora``.
     experts : bool
         Whether its model has any.
-    pp : int
-        Its stages.
+    tp, pp : int
+        Its tensor-parallel ranks, and its stages.
     but_num_gpus : int
         A number of accelerators that it must not have.
     traits : mapping
@@ -63,6 +63,7 @@ class WantedRuns(Record):
     runtimes: Names = ()
     task: Literal["pretrain", "sft", "lora"] | None = None
     experts: Flag | None = None
+    tp: int | None = None
     pp: int | None = None
     but_num_gpus: int | None = None
     traits: Mapping[str, Any] = Field(default_factory=dict)
@@ -84,8 +85,8 @@ class WantedRuns(Record):
             yield priced.task == self.task
         if self.experts is not None:
             yield bool(run.experts) == self.experts
-        if self.pp is not None:
-            yield bool(priced.plan.pp == self.pp)
+        for degree, wanted in (("tp", self.tp), ("pp", self.pp)):
+            yield wanted is None or bool(getattr(priced.plan, degree) == wanted)
         if self.but_num_gpus is not None:
             yield run.num_gpus != self.but_num_gpus
         if self.weighed:

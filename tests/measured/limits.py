@@ -74,12 +74,15 @@ LIMITS: dict[str, Limit] = {
     "megatron-readme-a100-2021-04": Limit(0.019, 0.032, rank=0.99),
     "torchtitan-h100-202412": Limit(0.046, 0.085, rank=0.99, memory=0.021),
     "litgpt-thunder": Limit(0.08, 0.182, rank=0.88, memory=0.089),
-    "torchtitan-asynctp-202506": Limit(0.014, 0.027, rank=0.99, rank_in_groups=0.99),
+    # 1.4 to 2.7% here, 7.7 to 4.6% of the whole table: gathers run again, and no constant is fitted
+    # to runs with tensor parallelism any more.
+    "torchtitan-asynctp-202506": Limit(0.027, 0.049, rank=0.99, rank_in_groups=0.99),
     # 5.2 to 5.9%, memory 2.3 to 2.4%: two constants fewer for torchtitan, which bring its other sources
     # nearer, and all of them out of model from 6.5 to 3.6%.
     "torchtitan-paper": Limit(0.059, 0.105, rank=0.99, memory=0.024),
     "ibm-fms-fsdp": Limit(0.037, 0.052, rank=0.99),
-    "torchtitan-2024": Limit(0.012, 0.02, rank=0.89, rank_in_groups=0.49),
+    # 1.19 to 1.25%: the same.
+    "torchtitan-2024": Limit(0.013, 0.021, rank=0.89, rank_in_groups=0.49),
     "megatron-readme-a100-2022-05": Limit(0.031, 0.057, rank=0.99),
     "torchtitan-h200-202506": Limit(0.024, 0.028, memory=0.01),
     # 1.9 to 2.1%: one run, refitted with Zero Bubble's beside it.

@@ -157,10 +157,23 @@ def again(layer: PricedLayer, choice: RecomputeChoice, pricer: Pricer) -> Again:
         seconds=seconds,
         flops=flops,
         freed=freed,
-        tp=1.0 - _spared_share(layer, pricer) if whole else 0.5 * ("mlp" in choice.modules),
+        tp=_messages_again(layer, choice, pricer),
         cp=communication.context_again(layer.operators, choice, pricer),
         ep=float(whole or "moe" in choice.modules),
     )
+
+
+def _messages_again(layer: PricedLayer, choice: RecomputeChoice, pricer: Pricer) -> Num:
+    """Share of a layer's forward tensor-parallel messages that run again. [-]
+
+    Where every second product is kept, so are the results of reduce-scatters, and inputs are gathered again.
+    """
+    if choice.whole_layer:
+        return 1.0 - _spared_share(layer, pricer)
+    if keeps_second_products(choice, pricer.case.traits) and pricer.case.sequence_parallel:
+        gathered = communication.gathered_share(pricer.case)
+        return gathered / (1.0 + gathered)
+    return 0.5 * ("mlp" in choice.modules)
 
 
 def _spared_share(layer: PricedLayer, pricer: Pricer) -> Num:
@@ -318,12 +331,6 @@ def outside_seconds(layer: PricedLayer, choice: RecomputeChoice, pricer: Pricer)
     return seconds
 
 
-def regathered_bytes(layer: PricedLayer, choice: RecomputeChoice, pricer: Pricer) -> Num:
-    """Bytes of gathers that run again where every second product is kept; fitted runs hold their time."""
-    again = keeps_second_products(choice, pricer.case.traits) and pricer.case.sequence_parallel
-    return 0.5 * layer.exchanges.tp.forward_sent if again else 0.0
-
-
 def layer_detail(layer: PricedLayer, choice: RecomputeChoice, pricer: Pricer) -> LayerDetail:
     """Return what an estimate tells of a layer to which ``choice`` applies."""
     twice = again(layer, choice, pricer)
@@ -338,7 +345,7 @@ def layer_detail(layer: PricedLayer, choice: RecomputeChoice, pricer: Pricer) ->
         tp=tp,
         cp=cp,
         ep=ep,
-        tp_sent=tp_sent + regathered_bytes(layer, choice, pricer),
+        tp_sent=tp_sent,
         cp_sent=cp_sent,
         ep_sent=ep_sent,
         flops=total(layer.operators, "flops"),

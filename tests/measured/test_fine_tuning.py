@@ -1,0 +1,54 @@
+"""Fine-tuning of Qwen by transformers' Trainer and peft on A100: a source that nothing was fitted to.
+
+Runs of https://github.com/QwenLM/Qwen, 1.8B to 72B (README.md, "Profiling of Memory and Speed", and finetune.py:
+rank 64 on all linear layers, dropout 0.05, layers recomputed), without those that train embedding and head.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from statistics import fmean
+from typing import Any
+
+import pytest
+
+from planner.api import validate_runs
+from tests.helpers import ROOT
+
+TABLE = ROOT / "tests/measured/fine_tuning.csv"
+ONE, ZERO_3 = 18, slice(33, 39)
+"""Runs of adapters on one accelerator, and of adapters under ZeRO-3 on four."""
+
+
+@cache
+def runs() -> list[dict[str, Any]]:
+    return list(validate_runs(TABLE)["per_row"])
+
+
+def errors(kind: str) -> Callable[[dict[str, Any]], float]:
+    return lambda row: row[f"predicted_{kind}"] / row[f"measured_{kind}"] - 1.0
+
+
+def test_every_run_is_priced_and_fits() -> None:
+    assert len(runs()) == 39
+    assert not any(row["predicted_oom"] for row in runs())
+
+
+def test_adapters_on_one_accelerator() -> None:
+    """Below 1,024 tokens the host decides, and steps are up to 30% longer than priced."""
+    alone = runs()[:ONE]
+    memory = [abs(errors("gib")(row)) for row in alone]
+    assert fmean(memory) <= 0.035
+    assert max(memory) <= 0.11
+    fed = [errors("s")(row) for place, row in enumerate(alone) if place % 6 >= 3]
+    assert fmean(map(abs, fed)) <= 0.08
+    assert all(-0.15 < error < 0 for error in fed)
+
+
+def test_zero_3_holds_more_than_is_priced() -> None:
+    """Segments do not grow there, and a device shows what its allocator keeps: up to 12 GiB of 54."""
+    found = [errors("gib")(row) for row in runs()[ZERO_3]]
+    assert found == sorted(found)
+    assert found[0] == pytest.approx(-0.22, abs=0.01)
+    assert found[-1] == pytest.approx(-0.08, abs=0.01)

@@ -1,6 +1,6 @@
 """Fine-tuning of Qwen by transformers' Trainer and peft on A100: a source that nothing was fitted to.
 
-Runs of https://github.com/QwenLM/Qwen, 1.8B to 72B (README.md, "Profiling of Memory and Speed", and finetune.py:
+Runs of https://github.com/QwenLM/Qwen, 1.8B to 72B (README.md, "Profiling of Memory and Speed"; finetune.py:
 rank 64 on all linear layers, dropout 0.05, layers recomputed), without those that train embedding and head.
 """
 

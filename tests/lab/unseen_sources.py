@@ -16,9 +16,9 @@ import numpy as np
 
 from planner.calibrate.batches import predictions_with
 from planner.calibrate.constants import Values, shipped_values
-from planner.calibrate.pricing import Prediction
+from planner.calibrate.pricing import Prediction, Price
 from planner.calibrate.runs.defaults import PricedRun
-from planner.calibrate.stages import stages
+from planner.calibrate.stages import Stage, stages
 from planner.cost.kinds import StepShares, band_of
 from planner.inputs.measured_bands import Key, MeasuredBand, at_new_site
 from tests.lab.bands import SiteErrors, Sites, bands_of, cell_of, release_bands_of
@@ -49,11 +49,16 @@ class Held:
 Priced = tuple[PricedRun, Prediction, Key]
 
 
-def values_without(source: str, runs: Sequence[PricedRun]) -> Values:
+def sources_of_stages(runs: Sequence[PricedRun]) -> list[tuple[Stage, set[str]]]:
+    """Return the sources whose runs each stage takes."""
+    return [(stage, {run.run.source for run in runs if stage.wanted(run)}) for stage in stages()]
+
+
+def values_without(source: str, told: Sequence[tuple[Stage, set[str]]]) -> Values:
     """Return the shipped constants, at their starts where no other source tells them."""
     values = {key: value for key, value in shipped_values().items() if key[:2] != ("site", source)}
-    for stage in stages():
-        if {run.run.source for run in runs if stage.wanted(run)} == {source}:
+    for stage, sources in told:
+        if sources == {source}:
             values |= {
                 key: factor.start
                 for factor in stage.factors
@@ -63,13 +68,17 @@ def values_without(source: str, runs: Sequence[PricedRun]) -> Values:
     return values
 
 
-def priced_unseen(runs: Sequence[PricedRun]) -> dict[str, list[Priced]]:
-    """Return each source's runs priced by what the others say, with their cells by what ships."""
+def priced_unseen(runs: Sequence[PricedRun], price: Price | None = None) -> dict[str, list[Priced]]:
+    """Return each source's runs priced by what the others say, with their cells by what ships.
+
+    ``price`` gives what the shipped constants say where that is known already.
+    """
+    price, told = price or predictions_with(shipped_values()), sources_of_stages(runs)
     found: dict[str, list[Priced]] = {}
     for source in dict.fromkeys(run.run.source for run in runs):
         own = [run for run in runs if run.run.source == source]
-        unseen = predictions_with(values_without(source, runs))(own)
-        shipped = predictions_with(shipped_values())(own)
+        unseen = predictions_with(values_without(source, told))(own)
+        shipped = price(own)
         found[source] = [
             (run, one, cell_of(run, known))
             for run, one, known in zip(own, unseen, shipped, strict=True)
@@ -78,9 +87,8 @@ def priced_unseen(runs: Sequence[PricedRun]) -> dict[str, list[Priced]]:
     return found
 
 
-def held(runs: Sequence[PricedRun]) -> Iterator[Held]:
-    """Yield for each source how its runs lie in bands made of the others."""
-    found = priced_unseen(runs)
+def held(found: dict[str, list[Priced]]) -> Iterator[Held]:
+    """Yield for each source how its runs, priced unseen, lie in bands made of the others."""
     for source, own in found.items():
         bands, releases = _bands({name: rows for name, rows in found.items() if name != source})
         with (
@@ -136,7 +144,7 @@ def _band(run: PricedRun, one: Prediction) -> float | None:
 
 def lines(runs: Sequence[PricedRun]) -> Iterator[str]:
     """Yield a line for each source, and one for all."""
-    rows = list(held(runs))
+    rows = list(held(priced_unseen(runs)))
     for row in rows:
         known = f"inside {row.inside:6.1%}   width {row.width:6.1%}" if row.runs else "no band"
         yield f"{row.source:32s} {row.runs:5d} runs, {row.without:3d} without a band   {known}"

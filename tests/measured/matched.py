@@ -14,7 +14,8 @@ from planner.calibrate.batches import predictions_with
 from planner.calibrate.constants import shipped_values
 from planner.calibrate.pricing import Prediction, Skip
 from planner.calibrate.runs.catalogue import shipped_catalogue
-from planner.calibrate.runs.defaults import PricedRun, prepared
+from planner.calibrate.runs.defaults import PricedRun
+from planner.calibrate.validate import Validation, validate
 from tests.lab.accuracy.runs import read_folder
 
 RUNS = Path(__file__).parent / "runs"
@@ -29,13 +30,35 @@ Priced = tuple[PricedRun, Prediction]
 
 
 @cache
+def _read() -> tuple[Validation, dict[str, tuple[PricedRun, Prediction | Skip]]]:
+    known: dict[str, tuple[PricedRun, Prediction | Skip]] = {}
+    rows = 0
+
+    def price(runs: Sequence[PricedRun]) -> list[Prediction | Skip]:
+        nonlocal rows
+        prices = list(predictions_with(shipped_values())(runs))
+        rows += len(runs)
+        known.update({run.run.id: (run, one) for run, one in zip(runs, prices, strict=True)})
+        return prices
+
+    found = validate(read_folder(RUNS), shipped_catalogue(), price)
+    assert len(known) == rows
+    return found, known
+
+
+def validated() -> Validation:
+    """Return what the shipped constants say of the extract, which is read and priced once for all tests."""
+    return _read()[0]
+
+
 def carried() -> dict[str, tuple[PricedRun, Prediction | Skip]]:
-    """Return all rows of the extract with what the shipped constants say of them, by their ids."""
-    runs = prepared(read_folder(RUNS), shipped_catalogue(), [])
-    found = zip(runs, predictions_with(shipped_values())(runs), strict=True)
-    known = {run.run.id: (run, price) for run, price in found}
-    assert len(known) == len(runs)
-    return known
+    """Return the rows of the extract that can be prepared, each with its price, by their ids."""
+    return _read()[1]
+
+
+def timed() -> list[PricedRun]:
+    """Return the rows that have a time and no mark, as `timed_runs` reads them."""
+    return [run for run, _ in carried().values() if run.measured.seconds and not run.run.mark]
 
 
 def known_prices(runs: Sequence[PricedRun]) -> list[Prediction | Skip]:

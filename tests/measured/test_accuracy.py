@@ -13,12 +13,12 @@ from planner.runtimes.traits import Traits
 from tests.lab.accuracy.lines import Accuracy, Line, line_of
 from tests.lab.accuracy.runs import accuracy_of, read_folder
 from tests.measured.limits import APART, LIMITS, WHOLE_ERROR, WHOLE_RIGHT, WHOLE_TIMED
-from tests.measured.matched import RUNS, known_prices
+from tests.measured.matched import RUNS, validated
 
 
 @cache
 def measured() -> Accuracy:
-    return accuracy_of(read_folder(RUNS), price=known_prices)
+    return accuracy_of(read_folder(RUNS), inside=validated())
 
 
 @cache

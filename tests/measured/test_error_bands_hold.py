@@ -15,10 +15,10 @@ from planner.calibrate.runs.defaults import PricedRun
 from planner.calibrate.sites.fit import SHARES
 from planner.calibrate.sites.solve import pinned
 from planner.calibrate.stages import stages
-from tests.lab.fit_all import timed_runs
-from tests.measured.matched import RUNS
+from tests.measured.matched import timed
 
 
+@cache
 def unseen(source: str) -> dict[Key, float]:
     """Return the shipped constants without those that were fitted to a source, but for their starts."""
     values = {key: value for key, value in shipped_values().items() if key[:2] != ("site", source)}
@@ -27,18 +27,13 @@ def unseen(source: str) -> dict[Key, float]:
     return values | {factor.key: factor.start for factor in factors}
 
 
-@cache
-def carried() -> list[PricedRun]:
-    return timed_runs(RUNS)
-
-
 def runs_of(source: str) -> list[PricedRun]:
-    return [run for run in carried() if run.run.source == source]
+    return [run for run in timed() if run.run.source == source]
 
 
 def inside(source: str, calibrated: bool) -> float:
     """Return the share of a source's runs inside their band; one of them may calibrate the others."""
-    values, runs = unseen(source), runs_of(source)
+    values, runs = dict(unseen(source)), runs_of(source)
     if calibrated:
         one = runs.pop(len(runs) // 2)
         name, width, meaning = SHARES["compute"]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cache
-
 import numpy as np
 import pytest
 
@@ -12,15 +10,9 @@ from planner.calibrate.fit import fit, log_errors
 from planner.calibrate.pricing import Prediction
 from planner.calibrate.runs.defaults import PricedRun
 from planner.calibrate.stages import stages
-from tests.lab.fit_all import timed_runs
-from tests.measured.matched import RUNS, known_prices
+from tests.measured.matched import known_prices, timed
 
 MEGATRON = next(stage for stage in stages() if stage.name.startswith("Megatron-LM's runs"))
-
-
-@cache
-def carried() -> tuple[PricedRun, ...]:
-    return tuple(run for run in timed_runs(RUNS) if not run.run.mark)
 
 
 def accelerators(run: PricedRun) -> int:
@@ -29,7 +21,7 @@ def accelerators(run: PricedRun) -> int:
 
 def test_constants_from_few_accelerators_hold_on_many() -> None:
     """Fitted on up to 64, runs on 1,024 to 3,072 are within a point of what the constants of all reach."""
-    runs = [run for run in carried() if MEGATRON.wanted(run)]
+    runs = [run for run in timed() if MEGATRON.wanted(run)]
     far = [run for run in runs if accelerators(run) >= 1024]
     own = [factor.key for factor in MEGATRON.factors]
     others = {key: value for key, value in shipped_values().items() if key not in own}
@@ -53,7 +45,7 @@ def test_constants_from_few_accelerators_hold_on_many() -> None:
 )
 def test_residuals_have_no_trend_with_accelerators(source: str) -> None:
     """Over 1 to 3,072 accelerators less than half a percent for each doubling."""
-    runs = [run for run in carried() if run.run.source == source and run.plan.zero == 0]
+    runs = [run for run in timed() if run.run.source == source and run.plan.zero == 0]
     sizes = np.log2([accelerators(run) for run in runs])
     assert np.ptp(sizes) >= 6
     slope = np.polyfit(sizes, log_errors(runs, shipped_values()), 1)[0]
@@ -62,7 +54,7 @@ def test_residuals_have_no_trend_with_accelerators(source: str) -> None:
 
 def test_bands_hold_on_many_accelerators() -> None:
     """90% of runs on more than 256 are inside their cell's band, which knows nothing of their size."""
-    runs = [run for run in carried() if accelerators(run) > 256]
+    runs = [run for run in timed() if accelerators(run) > 256]
     prices = [price for price in known_prices(runs) if isinstance(price, Prediction)]
     held = [
         abs(price.step_s / (run.measured.seconds or 0.0) - 1) <= price.error_band
@@ -78,7 +70,7 @@ def test_the_sweeps_network_share_is_no_growth_with_nodes() -> None:
 
     Data parallelism is a tenth to a fifth of those steps, so that 10% of its time is 1 to 2% of a step.
     """
-    runs = [run for run in carried() if run.run.source == "aleph-alpha-layouts"]
+    runs = [run for run in timed() if run.run.source == "aleph-alpha-layouts"]
     errors = {
         count: log_errors([run for run in runs if accelerators(run) == count], shipped_values())
         for count in (64, 256)

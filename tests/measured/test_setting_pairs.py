@@ -17,8 +17,7 @@ from planner.calibrate.runs.defaults import PricedRun
 from planner.cost.settings import measured_settings, settings_run, where
 from planner.techniques.settings import SETTINGS
 from tests.helpers import ROOT
-from tests.lab.fit_all import timed_runs
-from tests.measured.matched import RUNS, known_prices
+from tests.measured.matched import known_prices, timed
 
 PAGE = ROOT / "docs" / "explanation" / "search.md"
 TABLE = re.compile(
@@ -59,7 +58,7 @@ def group_of(run: PricedRun) -> Hashable:
 
 @cache
 def pairs() -> tuple[Pair, ...]:
-    runs = timed_runs(RUNS)
+    runs = timed()
     groups: dict[Hashable, dict[str, dict[str, list[tuple[float, float]]]]] = {}
     for run, price in zip(runs, known_prices(runs), strict=True):
         if not isinstance(price, Prediction) or not run.measured.seconds:
@@ -105,7 +104,7 @@ def test_runs_that_differ_in_one_setting_are_priced_in_their_order() -> None:
 
 def test_settings_of_measured_runs_are_all_counted() -> None:
     """Else a band is widened for want of runs that there are: ``python -m tests.published_jobs --kinds``."""
-    runs = [run for run in timed_runs(RUNS) if not run.run.oom]
+    runs = [run for run in timed() if not run.run.oom]
     found = {
         (where(run.job, run.runtime), one)
         for run in runs

@@ -8,13 +8,12 @@ from pathlib import Path
 from planner.calibrate.batches import predictions_with
 from planner.calibrate.constants import Key, shipped_values
 from planner.calibrate.fit import ROWS_PER_FACTOR, mean_error
-from planner.calibrate.pricing import Price
 from planner.calibrate.refit import Refit
 from planner.calibrate.runs.catalogue import shipped_catalogue
 from planner.calibrate.runs.defaults import PricedRun, prepared
 from planner.calibrate.runs.table import Fault, Run, read_runs
 from planner.calibrate.stages import stages
-from planner.calibrate.validate import validate, validate_out_of_fold
+from planner.calibrate.validate import Validation, validate, validate_out_of_fold
 from tests.lab.accuracy.lines import Accuracy, Left, family
 from tests.lab.folds import WITHOUT_FOLDS, out_of_group_errors
 
@@ -32,14 +31,14 @@ def accuracy_of(
     rows: Sequence[Run | Fault],
     folds: Sequence[Left] = (),
     tell: Callable[[str], object] = lambda line: None,
-    price: Price | None = None,
+    inside: Validation | None = None,
 ) -> Accuracy:
     """Price rows with the shipped constants, and out of fold where asked for.
 
-    ``price`` gives what the shipped constants say where that is known already.
+    ``inside`` is what the shipped constants say where that is known already.
     """
     catalogue = shipped_catalogue()
-    inside = validate(rows, catalogue, price or predictions_with(shipped_values()))
+    inside = inside or validate(rows, catalogue, predictions_with(shipped_values()))
     refit = Refit()
     outside = {
         fold: validate_out_of_fold(

@@ -9,8 +9,9 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from planner.cost.estimate import Estimate
+from planner.cost.estimate import Estimate, floor_seconds, parts_of
 from planner.cost.settings import settings_that_matter, with_value
+from planner.cost.step.parts import PlanParts
 from planner.dataclasses import dataclass
 from planner.plan import Plan
 from planner.runtimes.family import Job, Runtime
@@ -28,6 +29,9 @@ MANY: Final = 64.0
 
 Worth = Callable[[Estimate], float]
 """The objective of a plan; infinite where it may not be shown."""
+
+Least = Callable[[float], float]
+"""What the objective is at least, of plans of a job that take at least so many seconds."""
 
 
 @dataclass(frozen=True)
@@ -114,7 +118,7 @@ def _obeys(plan: Plan, job: Job, runtime: Runtime) -> NDArray[np.bool_]:
 
 
 def with_best_settings(
-    answer: Estimate, usual: Runtime, settings: Iterable[Setting], worth: Worth
+    answer: Estimate, usual: Runtime, settings: Iterable[Setting], worth: Worth, at_least: Least
 ) -> Estimate:
     """Return a plan with the settings that are best for it, one changed at a time until none is better.
 
@@ -130,13 +134,17 @@ def with_best_settings(
         What may be changed.
     worth : callable
         What is minimised.
+    at_least : callable
+        What that is at least: settings with which a plan cannot be better are not priced in full.
     """
     known = list(settings)
     best, least = answer, worth(answer)
     while True:
-        tried = {
-            (setting.name, value): _with(best, setting, value) for setting, value in _changes(best, known)
-        }
+        tried: dict[tuple[str, str], Estimate] = {}
+        for setting, value in _changes(best, known):
+            parts = parts_of(best.plan, best.job, with_value(best.runtime, setting.name, value))
+            if at_least(floor_seconds(parts, parts.step)) < least:
+                tried[setting.name, value] = _with(best, setting, value, parts)
         found = min(tried.values(), key=worth, default=best)
         if worth(found) >= least:
             break
@@ -156,6 +164,6 @@ def _changes(answer: Estimate, settings: Iterable[Setting]) -> Iterator[tuple[Se
         yield from ((setting, value) for value in setting.values if value != own)
 
 
-def _with(answer: Estimate, setting: Setting, value: str) -> Estimate:
+def _with(answer: Estimate, setting: Setting, value: str, parts: PlanParts | None = None) -> Estimate:
     runtime = with_value(answer.runtime, setting.name, value)
-    return priced(answer.plan, answer.job, runtime, answer.capacity)
+    return priced(answer.plan, answer.job, runtime, answer.capacity, parts)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Sequence
+from functools import partial
 
 from planner.cost.estimate import Estimate
 from planner.runtimes.family import Job, Runtime
 from planner.search.earned import is_backed
 from planner.search.guard import Guard
 from planner.search.queue import FIRST
-from planner.search.request import SearchRequest, objective_value, why_left_out
+from planner.search.request import SearchRequest, objective_bound, objective_value, why_left_out
 from planner.search.settings import with_best_settings
 
 
@@ -49,5 +50,6 @@ def with_settings(
             backed = [place for place in own if is_backed(plans[place])]
             first += heapq.nsmallest(FIRST, backed, key=lambda place: promise(plans[place]))
         for place in dict.fromkeys(first):
-            found[place] = with_best_settings(plans[place], runtime, settings, worth)
+            at_least = partial(objective_bound, request.objective, job)
+            found[place] = with_best_settings(plans[place], runtime, settings, worth, at_least)
     return found

@@ -7,13 +7,13 @@ the bound.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 
 import numpy as np
 
 from planner.cost.case import case_of
-from planner.cost.estimate import Estimate, parts_of
+from planner.cost.estimate import Estimate, floor_seconds, parts_of
 from planner.cost.legal import all_rules
 from planner.cost.step.parts import PlanParts
 from planner.dataclasses import dataclass, field, replace
@@ -107,11 +107,26 @@ class Improver:
         plan = replace(plan, stage_layers=self.scan.split)
         case = case_of(plan, self.scan.job, self.scan.runtime)
         if self.scan.split is None and is_assignable(plan, case):
-            found = [self.price(one) for one in self._splits(plan)]
-        else:
-            found = self._thriftiest(plan)
-        safe = [known for known in found if self.is_safe(known)]
-        return min(safe, key=lambda known: known.step, default=None)
+            return self.fastest(self._splits(plan))
+        return min(self._thriftiest(plan), key=lambda known: known.step, default=None)
+
+    def fastest(self, plans: Iterable[Plan], best: Estimate | None = None) -> Estimate | None:
+        """Return the first fastest of plans that are safe, or the best so far where none is faster.
+
+        Plans whose floor is no lower are not priced in full.
+        """
+        for plan in plans:
+            if best is None or self.floor(plan) < best.step:
+                known = self.safe(plan)
+                best = known if known is not None and (best is None or known.step < best.step) else best
+        return best
+
+    def floor(self, plan: Plan) -> float:
+        """Seconds that a plan takes at least, however it is played, without its full price. [s]"""
+        if (known := self._priced.get(plan)) is not None:
+            return known.floor
+        parts = self.parts(plan)
+        return floor_seconds(parts, parts.step)
 
     def split_bound(self, plan: Plan) -> float:
         """Seconds of the passes of a plan at least, with any split that fits; infinite where none is. [s]"""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from planner.cost.case import case_of
-from planner.cost.estimate import Estimate, floor_seconds
+from planner.cost.estimate import Estimate
 from planner.cost.splits import weighted_split
 from planner.cost.stages import ENCODER, ENDS
 from planner.cost.step.layout import layer_weights, piece_costs, priced_layers
@@ -94,13 +94,9 @@ def other_splits(plan: Plan, scan: Scope) -> Iterator[Plan]:
 
 def best_of(candidate: Candidate, bench: Improver) -> Estimate:
     """Return the best of a candidate's default split, its balanced one, and one with bare ends."""
-    best = bench.price(replace(candidate.plan, stage_layers=bench.scan.split))
-    for other in other_splits(candidate.plan, bench.scan):
-        if _cut(other) == _cut(best.plan):
-            continue
-        uneven = bench.safe(other)
-        best = uneven if uneven is not None and uneven.step < best.step else best
-    return best
+    first = bench.price(replace(candidate.plan, stage_layers=bench.scan.split))
+    others = (other for other in other_splits(candidate.plan, bench.scan) if _cut(other) != _cut(first.plan))
+    return bench.fastest(others, first) or first
 
 
 def _cut(plan: Plan) -> tuple[object, ...]:
@@ -113,8 +109,7 @@ def least_of(candidate: Candidate, bench: Improver) -> float:
     Playing a step takes a hundred times as long.
     """
     default = replace(candidate.plan, stage_layers=bench.scan.split)
-    tried = map(bench.parts, (default, *other_splits(candidate.plan, bench.scan)))
-    return min(floor_seconds(one, one.step) for one in tried)
+    return min(map(bench.floor, (default, *other_splits(candidate.plan, bench.scan))))
 
 
 ENTRY = Split("split", turn=1, cost=1, proves=True, leads=True, beats=False)

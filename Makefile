@@ -42,7 +42,7 @@ demo: setup  ## the main job: plans for a 70B model on 64 GPUs, and the files th
 
 test: setup  ## all light tests, on all cores: no network, no GPU, no torch; `make docs` runs the documents' examples
 	$(RUN) compileall -q -j 0 planner
-	$(PYTEST) -n auto --dist worksteal --deselect tests/cli/test_docs.py --ignore tests/speed
+	$(PYTEST) -n auto --dist worksteal --ignore tests/cli/test_docs.py --ignore tests/speed
 	$(PYTEST) tests/speed
 
 test-torch: $(TORCH_READY)  ## tests that need PyTorch: profile, check and training steps on the processor

@@ -13,6 +13,7 @@ from hypothesis import settings
 
 from tests.helpers import assert_golden
 from tests.searched_once import SHARED, Switch, changes_planner, forget_all, searched_once
+from tests.workers import Worker
 
 settings.register_profile("repeatable", deadline=None, derandomize=True, database=None)
 settings.load_profile("repeatable")
@@ -42,6 +43,8 @@ def pytest_configure(config: pytest.Config) -> None:
     """Make no passes over all objects while tests are collected: what they make stays to the end."""
     gc.disable()
     config.pluginmanager.register(ExamplesAlone())
+    if (own := getattr(config, "workerinput", None)) is not None:
+        config.pluginmanager.register(Worker(int(own["workerid"].removeprefix("gw"))))
 
 
 def pytest_collection_finish() -> None:

@@ -19,6 +19,8 @@ from planner.report.html_search import search_report
 from tests.cli.command import Done, planner
 from tests.cli.test_explain import JOB, piped, save
 
+SMALL_JOB = ("gpt2", "--hardware", "dgx-h100", "--gpus", "8", "--seq-len", "1024", "--global-batch", "16")
+
 needs_plotly = pytest.mark.skipif(
     find_spec("plotly") is None, reason="plotly is not installed: pip install 'parallelism-planner[report]'"
 )
@@ -68,7 +70,9 @@ def plan(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @needs_plotly
-def test_the_page_of_a_plan_holds_its_pictures_and_numbers(plan: Path, tmp_path: Path) -> None:
+def test_the_page_of_a_plan_holds_its_pictures_and_numbers(tmp_path: Path) -> None:
+    axes = ("--tp", "2", "--pp", "2", "--vpp", "2", "--sequence-parallel", "--zero", "1")
+    plan = save(tmp_path / "plan.yaml", *axes, job=SMALL_JOB)
     out = tmp_path / "plan.html"
     with mock.patch("planner.cli.report.POINTS", 2):
         done = planner("report", str(plan), "--search", "--out", str(out))

@@ -16,6 +16,7 @@ from planner.cost.memory.host_rules import hosted_rules
 from planner.cost.memory.matrices import padded_weights, shared_matrices
 from planner.cost.money import Bill, Phases, bill_of
 from planner.cost.settings import settings_left_out
+from planner.cost.step.hosted import is_hosted
 from planner.cost.step.layout import with_split
 from planner.cost.step.parts import PlanParts
 from planner.cost.step.played import played_seconds
@@ -268,6 +269,13 @@ def floor_seconds(parts: PlanParts, result: StepPrice) -> float:
     work = parts.plan.num_microbatches * (passes.micro - hidden)
     tail = result.data_parallel + result.optimizer + result.offload
     return float(np.maximum(result.floor, np.max(work + tail)))
+
+
+def least_seconds(parts: PlanParts) -> float:
+    """Seconds of a plan's price, which is not worked out in full; of one that is played, its floor. [s]"""
+    if is_hosted(parts.case, parts.plan) or parts.is_played:
+        return floor_seconds(parts, parts.step)
+    return float(parts.step.step)
 
 
 def time_terms(parts: PlanParts, result: StepPrice) -> TimeTerms:

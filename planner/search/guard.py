@@ -12,6 +12,7 @@ from planner.cost.case import case_of
 from planner.cost.estimate import Estimate
 from planner.cost.step.replay import is_far, played_passes, played_step
 from planner.plan import Plan
+from planner.runtimes.family import Job, Runtime
 from planner.search.meshes import Mesh, choice_of, mesh_of
 
 MOST_PLAYED: Final = 300_000
@@ -70,6 +71,10 @@ class Guard:
         """Seconds by which a plan is ranked, where it was played already; else its price. [s]"""
         played = self._known.get(_key(answer))
         return played if played is not None and is_far(answer.step, played) else answer.step
+
+    def knows(self, plan: Plan, job: Job, runtime: Runtime) -> bool:
+        """Whether a plan was played already."""
+        return (plan, id(job), id(runtime)) in self._known
 
     def ranked(self, answers: Iterable[Estimate], most: int, key: Key) -> list[Estimate]:
         """Return the ``most`` best plans, each of them played; others only if they could be among them."""

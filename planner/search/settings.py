@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from planner.cost.estimate import Estimate, floor_seconds, parts_of
+from planner.cost.estimate import Estimate, parts_of
 from planner.cost.settings import settings_that_matter, with_value
 from planner.cost.step.parts import PlanParts
 from planner.dataclasses import dataclass
@@ -30,8 +30,8 @@ MANY: Final = 64.0
 Worth = Callable[[Estimate], float]
 """The objective of a plan; infinite where it may not be shown."""
 
-Least = Callable[[float], float]
-"""What the objective is at least, of plans of a job that take at least so many seconds."""
+Least = Callable[[PlanParts], float]
+"""What the objective of a plan is at least."""
 
 
 @dataclass(frozen=True)
@@ -143,7 +143,7 @@ def with_best_settings(
         tried: dict[tuple[str, str], Estimate] = {}
         for setting, value in _changes(best, known):
             parts = parts_of(best.plan, best.job, with_value(best.runtime, setting.name, value))
-            if at_least(floor_seconds(parts, parts.step)) < least:
+            if at_least(parts) < least:
                 tried[setting.name, value] = _with(best, setting, value, parts)
         found = min(tried.values(), key=worth, default=best)
         if worth(found) >= least:

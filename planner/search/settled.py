@@ -6,7 +6,8 @@ import heapq
 from collections.abc import Sequence
 from functools import partial
 
-from planner.cost.estimate import Estimate
+from planner.cost.estimate import Estimate, floor_seconds, least_seconds
+from planner.cost.step.parts import PlanParts
 from planner.runtimes.family import Job, Runtime
 from planner.search.earned import is_backed
 from planner.search.guard import Guard
@@ -37,6 +38,11 @@ def with_settings(
     def promise(plan: Estimate) -> float:
         return value(plan) if why_left_out(plan, request) is None else float("inf")
 
+    def at_least(parts: PlanParts, job: Job) -> float:
+        known = guard.knows(parts.plan, job, parts.case.runtime)
+        seconds = floor_seconds(parts, parts.step) if known else least_seconds(parts)
+        return objective_bound(request.objective, job, seconds)
+
     found = list(plans)
     for job, runtime in jobs:
         settings = request.open_settings(job, runtime)
@@ -50,6 +56,6 @@ def with_settings(
             backed = [place for place in own if is_backed(plans[place])]
             first += heapq.nsmallest(FIRST, backed, key=lambda place: promise(plans[place]))
         for place in dict.fromkeys(first):
-            at_least = partial(objective_bound, request.objective, job)
-            found[place] = with_best_settings(plans[place], runtime, settings, worth, at_least)
+            least = partial(at_least, job=job)
+            found[place] = with_best_settings(plans[place], runtime, settings, worth, least)
     return found

@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 
 from planner.cost.case import case_of
-from planner.cost.estimate import Estimate, floor_seconds, parts_of
+from planner.cost.estimate import Estimate, floor_seconds, least_seconds, parts_of
 from planner.cost.legal import all_rules
 from planner.cost.step.parts import PlanParts
 from planner.dataclasses import dataclass, field, replace
@@ -64,6 +64,7 @@ class Improver:
     )
     _bounds: dict[Plan, float] = field(default_factory=dict, compare=False, repr=False)
     _parts: dict[Plan, PlanParts] = field(default_factory=dict, compare=False, repr=False)
+    _counted: dict[Plan, list[int]] = field(default_factory=dict, compare=False, repr=False)
 
     def anew(self, scan: Scope) -> Improver:
         """Return one of the same job that has assigned nothing, and knows what was priced."""
@@ -113,10 +114,10 @@ class Improver:
     def fastest(self, plans: Iterable[Plan], best: Estimate | None = None) -> Estimate | None:
         """Return the first fastest of plans that are safe, or the best so far where none is faster.
 
-        Plans whose floor is no lower are not priced in full.
+        Plans that take no less are not priced in full.
         """
         for plan in plans:
-            if best is None or self.floor(plan) < best.step:
+            if best is None or plan in self._priced or least_seconds(self.parts(plan)) < best.step:
                 known = self.safe(plan)
                 best = known if known is not None and (best is None or known.step < best.step) else best
         return best
@@ -168,6 +169,12 @@ class Improver:
 
     def counted(self, plan: Plan) -> list[int]:
         """Return the numbers of layers that ``full:N`` may have, where recompute is open."""
+        plan = replace(plan, recompute=KEPT_WHOLE)
+        if (known := self._counted.get(plan)) is None:
+            known = self._counted[plan] = self._count(plan)
+        return known
+
+    def _count(self, plan: Plan) -> list[int]:
         choices = self.scan.choices.recompute
         if not {"none", "full"} <= set(choices):
             return []
@@ -181,7 +188,7 @@ class Improver:
                 broken.rule
                 for broken in violations(all_rules(one, case_of(one, self.scan.job, self.scan.runtime)))
             }
-            for one in (replace(plan, recompute=KEPT_WHOLE), replace(plan, recompute=f"full:{numbers[0]}"))
+            for one in (plan, replace(plan, recompute=f"full:{numbers[0]}"))
         )
         return numbers if counted <= kept else []
 

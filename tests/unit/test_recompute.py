@@ -9,7 +9,7 @@ import pytest
 
 from planner.cost.case import case_of
 from planner.cost.estimate import estimate
-from planner.cost.layer.block_cost import again_share, layer_cost, priced_layer
+from planner.cost.layer.block_cost import again_share, layer_cost, layer_detail, priced_layer
 from planner.cost.layer.layer_costs import LayerCost
 from planner.cost.layer.operators import Pricer
 from planner.errors import InputError
@@ -213,3 +213,20 @@ def test_every_second_product_of_latent_attention_and_shared_experts_runs_again(
         0,
     ]
     assert [shares[name] for name in ("shared_experts_in", "shared_experts_out")] == [0.5, 1.0]
+
+
+def test_where_every_second_product_is_kept_their_inputs_are_gathered_again() -> None:
+    """Reduce-scatters are kept (torchtitan, ``SelectiveAC``): of four messages forward the two gathers."""
+
+    def sent(recompute: str) -> tuple[float, float, float]:
+        work = job(GPT, 8, seq_len=SEQ, global_batch=BATCH, precision="bf16")
+        plan = plan_of(work, tp=4, zero=3, micro_batch=BATCH, sequence_parallel=True, recompute=recompute)
+        pricer = Pricer(case_of(plan, work, runtimes()["torchtitan"]), plan)
+        layer = priced_layer(pricer, "a")
+        detail = layer_detail(layer, pricer.case.recompute, pricer)
+        forward = layer.exchanges.tp
+        return float(detail.tp), float(detail.tp_sent), float(forward.forward / 2)
+
+    (plain, bytes_plain, half), (again, bytes_again, _) = sent("none"), sent("selective")
+    assert again - plain == pytest.approx(half)
+    assert bytes_again - bytes_plain == pytest.approx(2 * 3 / 4 * 2 * SBH)

@@ -92,7 +92,8 @@ class Origin:
     def notes(self) -> list[str]:
         """Return what was read and what was not understood, one line each."""
         said = ", ".join(f"{name.replace('_', '-')} {value}" for name, value in self.options.items())
-        lines = [f"{self.path}: read as {self.found.runtime}: {said}"]
+        settings = "".join(f", set {change}" for change in self.found.changes)
+        lines = [f"{self.path}: read as {self.found.runtime}: {said}{settings}"]
         lines += [f"{self.path}: {note}" for note in self.found.notes]
         if self.found.unknown:
             lines.append(f"{self.path}: not understood, so without effect: {', '.join(self.found.unknown)}")
@@ -104,6 +105,7 @@ class Origin:
             "file": str(self.path),
             "runtime": self.found.runtime,
             "options": dict(self.options),
+            "set": list(self.found.changes),
             "notes": list(self.found.notes),
             "not_understood": list(self.found.unknown),
         }

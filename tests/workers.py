@@ -25,6 +25,7 @@ class Worker:
 
     def __init__(self, number: int) -> None:
         self.backwards = number % 2 == 1
+        self._asked: dict[pytest.Collector | pytest.Item, int] = {}
         self._places: dict[pytest.Collector | pytest.Item, int] = {}
 
     @pytest.hookimpl(wrapper=True)
@@ -35,14 +36,25 @@ class Worker:
         report = yield
         if self.backwards and isinstance(collector, (pytest.Session, pytest.Dir, pytest.Package)):
             found = list(report.result or ())
-            self._places |= {one: place for place, one in enumerate(found)}
+            places = self._asked if isinstance(collector, pytest.Session) else self._places
+            places |= {one: place for place, one in enumerate(found)}
             report.result = found[::-1]
         return report
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         """Bring the tests back into their order; those of a file have kept theirs."""
-        items.sort(key=lambda item: [self._places[one] for one in item.listchain() if one in self._places])
+        if self.backwards:
+            items.sort(key=self._place)
+
+    def _place(self, item: pytest.Item) -> list[int]:
+        """Return where what was asked for comes, and then each folder and file below it."""
+        found: list[int] = []
+        for one in reversed(item.listchain()):
+            if one in self._asked:
+                return [self._asked[one], *reversed(found)]
+            found += [self._places[one]] if one in self._places else []
+        return found[::-1]
 
     @pytest.hookimpl
     def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool:

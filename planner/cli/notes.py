@@ -62,11 +62,15 @@ def file_notes(model: ModelSpec, asked: Iterable[tuple[Job, Runtime]]) -> Iterat
     ]
     names = list(dict.fromkeys(priced))
     if names and model.diffusion is None and not any(block.extras for block in model.blocks.values()):
+        alone = f"{model.name} on {' or '.join(names)} is a price alone"
+        if model.encoder is not None and not model.crosses:
+            yield f"{alone}: no files of theirs start it with its encoder"
+            return
         others = tables.libraries()
         titles = ", ".join(one.title for one in others.values())
         yield (
-            f"{model.name} on {' or '.join(names)} is a price alone: files for {titles} start it, from its "
-            "checkpoint (--target trl), and no others from here"
+            f"{alone}: files for {titles} start it, from its checkpoint (--target trl), and no others from "
+            "here"
         )
 
 

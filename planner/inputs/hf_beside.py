@@ -156,6 +156,13 @@ def _exaone(raw: Raw) -> Raw:
     return {**raw, "mlp_layer_types": ["sparse" if one else "dense" for one in each]}
 
 
+def _exaone45(raw: Raw) -> Raw:
+    """Return EXAONE 4.5 with its language model under the name that transformers now gives it."""
+    text = _inner(raw, "text_config") or {}
+    first = text.get("model_type") == "exaone4_5_text"
+    return {**raw, "text_config": {**text, "model_type": "exaone4"}} if first else raw
+
+
 def _grok(raw: Raw) -> Raw:
     """Return Grok-2, whose file calls it ``git``, under its own name."""
     return {**raw, "model_type": "grok-2"} if "num_local_experts" in raw else raw
@@ -172,5 +179,6 @@ _READERS: Final[Mapping[str, Callable[[Raw], Raw]]] = {
     "DeepseekOCR": _deepseek_vl,
     "exaone_moe": _exaone,
     "git": _grok,
+    "exaone4_5": _exaone45,
 }
 """How a type is turned into one of transformers."""

@@ -1,7 +1,7 @@
 """Encoders of images in Hugging Face configs: the ``vision_config`` of a model as a record of its layers.
 
-Read in transformers 5.23: models/qwen2_vl, qwen2_5_vl, qwen3_vl, clip, siglip, llava and gemma3; defaults are
-those of their configuration classes.
+Read in transformers 5.23: models/qwen2_vl, qwen2_5_vl, qwen3_vl, exaone4_5, clip, siglip, llava and gemma3;
+defaults are those of their configuration classes.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def _qwen2(vision: Vision, text: Raw) -> Fields:
     }
 
 
-def _qwen25(vision: Vision, text: Raw) -> Fields:
+def _qwen25(vision: Vision, text: Raw, **more: object) -> Fields:
     hidden, heads = vision.whole("hidden_size", 3584), vision.whole("num_heads", 16)
     depth, patch = vision.whole("depth", 32), vision.whole("patch_size", 14)
     window = (vision.whole("window_size", 112) // patch) ** 2
@@ -66,9 +66,9 @@ def _qwen25(vision: Vision, text: Raw) -> Fields:
     inner, merge = vision.whole("intermediate_size", 3420), vision.whole("spatial_merge_size", 2) ** 2
     names = ["whole" if place in whole else "windowed" for place in range(depth)]
     kinds = {
-        "whole": block_of(attention_of(vision, heads, hidden), inner, gated=True),
+        "whole": block_of(attention_of(vision, heads, hidden, **more), inner, gated=True),
         "windowed": block_of(
-            attention_of(vision, heads, hidden, window=window, chunked=True), inner, gated=True
+            attention_of(vision, heads, hidden, window=window, chunked=True, **more), inner, gated=True
         ),
     }
     return {
@@ -82,6 +82,10 @@ def _qwen25(vision: Vision, text: Raw) -> Fields:
         "merge": merge,
         "projectors": [merging(hidden * merge, hidden, vision.whole("out_hidden_size", 3584))],
     }
+
+
+def _exaone45(vision: Vision, text: Raw) -> Fields:
+    return _qwen25(vision, text, kv_heads=vision.whole("num_key_value_heads", 8))
 
 
 def _qwen3(vision: Vision, text: Raw) -> Fields:
@@ -130,6 +134,7 @@ def _gemma3(vision: Vision, text: Raw) -> Fields:
 READERS: Final[Mapping[str, Callable[[Vision, Raw], Fields]]] = {
     "qwen2_vl": _qwen2,
     "qwen2_5_vl": _qwen25,
+    "exaone4_5": _exaone45,
     "qwen3_vl": _qwen3,
     "qwen3_vl_moe": _qwen3,
     "llava": _llava,

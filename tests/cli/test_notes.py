@@ -233,6 +233,18 @@ def test_prediction_layers_that_are_left_out_are_no_reason_for_a_price_alone() -
     assert "is a price alone" not in found.err
 
 
+def test_files_of_a_model_of_images_are_promised_by_none_that_refuses_them(tmp_path: Path) -> None:
+    ask = ("ministral-3-3b", "--hardware", "dgx-h200", "--gpus", "8", "--global-batch", "64")
+    ask += ("--runtime", "fsdp", "--zero", "3", "--recompute", "full")
+    found = planner("search", *ask)
+    assert found.code == 0
+    assert "fsdp is a price alone: no files of theirs start it with its encoder" in found.err
+    assert "TRL" not in found.err
+    refused = planner("search", *ask, "--target", "trl", "--emit", str(tmp_path / "trl"))
+    assert refused.code == 1
+    assert "without the encoder that was priced" in refused.err
+
+
 def test_a_model_that_no_file_describes_has_a_price_and_files_that_take_its_checkpoint(
     tmp_path: Path,
 ) -> None:

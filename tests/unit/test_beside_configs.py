@@ -84,6 +84,19 @@ K_EXAONE: dict[str, Any] = {
     "num_key_value_heads": 8, "num_nextn_predict_layers": 1, "num_shared_experts": 1, "sliding_window": 128,
     "sliding_window_pattern": "LLLG", "vocab_size": 153600,
 }  # fmt: skip
+EXAONE_45: dict[str, Any] = {
+    "model_type": "exaone4_5", "tie_word_embeddings": False,
+    "text_config": {
+        "model_type": "exaone4_5_text", "head_dim": 128, "hidden_size": 5120, "intermediate_size": 27392,
+        "layer_types": (["sliding_attention"] * 3 + ["full_attention"]) * 16, "num_attention_heads": 40,
+        "num_hidden_layers": 64, "num_key_value_heads": 8, "sliding_window": 4096, "vocab_size": 153600,
+    },
+    "vision_config": {
+        "model_type": "exaone4_5_vision", "depth": 28, "fullatt_block_indexes": [6, 13, 20, 27],
+        "hidden_size": 2048, "intermediate_size": 5120, "num_heads": 32, "num_key_value_heads": 8,
+        "out_hidden_size": 5120,
+    },
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -202,6 +215,26 @@ def test_an_extra_prediction_layer_of_its_own_kind_is_priced_whole(sparse: bool)
     assert found + model.norm_params == model.prediction_params
 
 
+def test_exaone_4_5_is_read_as_it_was_first_published() -> None:
+    """Counts are those of transformers 5.23 for the same config: 33,813,987,328 in all.
+
+    Its encoder is Qwen2.5-VL's but for groups of queries: 8 pairs of keys and values for 32.
+    """
+    text = {**EXAONE_45["text_config"], "model_type": "exaone4"}
+    first, now = (
+        model_from_config(raw, "config.json", "m").model
+        for raw in (EXAONE_45, {**EXAONE_45, "text_config": text})
+    )
+    assert first == now
+    assert first.params == 33_813_987_328
+    assert first.encoder is not None
+    assert first.encoder.params == 1_286_482_944
+    qwen = {**EXAONE_45, "model_type": "qwen2_5_vl", "text_config": {**text, "model_type": "qwen2_5_vl_text"}}
+    other = model_from_config(qwen, "config.json", "m").model.encoder
+    assert other is not None
+    assert other.params - first.encoder.params == 28 * 2 * (32 - 8) * 64 * (2048 + 1)
+
+
 def test_kimi_s_gates_that_are_whole_matrices_are_refused() -> None:
     """As Kimi K3's published configuration has them."""
     text = MOONLIGHT | {"model_type": "kimi_linear", "num_experts": 64}
@@ -218,7 +251,7 @@ def test_grok_2_is_not_taken_for_the_captioner_of_its_model_type() -> None:
         model_from_config({"model_type": "git", "vocab_size": 30522}, "config.json", "m")
 
 
-@pytest.mark.parametrize("raw", [LING_MINI, MINIMAX_01, KIMI_VL, INTERNVL, DEEPSEEK_OCR, K_EXAONE])
+@pytest.mark.parametrize("raw", [LING_MINI, MINIMAX_01, KIMI_VL, INTERNVL, DEEPSEEK_OCR, K_EXAONE, EXAONE_45])
 def test_a_config_that_was_turned_once_stays(raw: dict[str, Any]) -> None:
     once = as_library(raw)
     assert as_library(once) == once

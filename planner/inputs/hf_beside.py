@@ -83,7 +83,7 @@ _TIED: Final = "tie_word_embeddings"
 
 def _ties(text: Raw) -> dict[str, Any]:
     """Return what a language model says of its ends, which the whole model's class would overrule."""
-    return {_TIED: text[_TIED]} if _TIED in text else {}
+    return {_TIED: text.get(_TIED, False)}
 
 
 def _inner(raw: Raw, key: str) -> Raw | None:
@@ -128,7 +128,8 @@ _MOONVIT: Final = {
 def _kimi(raw: Raw) -> Raw:
     """Return Kimi-VL, and Kimi K2.5 as it is published, with the keys of ``kimi_k25``."""
     seen = _inner(raw, "vision_config")
-    raw = {**_ties(_inner(raw, "text_config") or {}), **raw, "model_type": "kimi_k25"}
+    if raw.get("model_type") == "kimi_vl":
+        raw = {**_ties(_inner(raw, "text_config") or {}), **raw, "model_type": "kimi_k25"}
     if seen is None:
         return raw
     found = {new: seen[old] for new, old in _MOONVIT.items() if old in seen and new not in seen}

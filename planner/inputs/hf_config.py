@@ -8,7 +8,7 @@ from typing import Any
 
 from planner.dataclasses import dataclass
 from planner.errors import InputError, Problem
-from planner.inputs import hf_beside, hf_masked, hf_minimax
+from planner.inputs import hf_beside, hf_masked, hf_minimax, hf_ties
 from planner.inputs.build import build
 from planner.inputs.diffusers_config import CLASS, config_file, diffusion_from_config
 from planner.inputs.hf_family import ADJUSTED, Family
@@ -103,11 +103,7 @@ def model_from_config(raw: Mapping[str, Any], where: str, name: str) -> Imported
     kind = model_type(raw, text, where)
     family = family_of(kind, text)
     config = Config(text, family.defaults, where, notes=notes, names=family.names)
-    outer = raw.get("tie_word_embeddings")
-    if outer is not None and outer != text.get("tie_word_embeddings"):
-        config.raw = dict(config.raw) | {"tie_word_embeddings": outer}
-        if "tie_word_embeddings" in text:
-            config.note(f"tie_word_embeddings is {outer}, as the whole model says, not as text_config does")
+    hf_ties.settle(config, raw, text)
     _check_fixed(config, family)
     _tell_noise(config)
     record = _model(config, family, name)

@@ -177,7 +177,7 @@ def _prepared(run: Run, catalogue: Catalogue) -> PricedRun:
     tuning = f"task={task_of(run)}"
     words = " | ".join((run.model, framework, run.overlap, run.notes, tuning)).lower()
     spec = catalogue.known(run)
-    check_expressed(run, spec is not None or catalogue.model(run.model) is not None)
+    check_expressed(run, spec is not None)
     run = filled(run, era, hardware, catalogue, spec)
     check_degrees(run)
     check_links(run, stated_network(run.interconnect, hardware.pool.gpus_per_node), hardware)

@@ -105,7 +105,7 @@ def job_for(trait: str, name: str, value: object = None) -> Job:
         return REDUCED
     if trait == "low_bit_head":
         return MICROSCALED
-    if trait == "adapter_dropout" and name != "megatron-bridge":
+    if trait == "adapter_dropout" and name in ("deepspeed", "fsdp"):
         return ADAPTED
     if trait in ("low_bit_weights", "adapter_dropout", "adapter_regathers_input"):
         return LOW if name == "megatron-lm" else TUNED

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from planner.cost.case import Case
 from planner.cost.layer.adapter_messages import keeps_whole_input
 from planner.cost.layer.adapters import copied_bytes, input_bytes, norm_bytes
@@ -9,7 +11,7 @@ from planner.cost.layer.operators import Operator, Pricer
 from planner.formulas import elementwise as traffic
 from planner.inputs.model import Attention, Block, DenseFfn, Experts, LatentAttention
 from planner.inputs.recurrent import RecurrentMixer
-from planner.numeric import Num
+from planner.numeric import Num, where
 
 
 def norm_is_fused(case: Case) -> bool:
@@ -71,10 +73,9 @@ def norm_operator(
     result_tokens = pricer.local_tokens if case.traits.tensor.sequence_regather else pricer.tokens
     kept = input_bytes(case, readers, module == IN_PRODUCT) * result_tokens
     if keeps_whole_input(case, readers):
-        kept = (
-            norm_bytes(case, module == IN_PRODUCT) * result_tokens
-            + copied_bytes(case, readers) * pricer.tokens
-        )
+        apart = norm_bytes(case, module == IN_PRODUCT) * result_tokens
+        apart = apart + copied_bytes(case, readers) * pricer.tokens
+        kept = where(np.greater(pricer.plan.tp, 1), apart, kept)
     return pricer.elementwise(
         name,
         module,

@@ -24,20 +24,26 @@ def patch_side(encoder: Encoder) -> int:
     return isqrt(colours) if isqrt(colours) ** 2 == colours else isqrt(colours // FRAMES)
 
 
-def _qwen25(encoder: Encoder) -> Said:
+def _shape(encoder: Encoder, depth: str, heads: str) -> Said:
+    """Return the sizes that each config has, with its own words for the layers and the heads of one."""
     first = encoder.blocks[encoder.layers[0]]
-    heads = first.attention.heads if first.attention else 0
-    reaches = {name: block.attention.window for name, block in encoder.blocks.items() if block.attention}
-    window, patch = max((reach or 0 for reach in reaches.values()), default=0), patch_side(encoder)
     return {
-        "depth": len(encoder.layers),
+        depth: len(encoder.layers),
         "hidden_size": encoder.hidden,
-        "num_heads": heads,
+        heads: first.attention.heads if first.attention else 0,
         "intermediate_size": first.ffn.inner if first.ffn else 0,
-        "patch_size": patch,
+        "patch_size": patch_side(encoder),
+    }
+
+
+def _qwen25(encoder: Encoder) -> Said:
+    reaches = {name: block.attention.window for name, block in encoder.blocks.items() if block.attention}
+    window = max((reach or 0 for reach in reaches.values()), default=0)
+    return {
+        **_shape(encoder, "depth", "num_heads"),
         "temporal_patch_size": FRAMES,
         "spatial_merge_size": isqrt(encoder.merge),
-        "window_size": isqrt(window) * patch,
+        "window_size": isqrt(window) * patch_side(encoder),
         "fullatt_block_indexes": [
             place for place, name in enumerate(encoder.layers) if not reaches.get(name)
         ],
@@ -46,13 +52,8 @@ def _qwen25(encoder: Encoder) -> Said:
 
 
 def _qwen3(encoder: Encoder) -> Said:
-    first = encoder.blocks[encoder.layers[0]]
     return {
-        "depth": len(encoder.layers),
-        "hidden_size": encoder.hidden,
-        "num_heads": first.attention.heads if first.attention else 0,
-        "intermediate_size": first.ffn.inner if first.ffn else 0,
-        "patch_size": patch_side(encoder),
+        **_shape(encoder, "depth", "num_heads"),
         "temporal_patch_size": FRAMES,
         "spatial_merge_size": isqrt(encoder.merge),
         "num_position_embeddings": encoder.positions,
@@ -63,16 +64,8 @@ def _qwen3(encoder: Encoder) -> Said:
 
 def _pixtral(encoder: Encoder) -> Said:
     """Return Pixtral's; the largest side of an image and the activation are those of its checkpoints."""
-    first = encoder.blocks[encoder.layers[0]]
-    return {
-        "num_hidden_layers": len(encoder.layers),
-        "hidden_size": encoder.hidden,
-        "num_attention_heads": first.attention.heads if first.attention else 0,
-        "intermediate_size": first.ffn.inner if first.ffn else 0,
-        "patch_size": patch_side(encoder),
-        "image_size": 1540,
-        "hidden_act": "silu",
-    }
+    shape = _shape(encoder, "num_hidden_layers", "num_attention_heads")
+    return {**shape, "image_size": 1540, "hidden_act": "silu"}
 
 
 SAID: Final[Mapping[str, Callable[[Encoder], Said]]] = {

@@ -6,6 +6,7 @@ from planner.cost.case import Case
 from planner.cost.layer.adapters import adapters_beside, has_adapter, regathers_input
 from planner.cost.layer.exchange import ACTIVATION_BYTES, NO_EXCHANGE, Exchange
 from planner.cost.layer.operators import COLUMN_SPLIT, ROW_SPLIT, Operator, Pricer
+from planner.dataclasses import dataclass
 from planner.formulas.collectives import all_to_all_seconds, ring_seconds, ring_sent_bytes
 from planner.numeric import Num
 
@@ -57,11 +58,12 @@ def adapter_exchange(pricer: Pricer, operators: list[Operator]) -> Exchange:
     return sent + whole.passes(own + rows, back + rows)
 
 
+@dataclass(frozen=True)
 class _Message:
-    """Seconds and bytes sent of one message."""
+    """One message: how long it takes [s], and what a rank sends [byte]."""
 
-    def __init__(self, seconds: Num, sent: Num) -> None:
-        self.seconds, self.sent = seconds, sent
+    seconds: Num
+    sent: Num
 
     def passes(self, forward: Num, backward: Num) -> Exchange:
         """So many of it in each pass."""

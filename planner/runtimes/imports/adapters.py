@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable
 from typing import Any, Final
@@ -85,9 +86,10 @@ def say_dropout(sheet: Sheet, key: str, usual: float) -> None:
     try:
         share = usual if value in (None, "") else float(value)
     except (TypeError, ValueError):
-        sheet.fault(key, repr(str(value)[:40]), "a share of 0 or more, below 1")
-        return
-    if share > 0:
+        share = math.nan
+    if not 0 <= share <= 1:
+        sheet.fault(key, repr(str(value)[:40]), "a share of 0 to 1")
+    elif share:
         sheet.changes.append("adapter_dropout=true")
 
 

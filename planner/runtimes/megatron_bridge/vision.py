@@ -57,6 +57,9 @@ class Seen(NamedTuple):
     whole: Callable[[ModelSpec, str], str] | None = None
 
 
+GROWN: Final[Variant] = "scaled-queries"
+"""What a model has whose queries grow with their position."""
+
 GROWTH: Final = 0.1
 """How much queries grow with the logarithm of their position, in all checkpoints of Ministral 3 (transformers
 5.23, ``configuration_ministral3.py``)."""
@@ -125,9 +128,6 @@ def _grows(model: ModelSpec) -> bool:
     scaling = model.numerics.rope_scaling
     stretched = scaling is not None and scaling.kind == "yarn" and scaling.original_positions is not None
     return stretched and GROWN in model.variants
-
-
-GROWN: Final[Variant] = "scaled-queries"
 
 
 def sees(model: ModelSpec) -> bool:

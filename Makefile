@@ -134,19 +134,19 @@ $(VALIDATE_READY): pyproject.toml constraints.txt
 	@echo "about 0.5 GB, 1.3 GB on disk, from an index with a CPU build of torch; several GB with GPU libraries elsewhere." >&2
 	@test -x $(VALIDATE_VENV)/bin/python || $(PYTHON) -m venv $(VALIDATE_VENV)
 	$(call within,900) $(VALIDATE_VENV)/bin/python -m pip install -q -c constraints.txt pip
-	$(call within,900) $(VALIDATE_VENV)/bin/python -m pip install -q -c constraints.txt $(VALIDATE_PACKAGES)
+	$(call within,900) $(VALIDATE_VENV)/bin/python -m pip install -q --no-compile -c constraints.txt $(VALIDATE_PACKAGES)
 	@touch $(VALIDATE_READY)
 
 $(TORCH_READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(TORCH_VENV)
 	$(TORCH_VENV)/bin/python -m pip install -q -U pip
-	$(TORCH_VENV)/bin/python -m pip install -q -c constraints.txt --group dev "torch>=2.6" nvidia-ml-py
+	$(TORCH_VENV)/bin/python -m pip install -q --no-compile -c constraints.txt --group dev "torch>=2.6" nvidia-ml-py
 	$(TORCH_VENV)/bin/python -m pip install -q -c constraints.txt --no-build-isolation --editable .
 	@touch $(TORCH_READY)
 
 $(RAY_READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(RAY_VENV)
 	$(RAY_VENV)/bin/python -m pip install -q -U pip
-	$(RAY_VENV)/bin/python -m pip install -q -c constraints.txt --group dev $(RAY_PACKAGES)
+	$(RAY_VENV)/bin/python -m pip install -q --no-compile -c constraints.txt --group dev $(RAY_PACKAGES)
 	$(RAY_VENV)/bin/python -m pip install -q -c constraints.txt --no-build-isolation --editable .
 	@touch $(RAY_READY)

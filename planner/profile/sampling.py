@@ -20,6 +20,8 @@ FARTHEST: Final = 3.0
 """Distance beyond which a point is no better known for being nearer: three doublings. [-]"""
 FLOOR: Final = 0.02
 """Variation of the rate that is assumed where the neighbours agree. [-]"""
+BASIS: Final = 6
+"""Matrix products without which no curve is fitted. [-]"""
 
 Timed = tuple[Point, float]
 """A measured point and its seconds."""
@@ -35,6 +37,13 @@ def interleaved(groups: Sequence[Sequence[Point]]) -> list[Point]:
     """
     rounds = itertools.zip_longest(*groups)
     return [point for group in rounds for point in group if point is not None]
+
+
+def basis_first(points: Sequence[Point]) -> list[Point]:
+    """Return the points with as many matrix products first as their curve needs: all curves rest on it."""
+    products = [point for point in points if point.bench == "gemm"]
+    basis = [point.key for point in products if point.dtype == products[0].dtype][:BASIS]
+    return sorted(points, key=lambda point: point.key not in basis)
 
 
 def coordinates(point: Point) -> Column:

@@ -11,7 +11,7 @@ from planner.profile.benches.family import Bench, Point
 from planner.profile.device import Device
 from planner.profile.health import roomy, works
 from planner.profile.nvml import Driver
-from planner.profile.sampling import Adaptive, interleaved
+from planner.profile.sampling import Adaptive, basis_first, interleaved
 from planner.profile.stopped import Stopped
 from planner.profile.store import RawTable, Row, first_line
 from planner.profile.timing import measure
@@ -68,7 +68,7 @@ class Session:
     def run(self, benches: Sequence[Bench]) -> list[Point]:
         """Measure what must be, then what is least certain; return what must be and was not."""
         by_name = {bench.name: bench for bench in benches}
-        coarse = interleaved([bench.coarse(self.device) for bench in benches])
+        coarse = basis_first(interleaved([bench.coarse(self.device) for bench in benches]))
         finer = [point for bench in benches for point in bench.finer(self.device)]
         self._through(coarse, by_name)
         missing = [point for point in coarse if point.key not in self.table.keys]

@@ -6,6 +6,7 @@ and twice that. A bubble rate is idle time over the longest span of a rank.
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 
 import pytest
@@ -68,6 +69,12 @@ class Setting:
         ranks, m = range(self.line.pp), self.line.m
         problem = OrderProblem.uniform(ranks, self.line.pass_times, self.limit, m, "span")
         return synthesise([problem], time_limit=seconds, solver=None)
+
+
+@pytest.fixture(autouse=True)
+def _own_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Count limits in time of this process: what else the machine does changes no order."""
+    monkeypatch.setattr(time, "perf_counter", time.process_time)
 
 
 LARGE = 256

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from planner.calibrate.measured.curves import FEWEST
 from planner.errors import InputError
 from planner.inputs.load_hardware import load_accelerator
 from planner.profile.benches import benches
@@ -27,11 +28,13 @@ from planner.profile.nvml import Driver, PowerReading, open_driver
 from planner.profile.provenance import differences
 from planner.profile.ranks import RankGroup, Ranks, group_ranks
 from planner.profile.sampling import (
+    BASIS,
     FARTHEST,
     FLOOR,
     NEIGHBOURS,
     Adaptive,
     Timed,
+    basis_first,
     coordinates,
     interleaved,
 )
@@ -107,6 +110,15 @@ def test_a_held_point_runs_for_its_time_before_it_counts() -> None:
 def test_an_early_end_leaves_something_of_every_group() -> None:
     groups = [[point(size, family) for size in (1, 2, 4)] for family in "abc"]
     assert [one.variant for one in interleaved(groups)[:3]] == ["a", "b", "c"]
+
+
+def test_matrix_products_come_first_in_as_many_points_as_their_curve_needs() -> None:
+    products = [Point("gemm", "product", "bf16", {"m": size}, 1.0, 1.0) for size in range(1, 9)]
+    others = [Point("attention", "forward", "bf16", {"m": size}, 1.0, 1.0) for size in range(1, 4)]
+    ordered = basis_first(interleaved([others, products]))
+    assert BASIS == FEWEST
+    assert ordered[: BASIS + 3] == [*products[:BASIS], *others[:3]]
+    assert ordered[BASIS + 3 :] == products[BASIS:]
 
 
 def uncertainty(candidate: Point, measured: Sequence[Timed]) -> float:

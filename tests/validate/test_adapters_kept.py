@@ -20,12 +20,12 @@ from planner.plan import Plan
 from planner.runtimes import runtimes
 from planner.runtimes.family import Job
 from planner.runtimes.hub.config import hub_config
-from tests.validate.ask import PYTHON, ROOT, has
+from tests.validate.ask import PYTHON, ROOT
 from tests.validate.test_hub_types import smaller
 
 pytestmark = [
     pytest.mark.torch,
-    pytest.mark.skipif(not has("peft"), reason="VALIDATE_PYTHON needs torch, transformers and peft"),
+    pytest.mark.needs("peft", "VALIDATE_PYTHON needs torch, transformers and peft"),
 ]
 
 TOKENS = 320

@@ -29,6 +29,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.helpers import ROOT, user_environment
+from tests.served import started
 
 SHELLS = {"sh", "bash", "shell", "zsh", "shell-session"}
 FENCE = re.compile(r"( *)(`{3,}|~{3,}) *([\w+-]*)")
@@ -146,8 +147,9 @@ def run_command(command: Command, folder: Path) -> tuple[int, tuple[str, ...]]:
     """Run ``command`` in ``folder`` and return its exit code and lines."""
     tools = folder.parent / f"{folder.name}-bin"
     tools.mkdir(exist_ok=True)
-    for name, start in (("planner", "-m planner"), ("python", "")):
-        (tools / name).write_text(f'#!/bin/sh\nexec "{sys.executable}" {start} "$@"\n')
+    own = f'"{sys.executable}" -m planner' if (folder / "planner").is_dir() else f'"{started()}"'
+    for name, start in (("planner", own), ("python", f'"{sys.executable}"')):
+        (tools / name).write_text(f'#!/bin/sh\nexec {start} "$@"\n')
         (tools / name).chmod(0o755)
     environment = user_environment(folder)
     environment["PATH"] = f"{tools}:{environment['PATH']}"
@@ -216,7 +218,8 @@ def replay(text: str, folder: Path) -> Replay:
 
 def replay_console(block: Block, folder: Path) -> tuple[list[str], list[str]]:
     """Run the commands of a console block; return what differs, and its lines with today's outputs."""
-    faults, shown = [], []
+    faults: list[str] = []
+    shown: list[str] = []
     session = list(commands(block))
     if not session:
         return [f"line {block.line}: no line starts with a dollar sign"], list(block.lines)

@@ -9,7 +9,8 @@ import numpy as np
 
 from planner.cost.case import Case
 from planner.dataclasses import dataclass
-from planner.numeric import Num, maximum, where
+from planner.inputs.workload import DTYPE_BYTES
+from planner.numeric import Num, maximum, minimum, where
 from planner.plan import Plan
 from planner.rules import Mask
 from planner.techniques.engines.family import GATHERED_BYTES, Moment, Moments, PassBytes, Step
@@ -58,6 +59,7 @@ def step_of(case: Case, plan: Plan, passes: PassBytes, gradients: Num, gathered:
         after_others=case.traits.optimizer.after_others,
         live_elements=engine.live_elements,
         bucket_elements=engine.bucket_elements,
+        small_between=case.method.adapts,
     )
 
 
@@ -106,20 +108,26 @@ def undivided_bytes(case: Case, plan: Plan, passes: PassBytes) -> Num:
     return where(plan.dp * plan.cp > 1, 0.0, case.gradient_bytes * (plan.tp - 1.0) * passes.table)
 
 
-def stepping_peak(case: Case, peak: Peak, states: Num, gradients: Num) -> Peak:
+def stepping_peak(case: Case, peak: Peak, states: Num, gradients: Num, streamed: Num) -> Peak:
     """Return the peak of passes, or the optimizer's step where its flat buffers take more than they did.
 
     The passes' slack counts: its freed blocks are too small for a flat buffer, and are given back before the
-    device is full.
+    device is full; those of a stream of gathers (``streamed``) serve no other. Where parameters are sharded a
+    rank steps its weights in groups, and lays a group's gradients end to end before it casts them.
 
     References
     ----------
     .. [1] DeepSpeed, ``deepspeed/runtime/zero/stage_1_and_2.py``, ``step``: a rank's gradients are
-       laid end to end in fp32; ``stage3.py``, ``_prepare_fp32_grad_for_sub_group``.
+       laid end to end in fp32; ``stage3.py``, ``_prepare_fp32_grad_for_sub_group`` and
+       ``_create_fp16_sub_groups``.
     """
     if not case.step_bytes:
         return peak
     flat = states * (case.step_bytes * (not case.offload.optimizer))
+    if case.engine.step_group and case.sharding.shards_parameters:
+        cast = case.gradient_bytes < DTYPE_BYTES["fp32"]
+        each = (case.step_bytes + case.gradient_bytes * cast) * (not case.offload.optimizer)
+        flat = minimum(states, case.engine.step_group) * each + streamed
     present = gradients if peak.gradients is None else peak.gradients
     at_step = flat + gradients > passing_bytes(case, peak, present)
     return Peak(

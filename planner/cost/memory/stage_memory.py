@@ -178,12 +178,13 @@ def stage_memory(
     weights = weights + spilled_bytes(case, plan) + scales
     trained = held.trained + held.expert_trained
     gathered = copied_bytes(case, passes, trained)
-    if case.engine.at_rest and sharding.shards_gradients:
+    if sharding.shards_parameters or (case.engine.at_rest and sharding.shards_gradients):
         gradients = where(piped(case, plan), trained * case.reduce_bytes, gradients)
         gathered = gathered_bytes(case, trained, held.stored + held.expert_stored)
-    peak = largest(moments_of(case, step_of(case, plan, passes, gradients, gathered)))
+    step = step_of(case, plan, passes, gradients, gathered)
+    peak = largest(moments_of(case, step))
     workspaces, beyond = product_workspace_bytes(case), graph_bytes(case, peak, passes, states, gradients)
-    peak = stepping_peak(case, peak, states, gradients)
+    peak = stepping_peak(case, peak, states, gradients, step.streamed)
     present = gradients if peak.gradients is None else peak.gradients
     return StageMemory(
         weights=weights,

@@ -28,14 +28,14 @@ def fsdp_moments(step: Step) -> Moments:
     """
     passes, earlier, reduced = step.passes, step.earlier_gradients, step.unreduced
     latest, inside, made = late_gradients(step, earlier), inside_bytes(step), made_gradients(step, earlier)
-    layer, live = passes.gathered_layer, step.gathered_at_once
+    layer = passes.gathered_layer
     body = (step.gathered - passes.gathered_head) * step.sharding.keeps_gathered
     loss = passes.activations + head_bytes(step) + earlier + body
     head = step.reduce_bytes * passes.head * (not step.loss_beside)
     waiting = np.maximum(head, passed_bytes(step, reduced, earlier))
     last = passes.activations + inside + beside_bytes(step) + waiting + latest
-    last = last + maximum(minimum(2 * layer, live), body)
-    following = minimum(layer + maximum(passes.gathered_embedding, layer), live)
+    last = last + maximum(2 * layer, body)
+    following = layer + maximum(passes.gathered_embedding, layer)
     following = where(np.greater(step.plan.pp, 1), maximum(following, step.gathered), following)
     first = passes.one_layer + inside + following + reduced + made
     ending = table_bytes(step, reduced, earlier)

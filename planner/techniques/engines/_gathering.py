@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from planner.numeric import Num, maximum, minimum
+from planner.dataclasses import replace
+from planner.numeric import Num, maximum
 from planner.techniques.engines.family import GATHERED_BYTES, Moment, Moments, Step
 
 
@@ -12,15 +13,18 @@ def gathering_moments(step: Step) -> Moments:
     Three compete: the loss, or the head's own gradient, with the head gathered; the backward of the last
     layers, with all activations, two gathered layers and one whole gradient to be reduced; that of the first,
     with the embedding gathered next and all gradients there. In the first micro-batch of a step the gradients
-    of the step before are gone.
+    of the step before are gone. Where gathers have a stream of their own, its blocks are there at all of them.
     """
+    apart = step.streamed
+    if step.live_elements:
+        passes = replace(step.passes, gathered_head=0.0, gathered_embedding=0.0, gathered_layer=0.0)
+        step = replace(step, passes=passes)
     passes, earlier, reduced = step.passes, step.earlier_gradients, step.unreduced
     latest = late_gradients(step, earlier)
-    layer, live = passes.gathered_layer, step.gathered_at_once
-    inside = passes.rebuilt
-    loss = passes.activations + head_bytes(step) + earlier
-    last = passes.activations + inside + beside_bytes(step) + reduced + latest + minimum(2 * layer, live)
-    following = minimum(layer + maximum(passes.gathered_embedding, layer), live)
+    layer, inside = passes.gathered_layer, passes.rebuilt + apart
+    loss = passes.activations + head_bytes(step) + earlier + apart
+    last = passes.activations + inside + beside_bytes(step) + reduced + latest + 2 * layer
+    following = layer + maximum(passes.gathered_embedding, layer)
     first = passes.one_layer + inside + following + reduced + step.gradients
     return (
         Moment("the first layer's backward", "backward", first, passes.one_layer, step.gradients),

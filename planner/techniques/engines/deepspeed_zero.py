@@ -15,4 +15,5 @@ ENTRY = Engine(
     sharded=gathering_moments,
     hosts_gradients=True,
     host_copy_bytes=4.0,
+    step_group=1e9,
 )

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Literal
+
+import numpy as np
 
 from planner.dataclasses import dataclass, replace
 from planner.numeric import Num, maximum, minimum, where
@@ -104,6 +105,8 @@ class Step:
         Whether its passes come after others, with whose gradients theirs are summed.
     live_elements, bucket_elements : float
         Weights gathered at most beside a product, and gradients reduced at once; 0 for layers. [element]
+    small_between : bool
+        Whether small weights that are gathered too stand between the large ones: adapters.
     """
 
     passes: PassBytes
@@ -121,20 +124,31 @@ class Step:
     after_others: bool = False
     live_elements: float = 0.0
     bucket_elements: float = 0.0
+    small_between: bool = False
 
     @property
-    def gathered_at_once(self) -> Num:
-        """Bytes of sharded weights that are gathered at once at most; endless where whole layers are.
+    def streamed(self) -> Num:
+        """Bytes that gathers take from a stream of their own, whose freed blocks serve no other; 0 without.
+
+        Modules are fetched one by one, ahead of their use and kept for the next one, up to the live weights;
+        an end, which is larger than that, comes beside them. What is gathered with others comes as one flat
+        buffer, which is there until each has its copy: an end, where small weights stand before it.
 
         References
         ----------
-        .. [1] DeepSpeed, ``deepspeed/runtime/zero/partitioned_param_coordinator.py``: modules are fetched one
-           by one and kept while they come again within ``stage3_max_reuse_distance`` weights, up to
-           ``stage3_max_live_parameters``.
+        .. [1] DeepSpeed edaa7221, ``deepspeed/runtime/zero/partitioned_param_coordinator.py``,
+           ``_fetch_sub_module_impl``, ``__all_gather_params_`` (``__allgather_stream``) and
+           ``__params_to_release``; ``partition_parameters.py``, ``AllGatherCoalescedHandle``.
+        .. [2] PyTorch, ``c10/cuda/CUDACachingAllocator.cpp``: a block serves the stream that it was made for.
         """
         if not self.live_elements:
-            return math.inf
-        return GATHERED_BYTES * (self.passes.product + self.live_elements)
+            return 0.0
+        passes = self.passes
+        copied = passes.gathered_head * self.small_between
+        ends = maximum(passes.gathered_head + copied, passes.gathered_embedding)
+        live = GATHERED_BYTES * (passes.product + self.live_elements)
+        most = minimum(ends + live, self.gathered + copied)
+        return where(np.greater(self.plan.zero_shards, 1.0), most, 0.0)
 
     @property
     def unreduced(self) -> Num:
@@ -230,6 +244,8 @@ class Engine:
         Whether gradients that ranks share leave for the host as they are reduced, where it steps them.
     host_copy_bytes : float
         Bytes of each parameter that the host needs beside states and gradients as they are kept. [byte]
+    step_group : float
+        Weights of a rank that are stepped at once where parameters are sharded; 0 for all. [element]
     host_adam_seconds : float
         Seconds of its Adam on the host for one parameter. [s]
     host_share : float
@@ -259,6 +275,7 @@ class Engine:
     autocasts: bool = False
     hosts_gradients: bool = False
     host_copy_bytes: float = 0.0
+    step_group: float = 0.0
     host_adam_seconds: float = HOST_ADAM_SECONDS
     host_share: float = HOST_SHARE
     replaces_weights: bool = False

@@ -2,6 +2,7 @@
 
 Runs of https://github.com/QwenLM/Qwen, 1.8B to 72B (README.md, "Profiling of Memory and Speed"; finetune.py:
 rank 64 on all linear layers, dropout 0.05, layers recomputed), without those that train embedding and head.
+What it prints as G is taken as 1,000 MiB of ``nvidia-smi``: a full A100 shows 81.0.
 """
 
 from __future__ import annotations
@@ -40,15 +41,15 @@ def test_adapters_on_one_accelerator() -> None:
     alone = runs()[:ONE]
     memory = [abs(errors("gib")(row)) for row in alone]
     assert fmean(memory) <= 0.035
-    assert max(memory) <= 0.11
+    assert max(memory) <= 0.125
     fed = [errors("s")(row) for place, row in enumerate(alone) if place % 6 >= 3]
     assert fmean(map(abs, fed)) <= 0.08
     assert all(-0.15 < error < 0 for error in fed)
 
 
-def test_zero_3_holds_more_than_is_priced() -> None:
-    """Segments do not grow there, and a device shows what its allocator keeps: up to 12 GiB of 54."""
+def test_adapters_under_zero_3() -> None:
+    """Segments do not grow there: what is loaded and freed stays cached until longer sequences take it."""
     found = [errors("gib")(row) for row in runs()[ZERO_3]]
     assert found == sorted(found)
-    assert found[0] == pytest.approx(-0.22, abs=0.01)
-    assert found[-1] == pytest.approx(-0.08, abs=0.01)
+    assert -0.10 < found[0] < -0.06
+    assert 0 < found[-1] < 0.04

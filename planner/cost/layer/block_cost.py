@@ -268,7 +268,7 @@ def layer_cost(layer: PricedLayer, choice: RecomputeChoice, pricer: Pricer) -> L
         expert_stored=total(experts, "stored"),
         trained=total(others, "trained"),
         expert_trained=total(experts, "trained"),
-        product=largest(layer.operators, "params") if needs_product(pricer) else 0.0,
+        product=largest_product(layer, pricer) if needs_product(pricer) else 0.0,
         scores=_kept_scores(layer, choice, pricer),
         graphed=layer_graph_bytes(pricer, layer.operators, lambda op: again_share(op, choice, pricer)),
         copied=copied,
@@ -300,7 +300,7 @@ def forward_cost(layer: PricedLayer, forward: Num, pricer: Pricer) -> LayerCost:
         expert_stored=total(experts, "stored"),
         trained=0.0 * stored,
         expert_trained=0.0 * stored,
-        product=largest(layer.operators, "params") if needs_product(pricer) else 0.0,
+        product=largest_product(layer, pricer) if needs_product(pricer) else 0.0,
     )
 
 
@@ -312,6 +312,12 @@ def _kept_scores(layer: PricedLayer, choice: RecomputeChoice, pricer: Pricer) ->
     for core in (operator for operator in layer.operators if operator.module == "core_attn"):
         scores = scores + core.saved * (1.0 - again_share(core, choice, pricer))
     return scores
+
+
+def largest_product(layer: PricedLayer, pricer: Pricer) -> Num:
+    """Weights of the largest product; halves that are layers of their own are each as large as the last."""
+    halves = ("mlp_in", "shared_experts_in") if pricer.case.traits.adapters.separate_projections else ()
+    return largest([operator for operator in layer.operators if operator.name not in halves], "params")
 
 
 def needs_product(pricer: Pricer) -> bool:

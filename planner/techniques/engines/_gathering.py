@@ -13,7 +13,7 @@ def gathering_moments(step: Step) -> Moments:
     Three compete: the loss, or the head's own gradient, with the head gathered; the backward of the last
     layers, with all activations, two gathered layers and one whole gradient to be reduced; that of the first,
     with the embedding gathered next and all gradients there. In the first micro-batch of a step the gradients
-    of the step before are gone. Where gathers have a stream of their own, its blocks are there at all of them.
+    of the step before are gone. Where gathers have a stream of their own, its blocks are always there.
     """
     apart = step.streamed
     if step.live_elements:

@@ -21,6 +21,9 @@ HOST_SHARE = 0.8
 GATHERED_BYTES = 2.0
 """Weights that learn are gathered in 16 bit. [byte]"""
 
+FETCHES_AHEAD = 3.0
+"""Fetches that DeepSpeed's host launches before it waits for the first: its two events, and the next. [-]"""
+
 
 @dataclass(frozen=True)
 class PassBytes:
@@ -132,13 +135,15 @@ class Step:
 
         Modules are fetched one by one, ahead of their use and kept for the next one, up to the live weights;
         an end, which is larger than that, comes beside them. What is gathered with others comes as one flat
-        buffer, which is there until each has its copy: an end, where small weights stand before it.
+        buffer, which is there until each has its copy: an end, where small weights stand before it. Blocks of
+        the last few fetches wait for products that the host has launched and the device has yet to run.
 
         References
         ----------
         .. [1] DeepSpeed edaa7221, ``deepspeed/runtime/zero/partitioned_param_coordinator.py``,
-           ``_fetch_sub_module_impl``, ``__all_gather_params_`` (``__allgather_stream``) and
-           ``__params_to_release``; ``partition_parameters.py``, ``AllGatherCoalescedHandle``.
+           ``_fetch_sub_module_impl`` (``__max_ongoing_fetch_events``), ``__all_gather_params_``
+           (``__allgather_stream``), ``__params_to_release``; ``partition_parameters.py``,
+           ``AllGatherCoalescedHandle``.
         .. [2] PyTorch, ``c10/cuda/CUDACachingAllocator.cpp``: a block serves the stream that it was made for.
         """
         if not self.live_elements:
@@ -146,7 +151,7 @@ class Step:
         passes = self.passes
         copied = passes.gathered_head * self.small_between
         ends = maximum(passes.gathered_head + copied, passes.gathered_embedding)
-        live = GATHERED_BYTES * (passes.product + self.live_elements)
+        live = GATHERED_BYTES * ((1.0 + FETCHES_AHEAD) * passes.product + self.live_elements)
         most = minimum(ends + live, self.gathered + copied)
         return where(np.greater(self.plan.zero_shards, 1.0), most, 0.0)
 

@@ -206,6 +206,7 @@ def asked_of(
         return FileRequest(job, plan)
 
     from planner.runtimes.imports.dispatch import read_runner_file  # its package loads all runtimes
+    from planner.runtimes.imports.segments import allocated
 
     reading = Reading()
     said = meant.meant(job.said, reading)
@@ -214,7 +215,7 @@ def asked_of(
         said["gpus"] = written_spans(said["gpus"])
     job = job.but(**said)
     vocab = _vocabulary(job)
-    found = read_runner_file(path, vocab)
+    found = allocated(read_runner_file(path, vocab), path)
     user = {name: text for options in (job, plan) for name, text in _given(options).items()}
     if "tp" in user and "etp" not in user and found.places.get("etp", "") == found.places.get("tp"):
         found = replace(found, options={**found.options, "etp": user["tp"]})  # one key says both

@@ -117,7 +117,7 @@ def _stage_of(passes: PassPrice, result: StepPrice, rows: Rows) -> FirstStage:
 
 def _freed_bytes(case: Case, layers: LayerPasses) -> Column:
     """Bytes that a layer on the host frees at most. [byte]"""
-    return np.asarray((1.0 + case.traits.allocator.reserve_share) * layers.saved / layers.count)
+    return np.asarray((1.0 + case.traits.allocator.needed_share) * layers.saved / layers.count)
 
 
 def _seconds_with(

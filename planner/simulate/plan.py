@@ -170,7 +170,7 @@ def rank_bytes(
     back already, those of each chunk count for as much less.
     """
     plan, case, ranks, costs = parts.plan, parts.case, parts.ranks, parts.costs
-    slack = 1.0 + case.traits.allocator.reserve_share
+    slack = 1.0 + case.traits.allocator.needed_share
     flying = np.broadcast_to(held_in_flight(case, plan, costs, parts.stages), (len(ranks),)).tolist()
     shares, resting = [], []
     for stage, pieces, layers in zip(known.stages, ranks, flying, strict=True):

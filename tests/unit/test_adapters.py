@@ -230,20 +230,29 @@ def test_windows_stay_where_documents_are_longer() -> None:
 
 
 def test_embedding_and_head_beside_adapters_are_a_trained_copy() -> None:
-    """PEFT's ``modules_to_save``: beside frozen weights come a weight, a gradient and two moments in fp32."""
+    """PEFT's ``modules_to_save``: beside frozen weights come a weight, a gradient and two moments.
+
+    They have 16 bits where nothing is sharded, and fp32 where FSDP shards what learns.
+    """
     model = load_model("llama2-7b")
 
-    def priced(*targets: str) -> Estimate:
+    def priced(*targets: str, gpus: int = 1, zero: int = 0, **traits: Any) -> Estimate:
         work = job(
-            model, 1, "dgx-h100", seq_len=4096, global_batch=4, precision="bf16", method="lora", lora_rank=16,
-            lora_targets=targets,
+            model, gpus, "dgx-h100", seq_len=4096, global_batch=4, precision="bf16", method="lora",
+            lora_rank=16, lora_targets=targets,
         )  # fmt: skip
-        return estimate(plan_of(work, zero=0), work, runtime("fsdp"))
+        return estimate(plan_of(work, zero=zero), work, runtime("fsdp", **traits))
+
+    def states(one: Estimate) -> float:
+        return one.stages[0].weights + one.stages[0].gradients + one.stages[0].optimizer
 
     plain, more = priced("qkv"), priced("qkv", "ends")
     ends = 2 * model.vocab * model.hidden
-    bytes_more = ends * (4 + 4 + 2 * 4)
-    assert (more.peak - plain.peak) == pytest.approx(bytes_more, rel=0.01)
+    assert (more.peak - plain.peak) == pytest.approx(ends * (2 + 2 + 2 * 2), rel=0.01)
+    cast = priced("qkv", "ends", casts_copies=True)
+    assert (cast.peak - plain.peak) == pytest.approx(ends * (4 + 4 + 2 * 4), rel=0.01)
+    shared = [priced("qkv", *ends_too, gpus=2, zero=3) for ends_too in ((), ("ends",))]
+    assert states(shared[1]) - states(shared[0]) == pytest.approx(ends / 2 * (4 + 4 + 2 * 4), rel=0.01)
     head = 2 * 4 * 4096 * model.vocab * model.hidden
     assert more.model_flops - plain.model_flops == pytest.approx(head)
     assert more.step > plain.step

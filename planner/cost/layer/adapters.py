@@ -8,6 +8,7 @@ from typing import Final
 from planner.cost.case import Case
 from planner.formulas.elementwise import ADAPTED_INPUT, ADAPTED_OUTPUT, DROPOUT, NOTHING, Traffic
 from planner.formulas.gemm import gemm_seconds
+from planner.inputs.workload import DTYPE_BYTES
 from planner.numeric import Num
 
 GROUPS: Final[Mapping[str, str]] = {
@@ -51,6 +52,30 @@ DROPPED_BYTES: Final = 1.0
 def learns(case: Case, name: str) -> bool:
     """Whether the weights of the operator called ``name`` learn: all do, or adapters leave its copy to."""
     return case.method.trains_base or (name in ENDS and "ends" in (case.workload.lora_targets or ()))
+
+
+def learned(case: Case, name: str, params: Num) -> Num:
+    """Weights of an operator that learn, in numbers of adapters' weights where its copy has smaller ones.
+
+    A copy beside adapters stays in 16 bit, with its gradient and moments, where nothing is sharded: PEFT
+    casts adapters alone to fp32, and Accelerate all that learns only where FSDP shards it.
+
+    References
+    ----------
+    .. [1] Hugging Face, PEFT 5d602fdb, ``peft/tuners/tuners_utils.py``, ``cast_adapter_dtype``: parameters of
+       a ``BaseTunerLayer``; ``utils/other.py``, ``ModulesToSaveWrapper``: a deep copy.
+    .. [2] Hugging Face, Accelerate, ``accelerator.py``, ``prepare_model`` ("upcasting"), and
+       ``utils/fsdp_utils.py``, ``fsdp2_prepare_model``.
+    """
+    if not learns(case, name):
+        return 0.0
+    cast = case.traits.adapters.casts_copies or case.sharding.stage or case.workload.state_dtype
+    if case.method.trains_base or cast or not case.own_master:
+        return params
+    fp32, own = DTYPE_BYTES["fp32"], DTYPE_BYTES["bf16"]
+    each = case.optimizer.state_bytes
+    moments = case.optimizer.states * (min(each, own) if each >= fp32 else each)
+    return params * ((2 * own + moments) / (case.weight_bytes + case.gradient_bytes + case.moment_bytes))
 
 
 def copy_bytes(case: Case, trained: Num) -> Num:

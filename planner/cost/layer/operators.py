@@ -7,7 +7,14 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from planner.cost.case import Case
-from planner.cost.layer.adapters import adapter_params, adapter_seconds, bottleneck_bytes, copy_bytes, learns
+from planner.cost.layer.adapters import (
+    adapter_params,
+    adapter_seconds,
+    bottleneck_bytes,
+    copy_bytes,
+    learned,
+    learns,
+)
 from planner.cost.layer.attention_core import (
     SCORES_KEPT,
     SPLIT_SOFTMAX,
@@ -138,7 +145,7 @@ class Pricer:
         case, kernels = self.case, self.case.kernels
         stream = kernels.stream_for(name, traffic.kernel)
         rate = elements / stream.bandwidth * case.traits.kernels.elementwise_traffic
-        trained = params if learns(case, name) else 0.0
+        trained = learned(case, name, params)
         forward = stream.launch + rate * traffic.forward
         backward = stream.launch + rate * traffic.backward
         if traffic.strided is not None and not stream.measured:
@@ -244,7 +251,7 @@ class Pricer:
         if not learns(case, name):
             return 0.0, 0.0
         accumulate = inputs * outputs * accumulation_bytes(case) / case.kernels.memory_bandwidth
-        return gemm_seconds(outputs, inputs, rows, curve) + accumulate, weights
+        return gemm_seconds(outputs, inputs, rows, curve) + accumulate, learned(case, name, weights)
 
     def _dequantise_seconds(self, weights: Num) -> Num:
         """Seconds to rebuild quantised base weights before a product."""

@@ -123,7 +123,7 @@ def shown_bytes(case: Case, memory: StageMemory, needed: Num) -> Num:
     ----------
     .. [1] PyTorch, as in `retried_seconds`.
     """
-    share = max(0.0, case.traits.allocator.held_share - case.traits.allocator.reserve_share)
+    share = max(0.0, case.traits.allocator.shown_share - case.traits.allocator.needed_share)
     passing = where(memory.at_step, 0.0, memory.activations + memory.workspace)
     held, capacity = needed + share * passing, case.pool.accelerator.memory_usable
     full = maximum(needed, (needed + capacity) / 2)

@@ -50,4 +50,4 @@ def graph_bytes(case: Case, peak: Peak, passes: PassBytes, states: Num, gradient
     pool = peak.activations + peak.workspace if whole else passes.graphed
     flat = states * (case.step_bytes * (not case.offload.optimizer)) + gradients
     without = np.maximum(flat, passing_bytes(case, peak, present))
-    return np.maximum(0.0, flat + (1 + case.traits.allocator.reserve_share) * pool - without)
+    return np.maximum(0.0, flat + (1 + case.traits.allocator.needed_share) * pool - without)

@@ -144,7 +144,7 @@ def stepping_peak(case: Case, peak: Peak, states: Num, gradients: Num, streamed:
 
 def passing_bytes(case: Case, peak: Peak, gradients: Num) -> Num:
     """Bytes of gradients and of all that passes take, the allocator's reserve included. [byte]"""
-    return (1 + case.traits.allocator.reserve_share) * (peak.activations + peak.workspace) + gradients
+    return (1 + case.traits.allocator.needed_share) * (peak.activations + peak.workspace) + gradients
 
 
 def copied_bytes(case: Case, passes: PassBytes, trained: Num) -> Num:

@@ -112,7 +112,7 @@ def reserve_bytes(case: Case, memory: StageMemory) -> Num:
     passing = memory.activations + memory.workspace
     if case.step_bytes:
         passing = where(memory.at_step, 0.0, passing)
-    return case.traits.allocator.reserve_share * passing + memory.idle
+    return case.traits.allocator.needed_share * passing + memory.idle
 
 
 def unseen_bytes(case: Case, memory: StageMemory) -> Num:

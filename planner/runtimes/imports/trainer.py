@@ -51,6 +51,13 @@ ADAPTED: Final = (
 SAVED: Final = ("lora_modules_to_save", "additional_target", "modules_to_save")
 """Modules of which a copy is trained whole."""
 
+FOREACH: Final = ("optimizer_traffic=2.86", "step_bytes=4")
+"""PyTorch's AdamW, a kernel for each of its operations, and the roots of all second moments at once: where
+nothing else takes the optimizer's place (torch/optim/adam.py, ``_multi_tensor_adam``)."""
+
+CAST: Final = "additional_target"
+"""LLaMA-Factory's, which casts what learns to fp32 (ff6d4d12, ``model/adapter.py``, ``init_adapter``)."""
+
 SAVED_ENDS: Final = (
     *("embed_tokens", "embed", "embedding", "word_embeddings", "wte"),
     *("lm_head", "embed_out", "output_layer"),
@@ -139,6 +146,7 @@ def optimizer(sheet: Sheet, *keys: str) -> None:
     if name.startswith("paged_"):
         sheet.notes.append(f"{name}: priced with all states on the device")
     sheet.say("optimizer", OPTIMIZERS[name], key)
+    sheet.changes += FOREACH if name in ("adamw_torch", "adamw_hf") else ()
     if OPTIMIZERS[name] == "lion" and name.endswith("8bit"):
         sheet.say("state_dtype", "fp8", key)
         sheet.notes.append(f"{name}: its moment priced at one byte, without the scales of its blocks")
@@ -231,5 +239,6 @@ def _saved(sheet: Sheet, key: str) -> None:
         sheet.notes.append(
             f"{key}: a copy of {told} is trained: priced as embedding and head, beside the frozen ones"
         )
+        sheet.changes += ["casts_copies=true"] * (key == CAST and not sheet.has("pure_bf16"))
         sheet.options["lora_targets"] = f"{sheet.options.get('lora_targets', 'all')}+ends"
         sheet.places.setdefault("lora_targets", key)

@@ -44,3 +44,8 @@ class AdapterTraits:
         "Whether dropout runs on the input of adapters.",
         name="adapter_dropout",
     )
+    casts_copies: bool = trait(
+        False,
+        "Whether a copy of embedding and head that learns beside adapters is cast to fp32 as they are "
+        "(LLaMA-Factory); if not it keeps 16 bits, with its gradient and moments, where nothing is sharded.",
+    )

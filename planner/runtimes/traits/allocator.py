@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from planner.dataclasses import dataclass
 from planner.runtimes.traits.trait import trait
+
+FIXED_NEEDED, FIXED_SHOWN = 0.07, 0.3
+"""Shares of what passes take that segments of fixed size need besides where the device is full, 3 to 11% over
+14 jobs that were played on such an allocator, and hold where it is not, 13 to 37%. [-]"""
 
 
 @dataclass(frozen=True)
@@ -33,6 +39,11 @@ class AllocatorTraits:
         unit="-",
         up_to=1.0,
     )
+    segments: Literal["growing", "fixed"] = trait(
+        "growing",
+        "Whether segments of PyTorch's allocator may grow (``expandable_segments:True``): where they do not, "
+        "what is left of one in use serves no larger tensor.",
+    )
     retry_seconds: float = trait(
         0.0,
         "Time of a step whose buffers find no room beside cached blocks: the allocator gives these back and "
@@ -51,3 +62,13 @@ class AllocatorTraits:
         unit="-",
         above_zero=True,
     )
+
+    @property
+    def needed_share(self) -> float:
+        """Allocator reserve that the device must have, as a share of activations and workspace. [-]"""
+        return max(self.reserve_share, FIXED_NEEDED) if self.segments == "fixed" else self.reserve_share
+
+    @property
+    def shown_share(self) -> float:
+        """The same as far as the device has room. [-]"""
+        return max(self.held_share, FIXED_SHOWN) if self.segments == "fixed" else self.held_share

@@ -88,7 +88,7 @@ def plan_costs(
         priced.append(piece_costs(one, plan, priced_layers(one, plan, pieces), pieces))
     tables: list[Table] = [{piece[0]: cost for piece, cost in costs.items()} for costs in priced]
     layers = [[table[kind] for table in tables] for kind in kinds]
-    slack = 1.0 + case.traits.allocator.reserve_share
+    slack = 1.0 + case.traits.allocator.needed_share
     alone = _one_each(plan, priced[0])
     passes = pass_bytes(case, plan, priced[0], alone)
     static = _static_bytes(case, plan, priced[0], passes, alone)
@@ -268,7 +268,7 @@ def _extra_bytes(
     case: Case, tables: Sequence[Table], static: Mapping[str, float], loss: float, in_flight: Column
 ) -> Column:
     """Bytes of each stage beside its layers; an extra layer by the smallest table. [byte]"""
-    slack = 1.0 + case.traits.allocator.reserve_share
+    slack = 1.0 + case.traits.allocator.needed_share
     extra = np.full(len(in_flight), case.traits.allocator.framework_bytes + slack * waiting_bytes(case))
     for name in _first_stage(case):
         flying = float(in_flight[0]) if name == ENCODER else 1.0
@@ -283,7 +283,7 @@ def _extra_bytes(
 
 def _floor_bytes(case: Case, loss: float, stages: int) -> Column:
     """Bytes of the loss beyond the backward that it stands beside. [byte]"""
-    slack = 1.0 + case.traits.allocator.reserve_share
+    slack = 1.0 + case.traits.allocator.needed_share
     floor = np.zeros(stages)
     floor[-1] = slack * max(0.0, loss * (1.0 - case.traits.loss.beside_backward))
     return floor

@@ -1,0 +1,66 @@
+"""Which allocator a file's runs have, and what AdamW of PyTorch takes for its step."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from planner.cost.estimate import estimate
+from planner.runtimes.imports.segments import NOTE, allocated
+from planner.runtimes.imports.sheet import Imported
+from planner.runtimes.traits.allocator import AllocatorTraits
+from tests.unit.cost_jobs import job, plan_of, runtime
+
+FIXED = "segments=fixed"
+GROWS = "export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True\n"
+
+
+def found(tmp_path: Path, name: str, text: str, runtime: str = "fsdp", *changes: str) -> Imported:
+    path = tmp_path / name
+    path.write_text(text)
+    return allocated(Imported(runtime, {}, {}, changes=changes), path)
+
+
+@pytest.mark.parametrize("name", ["fsdp", "deepspeed"])
+def test_segments_are_fixed_where_nothing_lets_them_grow(tmp_path: Path, name: str) -> None:
+    own = found(tmp_path, "run.sh", "accelerate launch train.py", name)
+    assert (own.changes, own.notes) == ((FIXED,), (NOTE,))
+    assert found(tmp_path, "run.sh", GROWS, name) == Imported(name, {}, {})
+    assert FIXED in found(tmp_path, "run.sh", GROWS.replace("True", "False"), name).changes
+
+
+def test_a_script_beside_the_file_and_the_environment_say_so_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert FIXED in found(tmp_path, "axolotl.yaml", "adapter: lora").changes
+    (tmp_path / "train.sh").write_text(GROWS)
+    assert FIXED not in found(tmp_path, "axolotl.yaml", "adapter: lora").changes
+    (tmp_path / "train.sh").unlink()
+    monkeypatch.setenv("PYTORCH_ALLOC_CONF", "expandable_segments:True")
+    assert FIXED not in found(tmp_path, "axolotl.yaml", "adapter: lora").changes
+
+
+def test_others_keep_the_reserve_that_their_runs_fit(tmp_path: Path) -> None:
+    assert found(tmp_path, "run.sh", "torchrun pretrain_gpt.py", "megatron-lm").changes == ()
+
+
+def test_an_engine_of_its_own_steps_in_the_place_of_adamw(tmp_path: Path) -> None:
+    foreach = ("optimizer_traffic=2.86", "step_bytes=4")
+    assert found(tmp_path, "run.sh", GROWS, "fsdp", *foreach).changes == foreach
+    assert found(tmp_path, "run.sh", GROWS, "deepspeed", *foreach).changes == ()
+
+
+def test_fixed_segments_need_and_show_more() -> None:
+    """7 and 30% of activations and workspace, unless a runtime's own shares are larger."""
+    plain = AllocatorTraits()
+    fixed = replace(plain, segments="fixed")
+    assert (plain.needed_share, plain.shown_share) == (plain.reserve_share, 0.0)
+    assert (fixed.needed_share, fixed.shown_share) == (0.07, 0.3)
+    wide = replace(fixed, reserve_share=0.2, held_share=0.4)
+    assert (wide.needed_share, wide.shown_share) == (0.2, 0.4)
+    work = job()
+    stages = [estimate(plan_of(work), work, runtime(segments=one)).stages[0] for one in ("growing", "fixed")]
+    passing = stages[0].activations + stages[0].workspace
+    assert stages[1].reserve - stages[0].reserve == pytest.approx((0.07 - plain.reserve_share) * passing)

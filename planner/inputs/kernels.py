@@ -288,12 +288,28 @@ class _Reader:
         1.08 and 1.26 times B200's power for each FLOP, curves and runs of B300, GB200 and GB300 reach 1.02,
         0.92 and 1.23 times its share: a power of 0.6. More power than the lender's is of no use.
         """
+        return min(1.0, self.clock)
+
+    @cached_property
+    def clock(self) -> float:
+        """Clock that power for each FLOP holds, over the lender's: its square root, as in `powered`. [-]"""
         power, lent = self.accelerator.power, _power_of(str(self.raw.get("accelerator")))
         peak = self.peak("bf16", "bf16")
         if not (power and lent and peak):
             return 1.0
         sheet = parse(self.raw["datasheet"]["bf16_peak"], "FLOP/s")
-        return min(1.0, math.sqrt(float(power) / peak / (lent / sheet)))
+        return math.sqrt(float(power) / peak / (lent / sheet))
+
+    def lasting(self, entry: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return a curve's entry with the share of its rate that this accelerator holds for hours.
+
+        What a limit on power takes of the lender's, one with more power for each FLOP keeps, where its own
+        products were measured: tensor cores that sum in fp32 at half their rate leave GeForce cards so much.
+        """
+        if self.own or self.accelerator.matmul_efficiency is None:
+            return entry
+        held = parse(entry["sustained_ratio"], "-") * max(1.0, self.clock)
+        return {**entry, "sustained_ratio": repr(min(1.0, held))}
 
     def peak(self, precision: str, curve: str) -> float:
         """Dense peak that the efficiency of a curve is a share of, 0 where there is none. [FLOP/s]"""
@@ -314,7 +330,7 @@ class _Reader:
             return None
         entry = self.raw["gemm"][name]
         cast = self.raw["gemm"].get(_CAST_AS.get(precision, name), entry)
-        entry = {**entry, "quantisation_bytes": cast["quantisation_bytes"]}
+        entry = {**self.lasting(entry), "quantisation_bytes": cast["quantisation_bytes"]}
         curve = gemm_curve(entry, peak * self.scale, self.bandwidth, self.multiprocessors, self.sustained)
         measured = self.measured and name in (precision, _EQUAL.get(precision))
         return curve if measured else replace(curve, m_range=_NOWHERE, n_range=_NOWHERE, k_range=_NOWHERE)
@@ -325,7 +341,7 @@ class _Reader:
         measured = self.raw["attention"]["bf16"]
         curves = {
             int(parse(size, "-")): attention_curve(
-                entry, peak * self.scale, self.multiprocessors, self.sustained
+                self.lasting(entry), peak * self.scale, self.multiprocessors, self.sustained
             )
             for size, entry in {**lent, **measured}.items()
         }

@@ -240,13 +240,14 @@ class Case:
 
     @cached_property
     def frozen_bytes(self) -> float:
-        """Bytes of a frozen weight at rest: it is loaded in 16 bit, or quantised. [byte]"""
-        return self.method.frozen_weight_bytes
+        """Bytes of a frozen weight at rest: it is loaded as the library loads it, or quantised. [byte]"""
+        loaded = DTYPE_BYTES[self.traits.adapters.base_dtype]
+        return self.method.frozen_weight_bytes if self.method.quantises else loaded
 
     @cached_property
     def plain_bytes(self) -> float:
         """Bytes at rest of a weight that no method quantises: norms, tables, the head. [byte]"""
-        return self.weight_bytes if self.method.trains_base else DTYPE_BYTES["bf16"]
+        return self.weight_bytes if self.method.trains_base else DTYPE_BYTES[self.traits.adapters.base_dtype]
 
     @cached_property
     def gradient_bytes(self) -> float:

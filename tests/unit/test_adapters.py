@@ -258,6 +258,19 @@ def test_embedding_and_head_beside_adapters_are_a_trained_copy() -> None:
     assert more.step > plain.step
 
 
+@pytest.mark.parametrize(("method", "more"), [("lora", 1.0), ("qlora", 0.0)])
+def test_a_base_that_is_loaded_in_fp32_rests_so(method: str, more: float) -> None:
+    """Two bytes more of each weight; of a base in 4 bits of embedding, head and norms alone."""
+    model = load_model("llama2-7b")
+    work = job(model, 1, "dgx-h100", seq_len=2048, global_batch=1, precision="bf16", method=method)
+    plan = plan_of(work, zero=0)
+    short, long = (
+        estimate(plan, work, runtime("fsdp", base_dtype=kind)).stages[0].weights for kind in ("bf16", "fp32")
+    )
+    ends = 2 * model.vocab * model.hidden
+    assert long - short == pytest.approx(2 * (ends + more * (model.params - ends)), rel=0.01)
+
+
 def test_an_input_that_rests_in_fp8_is_cast_by_kernels_of_its_own() -> None:
     """Both halves, read in 16 bit and written in fp8, and back: 6 bytes an element of the inner width."""
 

@@ -106,3 +106,12 @@ def test_a_device_shows_what_its_allocator_holds_as_far_as_there_is_room(needed:
 def test_without_fixed_segments_a_device_shows_what_it_must_have() -> None:
     memory = StageMemory(0.0, 0.0, 0.0, activations=1e9, workspace=1e9)
     assert float(shown_bytes(case(), memory, 5e9)) == 5e9
+
+
+def test_free_blocks_of_a_stream_of_gathers_are_shown_and_not_needed() -> None:
+    """As far as the device has room: full, it is halfway between what is needed and all."""
+    one = case()
+    capacity = one.pool.accelerator.memory_usable
+    memory = StageMemory(0.0, 0.0, 0.0, activations=1e9, workspace=0.0, streamed=5e9)
+    assert float(shown_bytes(one, memory, 9e9)) == 14e9
+    assert float(shown_bytes(one, memory, capacity - 2e9)) == capacity - 1e9

@@ -42,6 +42,13 @@ def test_a_script_beside_the_file_and_the_environment_say_so_too(
     assert FIXED not in found(tmp_path, "axolotl.yaml", "adapter: lora").changes
 
 
+def test_a_saved_plan_has_what_its_launch_files_set(tmp_path: Path) -> None:
+    path = tmp_path / "plan.yaml"
+    path.write_text("format: planner")
+    plan = Imported("fsdp", {}, {}, cluster={"hardware": "dgx-h100"})
+    assert allocated(plan, path) == plan
+
+
 def test_others_keep_the_reserve_that_their_runs_fit(tmp_path: Path) -> None:
     assert found(tmp_path, "run.sh", "torchrun pretrain_gpt.py", "megatron-lm").changes == ()
 

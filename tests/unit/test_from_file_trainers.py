@@ -340,6 +340,17 @@ OWN = f"torchrun --nproc_per_node 8 train.py {TUNED} --model_max_length 512 --us
 
 
 @pytest.mark.parametrize(
+    ("said", "loads"),
+    [("", True), ("--dtype float32", True), ("--dtype bfloat16", False), ("--dtype auto", False)],
+)
+def test_trl_loads_a_frozen_base_in_fp32_unless_told(tmp_path: Path, said: str, loads: bool) -> None:
+    """``ModelConfig.dtype``: 32 GB of an 8B base, not 16."""
+    found = read(tmp_path, "run.sh", f"{TRL} {said}\n")
+    assert ("base_dtype=fp32" in found.changes) == loads
+    assert any("float32" in note for note in found.notes) == loads
+
+
+@pytest.mark.parametrize(
     ("command", "drops"),
     [
         (SWIFT, True), (f"{SWIFT} --lora_dropout 0", False), (TRL, True),

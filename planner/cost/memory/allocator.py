@@ -101,7 +101,7 @@ def stalled_seconds(case: Case, plan: Plan, total_bytes: Num) -> Num:
 def shown_bytes(case: Case, memory: StageMemory, needed: Num) -> Num:
     r"""What a device shows in use on the peak rank, blocks that its allocator keeps free included. [byte]
 
-    .. math:: \begin{cases} S + (q - r)\,A & \text{where that is at most } C\\
+    .. math:: \begin{cases} S + (q - r)\,A + G & \text{where that is at most } C\\
               \max\left(S, \frac{S + C}{2}\right) & \text{else} \end{cases}
 
     Parameters
@@ -110,7 +110,7 @@ def shown_bytes(case: Case, memory: StageMemory, needed: Num) -> Num:
         Share :math:`q` of the passes' bytes that an allocator of fixed segments holds besides them, of which
         it needs :math:`r`; capacity :math:`C`.
     memory : StageMemory
-        Activations and workspace :math:`A` of each stage.
+        Activations and workspace :math:`A` of each stage, free blocks of a stream of gathers :math:`G`.
     needed : Num
         What each stage must have, :math:`S`. [byte]
 
@@ -125,6 +125,6 @@ def shown_bytes(case: Case, memory: StageMemory, needed: Num) -> Num:
     """
     share = max(0.0, case.traits.allocator.shown_share - case.traits.allocator.needed_share)
     passing = where(memory.at_step, 0.0, memory.activations + memory.workspace)
-    held, capacity = needed + share * passing, case.pool.accelerator.memory_usable
+    held, capacity = needed + share * passing + memory.streamed, case.pool.accelerator.memory_usable
     full = maximum(needed, (needed + capacity) / 2)
     return highest(where(held > capacity, full, held))

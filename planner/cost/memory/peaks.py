@@ -108,12 +108,12 @@ def undivided_bytes(case: Case, plan: Plan, passes: PassBytes) -> Num:
     return where(plan.dp * plan.cp > 1, 0.0, case.gradient_bytes * (plan.tp - 1.0) * passes.table)
 
 
-def stepping_peak(case: Case, peak: Peak, states: Num, gradients: Num, streamed: Num) -> Peak:
+def stepping_peak(case: Case, peak: Peak, states: Num, gradients: Num) -> Peak:
     """Return the peak of passes, or the optimizer's step where its flat buffers take more than they did.
 
     The passes' slack counts: its freed blocks are too small for a flat buffer, and are given back before the
-    device is full; those of a stream of gathers (``streamed``) serve no other. Where parameters are sharded a
-    rank steps its weights in groups, and lays a group's gradients end to end before it casts them.
+    device is full. Where parameters are sharded a rank steps its weights in groups, and lays a group's
+    gradients end to end before it casts them.
 
     References
     ----------
@@ -127,7 +127,7 @@ def stepping_peak(case: Case, peak: Peak, states: Num, gradients: Num, streamed:
     if case.engine.step_group and case.sharding.shards_parameters:
         cast = case.gradient_bytes < DTYPE_BYTES["fp32"]
         each = (case.step_bytes + case.gradient_bytes * cast) * (not case.offload.optimizer)
-        flat = minimum(states, case.engine.step_group) * each + streamed
+        flat = minimum(states, case.engine.step_group) * each
     present = gradients if peak.gradients is None else peak.gradients
     at_step = flat + gradients > passing_bytes(case, peak, present)
     return Peak(

@@ -61,6 +61,8 @@ class StageMemory:
         All that compete.
     buffers : Num
         Of messages that have buffers of their own, which no allocator sees.
+    streamed : Num
+        Free blocks of a stream of gathers, which serve no other, and are given back where the device is full.
     """
 
     weights: Num
@@ -72,6 +74,7 @@ class StageMemory:
     idle: Num = 0.0
     moments: Moments = ()
     buffers: Num = 0.0
+    streamed: Num = 0.0
 
     @property
     def allocated(self) -> Num:
@@ -184,7 +187,7 @@ def stage_memory(
     step = step_of(case, plan, passes, gradients, gathered)
     peak = largest(moments_of(case, step))
     workspaces, beyond = product_workspace_bytes(case), graph_bytes(case, peak, passes, states, gradients)
-    peak = stepping_peak(case, peak, states, gradients, step.streamed)
+    peak = stepping_peak(case, peak, states, gradients)
     present = gradients if peak.gradients is None else peak.gradients
     return StageMemory(
         weights=weights,
@@ -196,6 +199,7 @@ def stage_memory(
         idle=(maximum(0.0, gradients - present) if case.engine.idles_gradients else 0.0) + beyond,
         moments=_with_workspaces(peak.moments, workspaces),
         buffers=message_buffer_bytes(case, plan),
+        streamed=where(peak.at_step, step.streamed, step.streamed_free) if step.live_elements else 0.0,
     )
 
 

@@ -46,6 +46,8 @@ class Dialect:
         Rank of adapters where nothing is said.
     dropout : float
         Share of their input that adapters drop where nothing is said.
+    loads : str
+        Numbers in which weights are loaded where nothing is said; empty for a script's own.
     """
 
     length: int | None = None
@@ -54,6 +56,7 @@ class Dialect:
     packed: bool = False
     rank: int = 8
     dropout: float = 0.0
+    loads: str = ""
 
 
 TRAINER: Final = Dialect()
@@ -62,7 +65,7 @@ TRAINER: Final = Dialect()
 CLM: Final = Dialect(length=1024, packed=True)
 """``run_clm.py`` of transformers' examples: blocks of 1,024 tokens where ``block_size`` is not said."""
 
-TRL: Final = Dialect(length=1024, recompute=True, precision="bf16", rank=16, dropout=0.05)
+TRL: Final = Dialect(length=1024, recompute=True, precision="bf16", rank=16, dropout=0.05, loads="float32")
 """TRL's ``SFTConfig`` and ``ModelConfig`` (trl/trainer/sft_config.py, model_config.py)."""
 
 DIALECTS: Final = {"run_clm.py": CLM, "run_clm_lora.py": CLM, "sft.py": TRL, "run_sft.py": TRL}
@@ -118,6 +121,11 @@ def from_tree(tree: Mapping[str, Any], path: Path, launch: TrainerLaunch, dialec
     trainer.recompute(sheet, again[0] if again else RECOMPUTES[0], dialect.recompute)
     _method(sheet, dialect)
     loaded = _loaded(sheet)
+    if "method" in sheet.options and (loaded or dialect.loads) == "float32":
+        sheet.changes.append("base_dtype=fp32")
+        sheet.notes.append(
+            f"{'dtype: float32' if loaded else 'no dtype'}: frozen weights are loaded in float32"
+        )
     if loaded == "bfloat16" and plain and not sheet.has("bf16", "fp16"):
         sheet.say("precision", "bf16", "bf16")
         trainer.own_bfloat16(sheet, "dtype")
@@ -128,16 +136,16 @@ def from_tree(tree: Mapping[str, Any], path: Path, launch: TrainerLaunch, dialec
     known = {key for key in sheet.values if trainer.WITHOUT_EFFECT.fullmatch(key)}
     sheet.seen.update(known)
     found = laid_out(sheet, tree, path, launch, model)
-    return with_own_dtypes(found) if loaded == "bfloat16" else found
+    return with_own_dtypes(found) if loaded == "bfloat16" and "method" not in sheet.options else found
 
 
 def _loaded(sheet: Sheet) -> str:
-    """Return the dtype in which weights that are trained whole are loaded, where it is said."""
+    """Return the dtype in which weights are loaded, where it is said."""
     found = sheet.take("dtype", "torch_dtype")
-    name = str(found).lower().removeprefix("torch.")
+    name = "" if found is None else str(found).lower().removeprefix("torch.")
     if "method" in sheet.options:
-        return ""
-    if name not in ("none", "auto", "float32", "bfloat16"):
+        return name
+    if name not in ("", "none", "auto", "float32", "bfloat16"):
         sheet.seen.discard("dtype")
     return name
 

@@ -31,7 +31,8 @@ def allocated(found: Imported, path: Path) -> Imported:
     """
     if found.runtime != "fsdp":
         found = replace(found, changes=tuple(one for one in found.changes if one not in FOREACH))
-    if found.runtime not in ("fsdp", "deepspeed") or any(GROWS.search(text) for text in _said(path)):
+    saved = "hardware" in found.cluster  # a plan, whose launch files set the variable
+    if found.runtime not in ("fsdp", "deepspeed") or saved or any(map(GROWS.search, _said(path))):
         return found
     return replace(found, changes=(*found.changes, "segments=fixed"), notes=(*found.notes, NOTE))
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from planner.dataclasses import dataclass
 from planner.runtimes.traits.trait import trait
 
@@ -43,6 +45,10 @@ class AdapterTraits:
         False,
         "Whether dropout runs on the input of adapters.",
         name="adapter_dropout",
+    )
+    base_dtype: Literal["bf16", "fp32"] = trait(
+        "bf16",
+        "Numbers in which frozen weights rest that no method quantises (TRL loads ``float32`` unless told).",
     )
     casts_copies: bool = trait(
         False,

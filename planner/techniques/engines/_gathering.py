@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from planner.dataclasses import replace
-from planner.numeric import Num, maximum
+from planner.numeric import Num, maximum, minimum
 from planner.techniques.engines.family import GATHERED_BYTES, Moment, Moments, Step
 
 
@@ -13,18 +12,16 @@ def gathering_moments(step: Step) -> Moments:
     Three compete: the loss, or the head's own gradient, with the head gathered; the backward of the last
     layers, with all activations, two gathered layers and one whole gradient to be reduced; that of the first,
     with the embedding gathered next and all gradients there. In the first micro-batch of a step the gradients
-    of the step before are gone. Where gathers have a stream of their own, its blocks are always there.
+    of the step before are gone.
     """
-    apart = step.streamed
-    if step.live_elements:
-        passes = replace(step.passes, gathered_head=0.0, gathered_embedding=0.0, gathered_layer=0.0)
-        step = replace(step, passes=passes)
     passes, earlier, reduced = step.passes, step.earlier_gradients, step.unreduced
-    latest = late_gradients(step, earlier)
-    layer, inside = passes.gathered_layer, passes.rebuilt + apart
-    loss = passes.activations + head_bytes(step) + earlier + apart
-    last = passes.activations + inside + beside_bytes(step) + reduced + latest + 2 * layer
+    latest, live = late_gradients(step, earlier), step.live_gathers
+    layer, inside = passes.gathered_layer, passes.rebuilt
+    loss = passes.activations + head_bytes(step) + earlier + step.head_gathers - passes.gathered_head
+    last = passes.activations + inside + beside_bytes(step) + reduced + latest + live
     following = layer + maximum(passes.gathered_embedding, layer)
+    if step.live_elements:
+        following = minimum(live + passes.gathered_embedding, step.gathered)
     first = passes.one_layer + inside + following + reduced + step.gradients
     return (
         Moment("the first layer's backward", "backward", first, passes.one_layer, step.gradients),

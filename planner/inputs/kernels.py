@@ -17,6 +17,7 @@ from planner.formulas.kernels import Kernels, Stream
 from planner.inputs.bounded import is_file
 from planner.inputs.curves import attention_curve, expert_curve, gemm_curve, unfused_attention
 from planner.inputs.shipped import data_folder
+from planner.inputs.stated import ceiling_of, power_of, shipped_accelerator, stated_by
 from planner.inputs.yaml_file import read_fitted, read_yaml
 from planner.units import parse
 
@@ -160,35 +161,14 @@ def _curve_file(accelerator: Chip) -> tuple[Path, bool]:
 
 def _is_same_chip(accelerator: Chip, name: str) -> bool:
     """Return whether an accelerator computes as a shipped one does: H800 and A800 have slower links alone."""
-    known = _shipped(name)
+    known = shipped_accelerator(name)
     peaks = {key: parse(entry["value"], "FLOP/s") for key, entry in known.get("peak", {}).items()}
-    power, bandwidth = _power_of(name), _stated(name, "memory_bandwidth", "byte/s")
+    power, bandwidth = power_of(name), stated_by(name, "memory_bandwidth", "byte/s")
     return (
         (accelerator.arch, accelerator.multiprocessors) == (known.get("arch"), known.get("multiprocessors"))
         and (accelerator.power, accelerator.memory_bandwidth) == (power, bandwidth)
         and all(peaks.get(key) == peak for key, peak in accelerator.peak.items())
     )
-
-
-def _ceiling_of(lender: str) -> float:
-    """Measured matrix product ceiling of a shipped accelerator, 0 where there is none. [-]"""
-    return _stated(lender, "matmul_efficiency", "-")
-
-
-def _power_of(lender: str) -> float:
-    """Rated power of a shipped accelerator, 0 where there is none. [W]"""
-    return _stated(lender, "power", "W")
-
-
-def _stated(accelerator: str, field: str, unit: str) -> float:
-    stated = _shipped(accelerator).get(field)
-    return parse(stated["value"], unit) if stated else 0.0
-
-
-def _shipped(accelerator: str) -> dict[str, Any]:
-    """What the file of a shipped accelerator says, nothing where there is none."""
-    path = data_folder("hardware_profiles") / "accelerators" / f"{accelerator}.yaml"
-    return read_yaml(path) if is_file(path) else {}
 
 
 SAME: Final = 0.001
@@ -246,12 +226,12 @@ class _Reader:
 
     def usual(self, field: str, unit: str) -> float:
         """What the accelerator that ships under this name has, 0 where there is none. [unit]"""
-        return _stated(self.accelerator.name, field, unit)
+        return stated_by(self.accelerator.name, field, unit)
 
     @cached_property
     def usual_peaks(self) -> Mapping[str, float]:
         """Peaks of the accelerator that ships under this name. [FLOP/s]"""
-        peaks = _shipped(self.accelerator.name).get("peak", {})
+        peaks = shipped_accelerator(self.accelerator.name).get("peak", {})
         return {key: parse(entry["value"], "FLOP/s") for key, entry in peaks.items()}
 
     @cached_property
@@ -276,24 +256,27 @@ class _Reader:
         if ceiling is None:
             return self.powered
         fitted = max(parse(entry["efficiency"], "-") for entry in self.raw["gemm"].values())
-        scale = float(ceiling) / (_ceiling_of(str(self.raw.get("accelerator"))) or fitted)
+        scale = float(ceiling) / (ceiling_of(str(self.raw.get("accelerator"))) or fitted)
         return min(scale, 1 / fitted)
 
     @property
     def powered(self) -> float:
         """Share of its peak that an accelerator with less power for each FLOP holds, over the lender's. [-]
 
-        Power grows with the clock and the square of voltage, and voltage with the clock towards its end: a
-        limit on power holds the clock to between its cube root and itself, here its square root. With 1.10,
-        1.08 and 1.26 times B200's power for each FLOP, curves and runs of B300, GB200 and GB300 reach 1.02,
-        0.92 and 1.23 times its share: a power of 0.6. More power than the lender's is of no use.
+        More power than the lender's is of no use, unless it is a limit on power that holds the lender.
         """
         return min(1.0, self.clock)
 
     @cached_property
     def clock(self) -> float:
-        """Clock that power for each FLOP holds, over the lender's: its square root, as in `powered`. [-]"""
-        power, lent = self.accelerator.power, _power_of(str(self.raw.get("accelerator")))
+        """Clock that power for each FLOP holds, over the lender's. [-]
+
+        Power grows with the clock and the square of voltage, and voltage with the clock towards its end: a
+        limit on power holds the clock to between its cube root and itself, here its square root. With 1.10,
+        1.08 and 1.26 times B200's power for each FLOP, curves and runs of B300, GB200 and GB300 reach 1.02,
+        0.92 and 1.23 times its share: a power of 0.6.
+        """
+        power, lent = self.accelerator.power, power_of(str(self.raw.get("accelerator")))
         peak = self.peak("bf16", "bf16")
         if not (power and lent and peak):
             return 1.0
@@ -301,11 +284,7 @@ class _Reader:
         return math.sqrt(float(power) / peak / (lent / sheet))
 
     def lasting(self, entry: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return a curve's entry with the share of its rate that this accelerator holds for hours.
-
-        What a limit on power takes of the lender's, one with more power for each FLOP keeps, where its own
-        products were measured: tensor cores that sum in fp32 at half their rate leave GeForce cards so much.
-        """
+        """Return a curve with what it holds for hours: more where own products and power are known."""
         if self.own or self.accelerator.matmul_efficiency is None:
             return entry
         held = parse(entry["sustained_ratio"], "-") * max(1.0, self.clock)

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from planner.cost.case import Case, case_of
 from planner.cost.memory.activation_offload import LayerPasses
 from planner.cost.memory.host_rules import HAS_LINK, offload_rules
+from planner.cost.memory.reserve import needed_share
 from planner.cost.memory.weights import StageWeights
 from planner.cost.step.step import PassPrice, StepPrice
 from planner.cost.traffic.host_copies import exposed_copies_seconds
@@ -117,7 +118,7 @@ def _stage_of(passes: PassPrice, result: StepPrice, rows: Rows) -> FirstStage:
 
 def _freed_bytes(case: Case, layers: LayerPasses) -> Column:
     """Bytes that a layer on the host frees at most. [byte]"""
-    return np.asarray((1.0 + case.traits.allocator.needed_share) * layers.saved / layers.count)
+    return np.asarray((1.0 + needed_share(case)) * layers.saved / layers.count)
 
 
 def _seconds_with(

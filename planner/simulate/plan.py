@@ -8,6 +8,7 @@ import numpy as np
 
 from planner.cost.case import case_of
 from planner.cost.estimate import Estimate, estimate
+from planner.cost.memory.reserve import needed_share
 from planner.cost.memory.stage_memory import held_in_flight
 from planner.cost.stages import Piece
 from planner.cost.step.host_time import host_step_seconds
@@ -170,7 +171,7 @@ def rank_bytes(
     back already, those of each chunk count for as much less.
     """
     plan, case, ranks, costs = parts.plan, parts.case, parts.ranks, parts.costs
-    slack = 1.0 + case.traits.allocator.needed_share
+    slack = 1.0 + needed_share(case)
     flying = np.broadcast_to(held_in_flight(case, plan, costs, parts.stages), (len(ranks),)).tolist()
     shares, resting = [], []
     for stage, pieces, layers in zip(known.stages, ranks, flying, strict=True):

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from planner.cost.case import case_of
 from planner.cost.estimate import estimate
+from planner.cost.memory.reserve import needed_share, shown_share
 from planner.runtimes.imports.segments import NOTE, allocated
 from planner.runtimes.imports.sheet import Imported
-from planner.runtimes.traits.allocator import AllocatorTraits
 from tests.unit.cost_jobs import job, plan_of, runtime
 
 FIXED = "segments=fixed"
@@ -61,13 +61,17 @@ def test_an_engine_of_its_own_steps_in_the_place_of_adamw(tmp_path: Path) -> Non
 
 def test_fixed_segments_need_and_show_more() -> None:
     """7 and 30% of activations and workspace, unless a runtime's own shares are larger."""
-    plain = AllocatorTraits()
-    fixed = replace(plain, segments="fixed")
-    assert (plain.needed_share, plain.shown_share) == (plain.reserve_share, 0.0)
-    assert (fixed.needed_share, fixed.shown_share) == (0.07, 0.3)
-    wide = replace(fixed, reserve_share=0.2, held_share=0.4)
-    assert (wide.needed_share, wide.shown_share) == (0.2, 0.4)
     work = job()
+    plain, fixed, wide = (
+        case_of(plan_of(work), work, runtime(segments=one, **more))
+        for one, more in (
+            ("growing", {}),
+            ("fixed", {}),
+            ("fixed", {"reserve_share": 0.2, "held_share": 0.4}),
+        )
+    )
+    assert (needed_share(plain), shown_share(plain)) == (plain.traits.allocator.reserve_share, 0.0)
+    assert [(needed_share(one), shown_share(one)) for one in (fixed, wide)] == [(0.07, 0.3), (0.2, 0.4)]
     stages = [estimate(plan_of(work), work, runtime(segments=one)).stages[0] for one in ("growing", "fixed")]
     passing = stages[0].activations + stages[0].workspace
-    assert stages[1].reserve - stages[0].reserve == pytest.approx((0.07 - plain.reserve_share) * passing)
+    assert stages[1].reserve - stages[0].reserve == pytest.approx((0.07 - needed_share(plain)) * passing)

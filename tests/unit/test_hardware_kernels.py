@@ -103,7 +103,7 @@ def test_a_card_with_power_to_spare_holds_what_its_products_were_measured_at(
     [
         ("h100-96gb-hbm2e-500w", "h100-80gb-sxm", 0.8452),
         ("l4", "l40s", 0.7845),
-        ("h20-96gb", "h100-80gb-sxm", 1.0),
+        ("rtx-a5000", "a100-80gb-sxm", 1.0),
     ],
 )
 def test_less_power_for_each_flop_holds_less_of_the_peak(name: str, lender: str, share: float) -> None:

@@ -7,14 +7,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from planner.cost.case import Case
-from planner.cost.layer.adapters import (
-    adapter_params,
-    adapter_seconds,
-    bottleneck_bytes,
-    copy_bytes,
-    learned,
-    learns,
-)
+from planner.cost.layer.adapters import adapter_params, adapter_seconds, bottleneck_bytes, copy_bytes, learned
 from planner.cost.layer.attention_core import (
     SCORES_KEPT,
     SPLIT_SOFTMAX,
@@ -192,7 +185,7 @@ class Pricer:
         weights = inputs * outputs + bias * outputs
         weight, trained = self._weight_gradient(name, rows, inputs, outputs, weights, curve)
         weight = weight * (crowded if column else 1.0)
-        if not learns(case, name):
+        if not learned(case, name, 1.0):
             trained = adapter_params(case, name, inputs, outputs)
             saved = saved + bottleneck_bytes(case, name, rows)
         rebuilt = self._dequantise_seconds(inputs * outputs)
@@ -248,7 +241,7 @@ class Pricer:
     ) -> tuple[Num, Num]:
         """Seconds of the weight gradient and the parameters that learn; none where they are frozen."""
         case = self.case
-        if not learns(case, name):
+        if not learned(case, name, 1.0):
             return 0.0, 0.0
         accumulate = inputs * outputs * accumulation_bytes(case) / case.kernels.memory_bandwidth
         return gemm_seconds(outputs, inputs, rows, curve) + accumulate, learned(case, name, weights)

@@ -6,6 +6,7 @@ import numpy as np
 
 from planner.cost.case import Case
 from planner.cost.memory.fit import overflow_probability
+from planner.cost.memory.reserve import needed_share, shown_share
 from planner.cost.memory.stage_memory import StageMemory, live_logit_bytes
 from planner.numeric import Num, highest, maximum, minimum, where
 from planner.plan import Plan
@@ -123,7 +124,7 @@ def shown_bytes(case: Case, memory: StageMemory, needed: Num) -> Num:
     ----------
     .. [1] PyTorch, as in `retried_seconds`.
     """
-    share = max(0.0, case.traits.allocator.shown_share - case.traits.allocator.needed_share)
+    share = max(0.0, shown_share(case) - needed_share(case))
     passing = where(memory.at_step, 0.0, memory.activations + memory.workspace)
     held, capacity = needed + share * passing + memory.streamed, case.pool.accelerator.memory_usable
     full = maximum(needed, (needed + capacity) / 2)

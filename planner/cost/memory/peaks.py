@@ -8,6 +8,7 @@ from itertools import groupby
 import numpy as np
 
 from planner.cost.case import Case
+from planner.cost.memory.reserve import needed_share
 from planner.dataclasses import dataclass
 from planner.inputs.workload import DTYPE_BYTES
 from planner.numeric import Num, maximum, minimum, where
@@ -144,7 +145,7 @@ def stepping_peak(case: Case, peak: Peak, states: Num, gradients: Num) -> Peak:
 
 def passing_bytes(case: Case, peak: Peak, gradients: Num) -> Num:
     """Bytes of gradients and of all that passes take, the allocator's reserve included. [byte]"""
-    return (1 + case.traits.allocator.needed_share) * (peak.activations + peak.workspace) + gradients
+    return (1 + needed_share(case)) * (peak.activations + peak.workspace) + gradients
 
 
 def copied_bytes(case: Case, passes: PassBytes, trained: Num) -> Num:

@@ -16,6 +16,7 @@ from planner.cost.memory.host_checkpoints import (
     checkpoint_seconds,
     hosts_checkpoints,
 )
+from planner.cost.memory.reserve import needed_share
 from planner.cost.memory.stage_memory import StageMemory, pass_bytes, stage_memory
 from planner.cost.memory.weights import StageWeights, stage_weights
 from planner.cost.stages import Piece, Stages
@@ -112,7 +113,7 @@ def reserve_bytes(case: Case, memory: StageMemory) -> Num:
     passing = memory.activations + memory.workspace
     if case.step_bytes:
         passing = where(memory.at_step, 0.0, passing)
-    return case.traits.allocator.needed_share * passing + memory.idle
+    return needed_share(case) * passing + memory.idle
 
 
 def unseen_bytes(case: Case, memory: StageMemory) -> Num:

@@ -7,10 +7,6 @@ from typing import Literal
 from planner.dataclasses import dataclass
 from planner.runtimes.traits.trait import trait
 
-FIXED_NEEDED, FIXED_SHOWN = 0.07, 0.3
-"""Shares of what passes take that segments of fixed size need besides where the device is full, 3 to 11% over
-14 jobs that were played on such an allocator, and hold where it is not, 13 to 37%. [-]"""
-
 
 @dataclass(frozen=True)
 class AllocatorTraits:
@@ -62,13 +58,3 @@ class AllocatorTraits:
         unit="-",
         above_zero=True,
     )
-
-    @property
-    def needed_share(self) -> float:
-        """Allocator reserve that the device must have, as a share of activations and workspace. [-]"""
-        return max(self.reserve_share, FIXED_NEEDED) if self.segments == "fixed" else self.reserve_share
-
-    @property
-    def shown_share(self) -> float:
-        """The same as far as the device has room. [-]"""
-        return max(self.held_share, FIXED_SHOWN) if self.segments == "fixed" else self.held_share

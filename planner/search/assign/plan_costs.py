@@ -13,6 +13,7 @@ from planner.cost.case import Case, case_of
 from planner.cost.layer.layer_costs import LayerCost
 from planner.cost.memory.message_buffers import message_buffer_bytes
 from planner.cost.memory.peaks import waiting_bytes
+from planner.cost.memory.reserve import needed_share
 from planner.cost.memory.stage_memory import pass_bytes, stage_memory
 from planner.cost.memory.weights import stage_weights
 from planner.cost.stages import ENCODER, ENDS, Piece, Stages
@@ -88,7 +89,7 @@ def plan_costs(
         priced.append(piece_costs(one, plan, priced_layers(one, plan, pieces), pieces))
     tables: list[Table] = [{piece[0]: cost for piece, cost in costs.items()} for costs in priced]
     layers = [[table[kind] for table in tables] for kind in kinds]
-    slack = 1.0 + case.traits.allocator.needed_share
+    slack = 1.0 + needed_share(case)
     alone = _one_each(plan, priced[0])
     passes = pass_bytes(case, plan, priced[0], alone)
     static = _static_bytes(case, plan, priced[0], passes, alone)
@@ -268,7 +269,7 @@ def _extra_bytes(
     case: Case, tables: Sequence[Table], static: Mapping[str, float], loss: float, in_flight: Column
 ) -> Column:
     """Bytes of each stage beside its layers; an extra layer by the smallest table. [byte]"""
-    slack = 1.0 + case.traits.allocator.needed_share
+    slack = 1.0 + needed_share(case)
     extra = np.full(len(in_flight), case.traits.allocator.framework_bytes + slack * waiting_bytes(case))
     for name in _first_stage(case):
         flying = float(in_flight[0]) if name == ENCODER else 1.0
@@ -283,7 +284,7 @@ def _extra_bytes(
 
 def _floor_bytes(case: Case, loss: float, stages: int) -> Column:
     """Bytes of the loss beyond the backward that it stands beside. [byte]"""
-    slack = 1.0 + case.traits.allocator.needed_share
+    slack = 1.0 + needed_share(case)
     floor = np.zeros(stages)
     floor[-1] = slack * max(0.0, loss * (1.0 - case.traits.loss.beside_backward))
     return floor

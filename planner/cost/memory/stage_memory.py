@@ -173,12 +173,11 @@ def stage_memory(
         weights, gradients, states = weights + parts[0], gradients + parts[1], states + parts[2]
     weights = weights + whole
     if not schedule.flushes:
-        versions = schedule.weight_versions(plan.pp, plan.vpp, plan.num_microbatches, stages.rank)
-        weights = weights * versions
+        weights = weights * schedule.weight_versions(plan.pp, plan.vpp, plan.num_microbatches, stages.rank)
     kept_bytes = case.gradient_bytes + case.traits.optimizer.gradient_copy_bytes
     gradients = gradients * (kept_bytes * (not case.hosts_gradients)) + undivided_bytes(case, plan, passes)
-    weights = weights * (not case.offload.fetches) + secondary_bytes(case, plan, trained)
-    weights = weights + spilled_bytes(case, plan) + scales
+    rested = secondary_bytes(case, plan, trained) + spilled_bytes(case, plan) + scales
+    weights = weights * (not case.offload.fetches) + rested
     trained = held.trained + held.expert_trained
     gathered = copied_bytes(case, passes, trained)
     if sharding.shards_parameters or (case.engine.at_rest and sharding.shards_gradients):

@@ -149,10 +149,9 @@ def stage_memory(
     case: Case, plan: Plan, passes: PassBytes, held: StageWeights, stages: Stages
 ) -> StageMemory:
     """Return the bytes of every stage at its peak."""
-    sharding, schedule = case.sharding, case.schedule
+    sharding, schedule, dense = case.sharding, case.schedule, plan.zero_shards
     if schedule.weight_copies != 1.0:
         held = held.mapped(lambda column: column * schedule.weight_copies)
-    dense, experts = plan.zero_shards, filled_expert_shards(case, plan)
     padding, matrices = kept_padding(case, plan, held.counts), shared_matrices(case, plan, held)
     moments = first_moments(case, plan, held.counts) + matrix_bytes(matrices)
     moments = moments / sharding.optimizer_shards(dense)
@@ -169,7 +168,7 @@ def stage_memory(
         cached = cached_copies(case, held.expert_stored, held.expert_trained)
         inside = (held.expert_stored - cached, held.expert_trained, held.expert_trained)
         whole = whole + cached
-        parts = sharded_states(*inside, experts, sharding)
+        parts = sharded_states(*inside, filled_expert_shards(case, plan), sharding)
         weights, gradients, states = weights + parts[0], gradients + parts[1], states + parts[2]
     weights = weights + whole
     if not schedule.flushes:

@@ -70,14 +70,14 @@ def test_embedding_and_head_beside_adapters() -> None:
 def test_two_cards_of_consumers() -> None:
     """Their products reach the peak that sums in fp32 have. The two RTX 3090 are limited to 280 of 350 W."""
     found = [errors("s")(row) for row in runs()[RTX_4090]]
-    assert fmean(map(abs, found)) <= 0.03
-    assert max(map(abs, found)) <= 0.08
+    assert fmean(map(abs, found)) <= 0.06
+    assert max(map(abs, found)) <= 0.12
     assert all(-0.05 < errors("s")(row) < 0 for row in runs()[WHOLE_3090])
 
 
 def test_fixed_segments_hold_most_of_what_is_reserved() -> None:
-    """FSDP1: what is counted and 30% of what passes take; with the base on the host 11 to 25% too little."""
+    """FSDP1: what is counted and 30% of what passes take; with the base on the host 11 to 20% too little."""
     found = [errors("gib")(row) for place in (RTX_3090, RTX_4090) for row in runs()[place]]
     assert -0.11 < fmean(found) < -0.08
-    assert min(found) > -0.26
+    assert min(found) > -0.21
     assert max(found) < 0.02

@@ -11,6 +11,7 @@ from planner.cost.flops import method_flops
 from planner.cost.kinds import StepShares, band_of
 from planner.cost.layer.communication import message_bytes
 from planner.cost.legal import all_rules
+from planner.cost.memory.allocator import shown_bytes
 from planner.cost.memory.fit import memory_band, oom_probability
 from planner.cost.memory.host_rules import hosted_rules
 from planner.cost.memory.matrices import padded_weights, shared_matrices
@@ -94,7 +95,8 @@ class Estimate(Shown):
     is played. ``band_basis`` says in words which measured runs the error band is from, ``band_lender`` whose
     it is where that is another runtime's or accelerator's, ``band_shared`` how much wider it is for that.
     ``left_out`` are settings that were asked for and that the plan does not run: name, value and why;
-    ``runtime`` is as it runs.
+    ``runtime`` is as it runs; ``shown`` is what the device may show in use, free blocks of its allocator
+    included.
     """
 
     job: Job
@@ -120,6 +122,7 @@ class Estimate(Shown):
     band_lender: str = ""
     band_shared: float = 1.0
     left_out: tuple[tuple[str, str, str], ...] = ()
+    shown: float = 0.0
 
     @property
     def peak(self) -> float:
@@ -228,6 +231,7 @@ def estimate(
         stages=stage_bytes(case, result, len(parts.ranks)),
         sent=sent_bytes(parts),
         bill=bill_of(job, step, phases_of(time)),
+        shown=float(shown_bytes(case, result.memory, device_bytes(case, result.memory))),
     )
     check_rate(answer)
     return answer

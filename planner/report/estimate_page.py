@@ -277,7 +277,7 @@ def trust(answer: Estimate) -> Page:
         if answer.job.hardware.template
         else ""
     )
-    memory = f" Memory: ± {percent(answer.memory_band)}, for 90% of runs."
+    memory = f" Memory: ± {percent(answer.memory_band)}, for 90% of runs.{kept_free(answer)}"
     return [band + far + memory + template, *unproven(answer)]
 
 
@@ -296,7 +296,19 @@ def short_trust(answer: Estimate) -> list[str]:
     share = answer.extrapolated_share
     far = f" ({percent(share, 0)} beyond measured kernels)" if share >= WORTH_A_WORD else ""
     template = "; the profile is a template of weak sources" if answer.job.hardware.template else ""
-    return [f"Error band (90%): {band}{far}; memory ± {rounded(answer.memory_band)}{template}."]
+    memory = f"; memory ± {rounded(answer.memory_band)}"
+    return [f"Error band (90%): {band}{far}{memory}{template}.{kept_free(answer)}"]
+
+
+FREE_WORTH_A_WORD: Final = GIB
+"""Bytes that an allocator keeps free from which it is told. [byte]"""
+
+
+def kept_free(answer: Estimate) -> str:
+    """Return what the device may show in use where its allocator keeps much free."""
+    if answer.shown < answer.peak + FREE_WORTH_A_WORD:
+        return ""
+    return f" The device may show {answer.shown / GIB:.1f} GiB in use, free blocks of its allocator included."
 
 
 def _lent(answer: Estimate) -> str:

@@ -9,6 +9,7 @@ import pytest
 from planner.cost.case import case_of
 from planner.cost.estimate import estimate
 from planner.cost.memory.reserve import needed_share, shown_share
+from planner.report.estimate_page import kept_free, short_trust
 from planner.runtimes.imports.segments import NOTE, allocated
 from planner.runtimes.imports.sheet import Imported
 from tests.unit.cost_jobs import job, plan_of, runtime
@@ -75,3 +76,17 @@ def test_fixed_segments_need_and_show_more() -> None:
     stages = [estimate(plan_of(work), work, runtime(segments=one)).stages[0] for one in ("growing", "fixed")]
     passing = stages[0].activations + stages[0].workspace
     assert stages[1].reserve - stages[0].reserve == pytest.approx((0.07 - needed_share(plain)) * passing)
+
+
+def test_what_an_allocator_keeps_free_is_told_from_a_gib_on() -> None:
+    """Fixed segments show 23% of what passes take beyond what they need."""
+    work = job(gpus=1)
+    answers = [
+        estimate(plan_of(work, micro_batch=size), work, runtime(segments=kind))
+        for size, kind in ((8, "growing"), (1, "fixed"), (8, "fixed"))
+    ]
+    assert [bool(kept_free(one)) for one in answers] == [False, False, True]
+    stage = answers[-1].stages[0]
+    free = (0.3 - 0.07) * (stage.activations + stage.workspace)
+    assert answers[-1].shown == pytest.approx(answers[-1].peak + free)
+    assert f"{answers[-1].shown / 2**30:.1f} GiB in use" in short_trust(answers[-1])[0]

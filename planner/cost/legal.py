@@ -19,6 +19,7 @@ from planner.cost.memory.host_rules import host_activation_rules, host_checkpoin
 from planner.cost.memory.resting import level_rules
 from planner.cost.traffic.rank_order import island_rules, order_rules
 from planner.inputs.mixers.gated_delta import GatedDelta
+from planner.inputs.mixers.mamba2 import Mamba2
 from planner.inputs.model import ModelSpec
 from planner.plan import Plan
 from planner.rules import Mask, Rule, divides, nearest_divisors, structural_rules
@@ -94,9 +95,14 @@ def handed_rules(plan: Plan, model: ModelSpec) -> list[Rule]:
 
 
 def _adapts_mixers(case: Case) -> bool:
-    """Whether adapters beside a model's mixers are priced: PEFT's, by gated delta nets and dense layers."""
+    """Whether adapters beside a model's mixers are priced.
+
+    PEFT's are, by gated delta nets and dense layers; Megatron-Bridge's by Mamba-2, as its recipes have them.
+    """
+    if not case.traits.adapters.separate_projections:
+        return all(isinstance(mixer, Mamba2) for mixer in case.model.recurrents)
     nets = all(isinstance(mixer, GatedDelta) for mixer in case.model.recurrents)
-    return case.traits.adapters.separate_projections and nets and not case.model.expert_kinds
+    return nets and not case.model.expert_kinds
 
 
 def recurrent_rules(plan: Plan, case: Case) -> list[Rule]:

@@ -23,23 +23,32 @@ CLUSTERS = {
 """The accelerator of a recipe's name: a cluster of it, and how many a node has."""
 
 EVERY = int(os.environ.get("RECIPES_EVERY", "4"))
-"""One recipe of so many is priced here; RECIPES_EVERY=1 prices all 400 in twenty seconds."""
+"""One recipe of so many is priced here; RECIPES_EVERY=1 prices all 510 in a minute and a half."""
 
 SMALLER = re.compile(
     r"^(deepseek_v3_pretrain_(64gpu_h100|128gpu_vr200)|qwen3_235b_a22b_pretrain_64gpu_(gb300|gb200_[fn]))"
 )
 """Recipes whose stages times expert ranks are more accelerators than they name: their runner refuses them."""
 
+REFUSED = {
+    "nemotronh_56b_pretrain_256gpu_b200_bf16": {"batch-divides"},
+    "nemotronh_56b_pretrain_256gpu_gb300_bf16": {"batch-divides"},
+    "deepseek_v3_pretrain_128gpu_gb300_fp8mx_hsdp": {"graphs-keep-places"},
+}
+"""Recipes that are refused otherwise: 192 sequences of 128 ranks, by their runner too; and graphs beside
+Megatron-FSDP, which it takes."""
+
 FULL = re.compile(
     r"^llama31_405b_pretrain_(128gpu_g?b200_(bf16|fp8cs|fp8mx)|256gpu_g?b200_bf16)"
     r"|llama3_70b_pretrain_32gpu_gb200_fp8cs"
 )
-"""Recipes that are called out of memory, nine of 281: tensors alone fill or exceed the device in most."""
+"""Recipes that are called out of memory, nine of 336: tensors alone fill or exceed the device in most."""
 
 
 def benchmarks() -> list[str]:
     """Names of all recipes of a number of accelerators."""
-    return [name for name in recipe_names() if (known := known_recipe(name)) is not None and known.gpus]
+    known = ((name, known_recipe(name)) for name in recipe_names())
+    return [name for name, recipe in known if recipe is not None and recipe.gpus and recipe.name == name]
 
 
 @cache
@@ -63,7 +72,10 @@ def test_a_recipe_is_read_whole_is_legal_and_fits(name: str, tmp_path: Path) -> 
     answer = priced(name, tmp_path)
     assert answer["from"]["not_understood"] == []
     broken = {violation["rule"] for violation in answer["violations"]}
-    assert broken == ({"expert-mesh-divides"} if SMALLER.match(name) else set())
+    wanted = (
+        {"expert-mesh-divides"} if SMALLER.match(name) else REFUSED.get(name.removesuffix("_config"), set())
+    )
+    assert broken == wanted
     if not broken:
         memory = answer["memory"]
         assert (memory["peak_gib"] > memory["capacity_gib"]) == bool(FULL.match(name))

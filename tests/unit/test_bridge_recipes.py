@@ -127,6 +127,30 @@ def test_what_is_not_known_is_refused(tmp_path: Path, line: str, said: str) -> N
         read(tmp_path, line)
 
 
+@pytest.mark.parametrize(
+    ("recipe", "why"),
+    [
+        ("wan_14b_pretrain_config", "it trains a diffusion transformer"),
+        ("qwen3_vl_30b_a3b_pretrain_16gpu_h100_bf16_config", "it trains the projector alone"),
+        ("glm52_pretrain_416gpu_h100_bf16_config", "its model, zai-org/GLM-5.2, is not in the zoo"),
+    ],
+)
+def test_a_recipe_without_a_price_is_refused_with_the_reason(tmp_path: Path, recipe: str, why: str) -> None:
+    with pytest.raises(InputError, match=why):
+        read(tmp_path, f"{RUN.format(4)} --recipe {recipe}")
+
+
+def test_a_hybrid_has_graphs_of_its_mixers_beside_experts_that_run_again(tmp_path: Path) -> None:
+    """perf_recipes/nemotronh/h100/nemotronh.py: ``attn`` and ``mamba`` as graphs, ``moe`` recomputed."""
+    found = read(tmp_path, f"{RUN.format(2)} --recipe nemotron_3_nano_pretrain_16gpu_h100_bf16_config")
+    assert (found.model_name, found.options["ep"], found.options["recompute"]) == (
+        "nemotron-3-nano-30b-a3b",
+        "8",
+        "selective:moe+norm",
+    )
+    assert "cuda_graphs=attention" in found.changes
+
+
 def test_another_shape_is_another_model(tmp_path: Path) -> None:
     found = read(tmp_path, RUN.format(1) + "--recipe llama3_8b_pretrain_config model.num_layers=16")
     assert found.model_name is None

@@ -524,6 +524,19 @@ def test_adapters_of_a_net_stand_beside_five_products() -> None:
     assert {*learned} == {"mixer_in", "mixer_out", "mlp_in", "mlp_out"}
 
 
+def test_adapters_beside_mamba_layers_are_those_of_both_products() -> None:
+    """Megatron-Bridge, peft/lora.py: beside ``in_proj`` and ``out_proj``, 16 numbers an input and output."""
+    asked, bridge = job("nemotron-h-8b", method="lora", lora_rank=16), runtimes()["megatron-bridge"]
+    plan = Plan(dp=8.0, num_microbatches=1.0)
+    case = case_of(plan, asked, bridge)
+    assert not {broken.rule for broken in violations(all_rules(plan, case))}
+    layer = block_operators(Pricer(case, plan), next(b for b in asked.model.blocks.values() if b.recurrent))
+    learned = {one.name: float(one.trained) for one in layer if one.trained}
+    inner, state, heads = 128 * 64, 8 * 128, 128
+    assert learned["mixer_in"] == 16 * (4096 + 2 * inner + 2 * state + heads)
+    assert learned["mixer_out"] == 16 * (inner + 4096)
+
+
 @pytest.mark.parametrize(
     ("runtime", "name"), [("fsdp", "qwen3.5-35b-a3b"), ("megatron-bridge", "qwen3.5-27b")]
 )

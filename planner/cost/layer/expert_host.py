@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Final
-
+from planner.cost.layer.graphs import router_is_graphed
 from planner.cost.layer.operators import Pricer
 from planner.formulas.experts import expert_host_seconds
 from planner.inputs.model import DenseFfn, Experts
 from planner.numeric import Num, where
-
-AHEAD: Final = ("router", "attention")
-"""Graphs under which the host launches few kernels of a layer beside its experts'."""
 
 
 def local_experts(pricer: Pricer, ffn: DenseFfn | Experts | None) -> Num:
@@ -26,7 +22,7 @@ def expert_floor_seconds(pricer: Pricer, experts: Num, beside: float = 0.0) -> N
     traits = pricer.case.traits
     if traits.experts.static or traits.kernels.graphed == "passes":
         return 0.0
-    least = 0.0 if traits.kernels.graphed in AHEAD else traits.experts.layer_host_seconds + beside
+    least = 0.0 if router_is_graphed(pricer.case) else traits.experts.layer_host_seconds + beside
     return expert_host_seconds(experts, traits.experts.host_seconds, least)
 
 
@@ -41,7 +37,7 @@ def host_floor_and_idle(pricer: Pricer, experts: Num) -> tuple[Num, Num]:
     """
     traits, waits = pricer.case.traits, clamp_waits_seconds(pricer, experts)
     floor = expert_floor_seconds(pricer, experts)
-    ahead = traits.experts.dispatcher == "fused" and traits.kernels.graphed in AHEAD
+    ahead = traits.experts.dispatcher == "fused" and router_is_graphed(pricer.case)
     if not traits.experts.overlaps or traits.experts.static or ahead or traits.kernels.graphed == "passes":
         return floor, waits
     launched = expert_host_seconds(experts, traits.experts.host_seconds, 0.0)

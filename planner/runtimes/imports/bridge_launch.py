@@ -27,7 +27,7 @@ from planner.runtimes.imports.bridge_sums import bridge_sums
 from planner.runtimes.imports.command_line import Training, flag_values
 from planner.runtimes.imports.megatron import from_script
 from planner.runtimes.imports.model import with_record
-from planner.runtimes.imports.recipe_table import BridgeRecipe, known_recipe, recipe_names
+from planner.runtimes.imports.recipe_table import BridgeRecipe, known_recipe, recipe_names, why_unpriced
 from planner.runtimes.imports.recipe_words import FIELDS, Words, words_of
 from planner.runtimes.imports.sheet import Imported
 from planner.runtimes.imports.zoo import names_of_shape
@@ -110,6 +110,8 @@ def _recipe(words: Words, where: str) -> BridgeRecipe:
         name, found = benchmark_recipe(words)
     if found is not None and mode in ("lora", "sft", "pretrain"):
         return found
+    if why := why_unpriced(name or ""):
+        raise InputError(Problem(f"{where}: recipe", repr(name), f"a recipe that has a price: {why}"))
     expected = (
         f"one of the {len(recipe_names())} recipes for text that are known; else its degrees: "
         "planner estimate MODEL --runtime megatron-bridge --tp ... --global-batch ..."

@@ -27,8 +27,9 @@ def graph_setting(implementation: str, modules: Iterable[str]) -> tuple[list[str
         return ["cuda_graphs=passes"], []
     if implementation in ("", "none", "None"):
         return [], []
-    if "attn" in names or not names:
+    if names & {"attn", "mamba"} or not names:
         told = [] if names else ["graphs of whole layers: priced as graphs of attention and router"]
+        told += ["graphs of Mamba layers: priced as graphs of attention too"] * (names == {"mamba"})
         return ["cuda_graphs=attention"], told
     if "moe_router" in names:
         return ["cuda_graphs=router"], []

@@ -66,8 +66,27 @@ def _lines(table: str = "bridge_recipes.txt") -> dict[str, str]:
 
 
 def recipe_names() -> list[str]:
-    """Return the names of all recipes."""
-    return [name.removesuffix("!") for name in _lines()]
+    """Return the names of all recipes that have a price."""
+    lines = _lines()
+    return [name.removesuffix("!") for name in lines if not _why(lines, lines[name])]
+
+
+def why_unpriced(name: str) -> str:
+    """Return why a recipe that is known has no price; empty of any other.
+
+    Examples
+    --------
+    >>> why_unpriced("wan_14b_pretrain_config")
+    'it trains a diffusion transformer, which Megatron-Bridge has no price for'
+    """
+    lines = _lines()
+    return _why(lines, lines.get(name, lines.get(f"{name}!", "")))
+
+
+def _why(lines: Mapping[str, str], line: str) -> str:
+    if line.startswith("= "):
+        line = lines.get(line[2:], lines.get(f"{line[2:]}!", ""))
+    return line[2:] if line.startswith("? ") else ""
 
 
 def known_recipe(name: str) -> BridgeRecipe | None:
@@ -81,7 +100,7 @@ def known_recipe(name: str) -> BridgeRecipe | None:
     """
     lines = _lines()
     line = lines.get(name, lines.get(f"{name}!"))
-    if line is None:
+    if line is None or line.startswith("? "):
         return None
     if line.startswith("= "):
         return known_recipe(line[2:])

@@ -34,11 +34,17 @@ def adapter_section(plan: Plan, job: Job, dropped: bool = False, regathers: bool
 
 def _targets(job: Job) -> tuple[str, ...]:
     mixer = architecture(job.model).mixer
-    into = ("linear_qkv",)
+    into: tuple[str, ...] = ("linear_qkv",)
     if isinstance(mixer, LatentAttention):
         queries = ("linear_q_down_proj", "linear_q_up_proj") if mixer.q_lora_rank else ("linear_q_proj",)
         into = (*queries, "linear_kv_down_proj", "linear_kv_up_proj")
-    named = {"qkv": into, "proj": ("linear_proj",), "fc1": ("linear_fc1",), "fc2": ("linear_fc2",)}
+    named: dict[str, tuple[str, ...]] = {
+        "qkv": into,
+        "proj": ("linear_proj",),
+        "fc1": ("linear_fc1",),
+        "fc2": ("linear_fc2",),
+    }
+    named |= {"mixer": ("in_proj", "out_proj")} if job.model.recurrents else {}
     wanted = job.workload.lora_targets or named
     return tuple(name for group in wanted for name in named[group])
 

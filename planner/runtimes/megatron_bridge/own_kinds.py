@@ -273,7 +273,7 @@ PROVIDERS: Final[Mapping[str, OwnLayers]] = {
     "minimax_m2": OwnLayers(
         "gpt_provider", "GPTModelProvider", _is_wide_normed, (), _wide_normed_fields,
         traits=MappingProxyType({"chained_head_norms": True}),
-        methods=("full",), spec=("minimax_m2.minimax_m2_provider", "minimax_m2_layer_spec"),
+        spec=("minimax_m2.minimax_m2_provider", "minimax_m2_layer_spec"),
     ),
     "exaone4": OwnLayers(
         "gpt_provider", "GPTModelProvider", _is_exaone4, (), _exaone4_fields, whole_sequence=True,
@@ -282,7 +282,7 @@ PROVIDERS: Final[Mapping[str, OwnLayers]] = {
     ),
     "exaone_moe": OwnLayers(
         "exaone.exaone_moe.exaone_moe_provider", "ExaoneMoeModelProvider", _is_exaone_moe, (),
-        _exaone_moe_fields, methods=("full",),
+        _exaone_moe_fields,
     ),
     "mistral3": OwnLayers(
         "ministral3.ministral3_provider", "Ministral3ModelProvider", _is_ministral3, (), _base_fields,

@@ -205,7 +205,7 @@ def _body(plan: Plan, job: Job, provider: str, changes: Changes) -> str:
     if _whole_graph(changes):
         calls["rerun_state_machine"] = ("RerunStateMachineConfig", {"check_for_nan_in_loss": False})
     lines.append("    return ConfigContainer(\n")
-    said = set_fields(job, changes)
+    said = set_fields(plan, job, changes)
     lines += [_call(name, kind, section | said.get(name, {})) for name, (kind, section) in calls.items()]
     return "".join([*lines, "        mixed_precision=precision,\n", "    )\n"])
 

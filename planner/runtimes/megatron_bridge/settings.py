@@ -11,7 +11,7 @@ from planner.rules import Rule
 from planner.runtimes.family import Job, Runtime
 from planner.runtimes.idle import Idle, TrainingTask
 from planner.runtimes.megatron_bridge.code import Code, Section
-from planner.runtimes.megatron_lm.choices import GRAPH_MODULES, STATIC_SHAPES, fused_backend
+from planner.runtimes.megatron_lm.choices import STATIC_SHAPES, fused_backend, graph_modules
 from planner.runtimes.megatron_lm.settings import BACKENDS, DROPOUT
 from planner.runtimes.megatron_lm.sharding_rules import precision_aware
 from planner.runtimes.settings import Changes
@@ -77,7 +77,7 @@ def input_store_rules(job: Job, runtime: Runtime) -> list[Rule]:
     ]
 
 
-def set_fields(job: Job, changes: Changes) -> Mapping[str, Section]:
+def set_fields(plan: Plan, job: Job, changes: Changes) -> Mapping[str, Section]:
     """Return for each section the fields that changed traits decide."""
     model: Section = {}
     if "attention" in changes:
@@ -108,21 +108,19 @@ def set_fields(job: Job, changes: Changes) -> Mapping[str, Section]:
     if "dp_exposed" in changes:
         sections |= {"ddp": apart, "comm_overlap": waits | apart}
     if "graphed" in changes:
-        model |= _graph_fields(job, str(changes["graphed"]))
+        model |= _graph_fields(plan, job, str(changes["graphed"]))
         sections["rng"] = {"te_rng_tracker": True}
     if changes.get("graphed") == "passes":
         sections["ddp"] = {**sections.get("ddp", {}), "check_for_nan_in_grad": False}
     return sections
 
 
-def _graph_fields(job: Job, graphed: str) -> Section:
-    experts = bool(job.model.expert_kinds)
+def _graph_fields(plan: Plan, job: Job, graphed: str) -> Section:
     if graphed == "passes":
         fields: Section = {"cuda_graph_impl": "full_iteration", "cuda_graph_modules": []}
-        fields |= STATIC_SHAPES if experts else {}
+        fields |= STATIC_SHAPES if job.model.expert_kinds else {}
     else:
-        modules = [*(GRAPH_MODULES["attention"] if graphed == "attention" else ())]
-        modules += GRAPH_MODULES["router"] if experts else ()
+        modules = graph_modules(plan, job.model, graphed)
         fields = {"cuda_graph_impl": "transformer_engine", "cuda_graph_modules": modules}
     return fields | {"use_te_rng_tracker": True}
 

@@ -73,7 +73,7 @@ def command(plan: Plan, job: Job, version: str, changes: Changes = NO_CHANGES) -
     """Return what starts a legal scalar plan, from the root of a Megatron-LM checkout."""
     job = replace(job, workload=as_set(job.workload, changes))
     asked = in_effect(IDLE, plan, job, changes)
-    flags = set_flags(arguments(plan, job, version), job, asked, version)
+    flags = set_flags(arguments(plan, job, version), plan, job, asked, version)
     flags = (*flags, *length_flags(plan, job, changes))
     return Command(
         program=(PROGRAM if is_hybrid(job.model) else "pretrain_gpt.py", *flags),

@@ -12,7 +12,7 @@ import numpy as np
 
 from planner.dataclasses import dataclass
 from planner.errors import UnsupportedPlan
-from planner.inputs.model import LatentAttention
+from planner.inputs.model import LatentAttention, ModelSpec
 from planner.plan import Plan
 from planner.rules import Mask, Rule
 from planner.runtimes.family import Job, Runtime
@@ -66,7 +66,11 @@ Weight gradients are delayed where messages of experts are overlapped: so do all
 (`bridge_recipes.txt`), whose runs stand behind the price.
 """
 
-GRAPH_MODULES: Final = {"router": ("moe_router", "moe_preprocess"), "attention": ("attn",)}
+GRAPH_MODULES: Final = {
+    "router": ("moe_router", "moe_preprocess"),
+    "attention": ("attn",),
+    "mamba2": ("mamba",),
+}
 """Parts of a layer that a graph holds, by Megatron-core's names; with experts the router's come last."""
 
 GRAPHS_SINCE: Final = "0.20"
@@ -186,7 +190,7 @@ def _half_gradients_rule(job: Job, traits: Traits) -> Rule:
 
 def _weights_rule(plan: Plan, job: Job) -> Rule:
     precision, work = job.workload.precision, job.workload
-    stage = work.method != "full" or (plan.zero == 1 if precision in ("mxfp8", "nvfp4") else plan.zero >= 1)
+    stage = work.method != "full" or (plan.zero == 1 if precision == "nvfp4" else plan.zero >= 1)
     hosted = optimizer_share(plan.offload) and precision != "fp8-delayed"
     return Rule(
         "low-bit-weights-alone",
@@ -203,7 +207,8 @@ def _graph_rules(plan: Plan, job: Job, traits: Traits) -> list[Rule]:
     """Return what graphs cannot hold."""
     wanted, whole = granularity(plan.recompute), traits.kernels.graphed == "passes"
     experts = bool(job.model.expert_kinds)
-    inside = wanted is not None and (wanted.whole or (experts and "moe" in wanted.modules))
+    routed = experts and traits.kernels.graphed == "router"
+    inside = wanted is not None and (wanted.whole or (routed and "moe" in wanted.modules))
     nearest = "--set cuda_graphs=none"
     rules = [
         Rule(
@@ -250,7 +255,7 @@ def fused_backend(job: Job, graphed: object) -> str:
     return "hybridep" if sends_by_hybrid_ep(job.hardware.pool, graphed) else "deepep"
 
 
-def choice_flags(job: Job, changes: Changes, version: str) -> list[str]:
+def choice_flags(plan: Plan, job: Job, changes: Changes, version: str) -> list[str]:
     """Return the flags of the switches that changed traits ask for.
 
     Raises
@@ -260,7 +265,7 @@ def choice_flags(job: Job, changes: Changes, version: str) -> list[str]:
     """
     wanted = {name: SWITCHES[name] for name in SWITCHES if name in changes}
     if "graphed" in changes:
-        wanted["graphed"] = Switch(_graph_flags(job, str(changes["graphed"])), GRAPHS_SINCE)
+        wanted["graphed"] = Switch(_graph_flags(plan, job, str(changes["graphed"])), GRAPHS_SINCE)
     if "low_bit_weights" in changes:
         wanted["low_bit_weights"] = Switch(WEIGHTS_ALONE.get(job.workload.precision, WEIGHTS_ALONE["fp8"]))
     for name, switch in wanted.items():
@@ -272,15 +277,21 @@ def choice_flags(job: Job, changes: Changes, version: str) -> list[str]:
     return list(dict.fromkeys(flag for switch in wanted.values() for flag in switch.flags))
 
 
-def _graph_flags(job: Job, graphed: str) -> tuple[str, ...]:
-    experts = bool(job.model.expert_kinds)
+def _graph_flags(plan: Plan, job: Job, graphed: str) -> tuple[str, ...]:
     if graphed == "passes":
-        return ("--cuda-graph-impl", "full_iteration", *(_static_flags() if experts else ()))
-    modules = GRAPH_MODULES["attention"] if graphed == "attention" else ()
-    return (
-        *("--cuda-graph-impl", "transformer_engine"),
-        *("--cuda-graph-modules", *modules, *(GRAPH_MODULES["router"] if experts else ())),
-    )
+        static = _static_flags() if job.model.expert_kinds else ()
+        return ("--cuda-graph-impl", "full_iteration", *static)
+    modules = graph_modules(plan, job.model, graphed)
+    return ("--cuda-graph-impl", "transformer_engine", "--cuda-graph-modules", *modules)
+
+
+def graph_modules(plan: Plan, model: ModelSpec, graphed: str) -> list[str]:
+    """Return the parts of a layer that graphs hold: of experts that run again the router is outside."""
+    names = ["attention", *{mixer.kind: 0 for mixer in model.recurrents}] if graphed == "attention" else []
+    wanted = granularity(plan.recompute)
+    apart = wanted is not None and "moe" in wanted.modules
+    names += ["router"] if model.expert_kinds and not apart else []
+    return [module for name in names for module in GRAPH_MODULES.get(name, ())]
 
 
 def _static_flags() -> list[str]:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from planner.inputs.workload import Workload
+from planner.plan import Plan
 from planner.runtimes.family import Job
 from planner.runtimes.megatron_lm.architecture import architecture
 from planner.runtimes.megatron_lm.choices import CORE_CHOICES, choice_flags, fused_backend
@@ -45,7 +46,7 @@ def as_set(work: Workload, changes: Changes) -> Workload:
     return work.model_copy(update={"gradient_dtype": asked.pop()})
 
 
-def set_flags(flags: Sequence[str], job: Job, changes: Changes, version: str) -> tuple[str, ...]:
+def set_flags(flags: Sequence[str], plan: Plan, job: Job, changes: Changes, version: str) -> tuple[str, ...]:
     """Return the arguments with those that the changed traits add, replace and leave out."""
     dropped = {"--overlap-grad-reduce", "--overlap-param-gather"} if "dp_exposed" in changes else set()
     kept = [flag for flag in flags if flag not in dropped]
@@ -66,5 +67,5 @@ def set_flags(flags: Sequence[str], job: Job, changes: Changes, version: str) ->
         "fused_weight_gradient": "--no-gradient-accumulation-fusion",
     }
     more = [flag for name, flag in off.items() if changes.get(name) is False and flag not in kept]
-    switches = choice_flags(job, changes, version)
+    switches = choice_flags(plan, job, changes, version)
     return (*kept, *more, *(flag for flag in switches if flag != PRECISION_AWARE or flag not in kept))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from planner.inputs.mixers.mamba2 import Mamba2
 from planner.inputs.model import Attention, Block, DenseFfn, Experts, LatentAttention, ModelSpec
 from planner.plan import Plan
 from planner.runtimes.family import Job
@@ -199,10 +200,14 @@ def rank_adapters(plan: Plan, job: Job) -> list[int]:
 def _adapted(block: Block, plan: Plan, hidden: int) -> float:
     """Return inputs and outputs of the linear layers that one rank holds a part of."""
     mixer, ffn = block.mixer, block.ffn
-    if isinstance(mixer, Attention):
+    pairs: list[tuple[int, int]] = []
+    if isinstance(mixer, Mamba2):
+        inner = mixer.heads * mixer.head_dim
+        pairs = [(hidden, 2 * (inner + mixer.groups * mixer.state) + mixer.heads), (inner, hidden)]
+    elif isinstance(mixer, Attention):
         wide = mixer.heads * mixer.head_dim
         pairs = [(hidden, wide + 2 * mixer.kv_heads * mixer.head_dim), (wide, hidden)]
-    else:
+    elif isinstance(mixer, LatentAttention):
         queries = mixer.heads * mixer.qk_head_dim
         ups = mixer.heads * (mixer.qk_nope_head_dim + mixer.v_head_dim)
         pairs = [(hidden, mixer.kv_lora_rank + mixer.qk_rope_head_dim), (mixer.kv_lora_rank, ups)]
@@ -211,7 +216,7 @@ def _adapted(block: Block, plan: Plan, hidden: int) -> float:
             pairs += [(hidden, mixer.q_lora_rank), (mixer.q_lora_rank, queries)]
         else:
             pairs += [(hidden, queries)]
-    shared, experts = _ffn_pairs(ffn, hidden)
+    shared, experts = _ffn_pairs(ffn, hidden) if ffn is not None else ([], [])
     return sum(map(sum, pairs + shared)) / plan.tp + sum(map(sum, experts)) / plan.etp / plan.ep
 
 

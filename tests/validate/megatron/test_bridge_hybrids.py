@@ -22,6 +22,7 @@ from planner.plan import Plan
 from planner.rules import violations
 from planner.runtimes.family import Job
 from planner.runtimes.megatron_bridge import ENTRY
+from tests.validate.megatron.expected import rank_adapters
 from tests.validate.megatron.test_bridge_vision import bridge, judged, pytestmark
 
 __all__ = ["bridge", "pytestmark"]
@@ -60,3 +61,15 @@ def test_the_stages_of_a_hybrid_hold_the_model(bridge: Any, tmp_path: Path, name
         assert sum(sum(stage) for stage in found["layers"]) == parts
         assert sum(found["params"]) == held(plan, job)
         assert judged(bridge, tmp_path, plan, job, smoke=True).error == ""
+
+
+@pytest.mark.parametrize("name", ["nemotron-3-nano-30b-a3b", "nemotron-h-8b", "nemotron-nano-9b-v2"])
+def test_the_stages_of_a_hybrid_carry_adapters(bridge: Any, tmp_path: Path, name: str) -> None:
+    """As its own recipes have them: beside the products of Mamba layers too."""
+    model, tuned = load_model(name), Workload(seq_len=4096, global_batch=64, method="lora", lora_rank=16)
+    job = Job(model, load_hardware("dgx-h100"), 16, tuned)
+    for plan in PLANS if model.expert_kinds else (WHOLE, *PLANS[2:]):
+        assert not violations(all_rules(plan, case_of(plan, job, ENTRY)))
+        verdict = judged(bridge, tmp_path, plan, job)
+        assert verdict.error == ""
+        assert verdict.derived["adapters"] == rank_adapters(plan, job)

@@ -23,7 +23,6 @@ from planner.plan import Plan
 from planner.rules import violations
 from planner.runtimes.family import Job
 from planner.runtimes.megatron_bridge import ENTRY
-from planner.runtimes.megatron_bridge.own_layers import core_job
 from planner.runtimes.megatron_lm.flags import padded_vocab
 from tests.validate.megatron.expected import rank_adapters
 from tests.validate.megatron.test_bridge_vision import bridge, judged, pytestmark
@@ -95,7 +94,10 @@ def test_the_stages_of_own_layers_hold_the_model(bridge: Any, tmp_path: Path, na
         assert judged(bridge, tmp_path, plan, job, smoke=True).error == ""
 
 
-@pytest.mark.parametrize("name", ["gemma-7b", "gemma2-9b", "gemma3-4b", "exaone-4.0-32b"])
+@pytest.mark.parametrize(
+    "name",
+    ["gemma-7b", "gemma2-9b", "gemma3-4b", "exaone-4.0-32b", "olmoe-1b-7b", "k-exaone-236b-a23b"],
+)
 def test_the_stages_of_own_layers_carry_adapters(bridge: Any, tmp_path: Path, name: str) -> None:
     model, tuned = load_model(name), Workload(seq_len=4096, global_batch=64, method="lora", lora_rank=16)
     job = Job(model, load_hardware("dgx-h100"), 16, tuned)
@@ -103,4 +105,4 @@ def test_the_stages_of_own_layers_carry_adapters(bridge: Any, tmp_path: Path, na
         assert not violations(all_rules(plan, case_of(plan, job, ENTRY.for_model(model))))
         verdict = judged(bridge, tmp_path, plan, job)
         assert verdict.error == ""
-        assert verdict.derived["adapters"] == rank_adapters(plan, core_job(job))
+        assert verdict.derived["adapters"] == rank_adapters(plan, job)

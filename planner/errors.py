@@ -24,24 +24,16 @@ MOST_FOUND = 200
 
 @dataclass(frozen=True)
 class Problem:
-    """One fault of an input: where it stands, what is there, what would be accepted.
-
-    Parameters
-    ----------
-    where : str
-        File and field, or option: ``profile.yaml: memory`` or ``--tp``.
-    found : str
-        The value as the user wrote it.
-    expected : str
-        What is accepted, in words.
-    nearest : str, optional
-        The nearest valid choice, or empty where there is none.
-    """
+    """One fault of an input: where it stands, what is there, what would be accepted."""
 
     where: str
+    """File and field, or option: ``profile.yaml: memory`` or ``--tp``."""
     found: str
+    """The value as the user wrote it."""
     expected: str
+    """What is accepted, in words."""
     nearest: str = ""
+    """The nearest valid choice, or empty where there is none."""
 
     def __str__(self) -> str:
         hint = f"; nearest: {self.nearest}" if self.nearest else ""

@@ -26,56 +26,38 @@ MOST_COUNT: Final = 10**9
 
 @dataclass(frozen=True)
 class Field:
-    """One field of a question.
-
-    Parameters
-    ----------
-    name : str
-        Keyword of the API, key of a file; the option is the same with hyphens.
-    kind : str
-        How it is written and what it becomes.
-    metavar, help : str
-        What help shows for a value, and one sentence about it.
-    default : object
-        What is taken where nobody says; None where that follows from something else.
-    otherwise : str
-        The same in words, where the default alone would not say it.
-    least, most : float
-        Bounds, both allowed. [unit]
-    unit : str
-        Unit of the value.
-    table : str
-        Where the names are that it takes, ``module:NAME``: a mapping, or a function that returns them.
-    several : bool
-        Whether it may be given more than once.
-    option : str
-        The option, where it is not the name.
-    derived : bool
-        Whether it follows from others, so that only a file says it.
-    configured : bool
-        Whether files and variables of the user may set it.
-    gridded : bool
-        Whether it is an axis of a sweep's grid.
-    elsewhere : str
-        What other programs call it, separated by spaces.
-    """
+    """One field of a question."""
 
     name: str
+    """Keyword of the API, key of a file; the option is the same with hyphens."""
     kind: Kind = "text"
+    """How it is written and what it becomes."""
     metavar: str = "N"
     help: str = ""
+    """What help shows for a value, and one sentence about it."""
     default: Any = None
+    """What is taken where nobody says; None where that follows from something else."""
     otherwise: str = ""
+    """The same in words, where the default alone would not say it."""
     least: float = 1
     most: float = MOST_COUNT
+    """Bounds, both allowed. [unit]"""
     unit: str = "-"
+    """Unit of the value."""
     table: str = ""
+    """Where the names are that it takes, ``module:NAME``: a mapping, or a function that returns them."""
     several: bool = False
+    """Whether it may be given more than once."""
     option: str = ""
+    """The option, where it is not the name."""
     derived: bool = False
+    """Whether it follows from others, so that only a file says it."""
     configured: bool = False
+    """Whether files and variables of the user may set it."""
     gridded: bool = True
+    """Whether it is an axis of a sweep's grid."""
     elsewhere: str = ""
+    """What other programs call it, separated by spaces."""
 
     @property
     def flag(self) -> str:

@@ -32,21 +32,14 @@ class Violation:
 
 @dataclass(frozen=True)
 class Rule:
-    """A condition that every legal plan meets.
-
-    Parameters
-    ----------
-    name : str
-        Short and stable; reports count plans by it.
-    holds : Mask
-        Whether it is met, for each plan of the batch.
-    tell : callable
-        Makes (found, expected, nearest) in words; called only for a scalar plan that breaks the rule.
-    """
+    """A condition that every legal plan meets."""
 
     name: str
+    """Short and stable; reports count plans by it."""
     holds: Mask
+    """Whether it is met, for each plan of the batch."""
     tell: Callable[[], tuple[str, str, str]]
+    """Makes (found, expected, nearest) in words; called only for a scalar plan that breaks the rule."""
 
 
 class ModelRule(Rule):

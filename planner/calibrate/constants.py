@@ -34,15 +34,10 @@ def shipped_values() -> dict[Key, float]:
 
 @dataclass
 class WithConstants:
-    """Replaces constants in the records of runs; equal replacements are the same record, so that runs batch.
-
-    Parameters
-    ----------
-    values : mapping
-        Constants by scope, owner and name.
-    """
+    """Replaces constants in the records of runs; equal replacements are one record, so that runs batch."""
 
     values: Values
+    """Constants by scope, owner and name."""
     _runtimes: dict[tuple[int, str], Runtime] = field(default_factory=dict)
     _clusters: dict[tuple[int, str], HardwareProfile] = field(default_factory=dict)
     _accelerators: dict[int, Accelerator] = field(default_factory=dict)

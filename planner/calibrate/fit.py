@@ -39,24 +39,6 @@ Column = NDArray[np.float64]
 class Factor:
     """A constant to fit.
 
-    Parameters
-    ----------
-    key : Key
-        Scope, owner and name.
-    start : float
-        Value before any run has spoken.
-    meaning : str
-        What it stands for, with its unit.
-    width : float
-        Spread of its logarithm before any run has spoken. [-]
-    kin : str
-        Factors of one name are of one kind, and each is drawn to their mean as well: what few runs tell of
-        one, the runs of the others tell too. Empty for a factor without kin.
-    spread : float
-        Spread of the logarithms of kin around their mean. [-]
-    shared : tuple of Key
-        Constants of other owners that take its value.
-
     References
     ----------
     .. [1] A. Gelman, J. Hill, "Data Analysis Using Regression and Multilevel/Hierarchical Models," Cambridge
@@ -64,12 +46,20 @@ class Factor:
     """
 
     key: Key
+    """Scope, owner and name."""
     start: float
+    """Value before any run has spoken."""
     meaning: str
+    """What it stands for, with its unit."""
     width: float = 0.5
+    """Spread of its logarithm before any run has spoken. [-]"""
     kin: str = ""
+    """Factors of one name are of one kind, and each is drawn to their mean as well: what few runs tell of
+    one, the runs of the others tell too. Empty for a factor without kin."""
     spread: float = 0.05
+    """Spread of the logarithms of kin around their mean. [-]"""
     shared: tuple[Key, ...] = ()
+    """Constants of other owners that take its value."""
 
     @property
     def keys(self) -> tuple[Key, ...]:
@@ -84,21 +74,14 @@ def values_of(factors: Sequence[Factor], values: Sequence[float]) -> dict[Key, f
 
 @dataclass(frozen=True)
 class Fitted:
-    """The outcome of a fit.
-
-    Parameters
-    ----------
-    values : mapping
-        Each factor's value.
-    standard_errors : mapping
-        Of the logarithm of each value. [-]
-    error : float
-        Mean absolute error of what was measured on the rows of the fit. [-]
-    """
+    """The outcome of a fit."""
 
     values: Mapping[Key, float]
+    """Each factor's value."""
     standard_errors: Mapping[Key, float]
+    """Of the logarithm of each value. [-]"""
     error: float
+    """Mean absolute error of what was measured on the rows of the fit. [-]"""
 
 
 def mean_of_kin(factors: Sequence[Factor]) -> Column:

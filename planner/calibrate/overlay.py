@@ -40,18 +40,12 @@ _LARGEST: Final = 1e15
 
 @dataclass(frozen=True)
 class Overlay:
-    """What a file puts on top of the shipped constants.
-
-    Parameters
-    ----------
-    values : mapping
-        Constants by scope, owner and name.
-    cluster : HardwareProfile, optional
-        A cluster whose site shares hold for all runs on its accelerator.
-    """
+    """What a file puts on top of the shipped constants."""
 
     values: Values = field(default_factory=dict)
+    """Constants by scope, owner and name."""
     cluster: HardwareProfile | None = None
+    """A cluster whose site shares hold for all runs on its accelerator."""
 
 
 def read_overlay(path: Path) -> Overlay:

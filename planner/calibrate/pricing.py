@@ -51,50 +51,34 @@ NAIVE_MFU: Final = 0.55
 
 @dataclass(frozen=True)
 class Prediction:
-    """What a pricing function says of a run.
-
-    Parameters
-    ----------
-    step_s : float
-        Seconds per step. [s]
-    allocated_gib, reserve_gib, framework_gib : float
-        Memory of the peak rank: live tensors, allocator reserve, context and communicators. [GiB]
-    capacity_gib : float
-        Memory that the device has. [GiB]
-    oom_probability : float
-        Chance that it runs out of memory. [-]
-    error_band : float, optional
-        Share by which the time may be wrong; None where never validated. [-]
-    first_step_gib : float
-        Live tensors of the peak rank at the peak of a job's first step. [GiB]
-    extrapolated : float
-        Share of the time outside the fitted range of kernel curves. [-]
-    host_share : float
-        Share of the time in which the device waits for its host. [-]
-    mfu : float
-        Share of its peak that the device reaches, in model FLOPs. [-]
-    first_rank_gib : float
-        Live tensors and allocator reserve of the first pipeline rank at its peak. [GiB]
-    last_rank_gib : float
-        Live tensors of the last pipeline rank at its peak. [GiB]
-    free_gib : float
-        Memory that the peak rank's allocator keeps beyond its slack, as a counter sees it. [GiB]
-    """
+    """What a pricing function says of a run."""
 
     step_s: float
+    """Seconds per step. [s]"""
     allocated_gib: float
     reserve_gib: float
     framework_gib: float
+    """Memory of the peak rank: live tensors, allocator reserve, context and communicators. [GiB]"""
     capacity_gib: float
+    """Memory that the device has. [GiB]"""
     oom_probability: float
+    """Chance that it runs out of memory. [-]"""
     error_band: float | None = None
+    """Share by which the time may be wrong; None where never validated. [-]"""
     extrapolated: float = 0.0
+    """Share of the time outside the fitted range of kernel curves. [-]"""
     first_step_gib: float = 0.0
+    """Live tensors of the peak rank at the peak of a job's first step. [GiB]"""
     host_share: float = 0.0
+    """Share of the time in which the device waits for its host. [-]"""
     mfu: float = 1.0
+    """Share of its peak that the device reaches, in model FLOPs. [-]"""
     free_gib: float = 0.0
+    """Memory that the peak rank's allocator keeps beyond its slack, as a counter sees it. [GiB]"""
     first_rank_gib: float = 0.0
+    """Live tensors and allocator reserve of the first pipeline rank at its peak. [GiB]"""
     last_rank_gib: float = 0.0
+    """Live tensors of the last pipeline rank at its peak. [GiB]"""
 
     @property
     def total_gib(self) -> float:

@@ -19,17 +19,12 @@ class Refit:
 
     A stage that has too few runs keeps the starts of its factors, and a site without runs its plain shares:
     nothing is known of it. An accelerator without runs has no constants, and takes the share of its kin.
-
-    Parameters
-    ----------
-    stages : sequence of Stage
-        What is fitted, in order.
-    overlay : Overlay, optional
-        Constants that hold whatever the runs say.
     """
 
     stages: Sequence[Stage] = field(default_factory=stages)
+    """What is fitted, in order."""
     overlay: Overlay | None = None
+    """Constants that hold whatever the runs say."""
     _known: dict[Hashable, Values] = field(default_factory=dict)
 
     def __call__(self, runs: Sequence[PricedRun]) -> Price:

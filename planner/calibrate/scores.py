@@ -26,46 +26,32 @@ Json = dict[str, object]
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """One priced row: what was measured, what was predicted, and in which group it stands.
-
-    Parameters
-    ----------
-    id, source : str
-        Of the row.
-    key : tuple
-        Values of `GROUP_KEYS`.
-    measured_s, predicted_s : float, optional
-        Seconds per step. [s]
-    naive_s : float, optional
-        Seconds per step by the rule of thumb. [s]
-    tokens : float
-        Tokens of a step for each accelerator. [-]
-    measured_gib, predicted_gib : float, optional
-        Peak memory by the same counter. [GiB]
-    memory_kind : str
-        That counter; empty where unknown.
-    measured_oom, predicted_oom : bool, optional
-        Whether it ran out of memory.
-    mark : str
-        Why to score it apart; empty for an ordinary row.
-    oom_probability : float
-        The chance of it that was predicted. [-]
-    """
+    """One priced row: what was measured, what was predicted, and in which group it stands."""
 
     id: str
     source: str
+    """Of the row."""
     key: tuple[Hashable, ...]
+    """Values of `GROUP_KEYS`."""
     measured_s: float | None
     predicted_s: float | None
+    """Seconds per step. [s]"""
     naive_s: float | None
+    """Seconds per step by the rule of thumb. [s]"""
     tokens: float
+    """Tokens of a step for each accelerator. [-]"""
     measured_gib: float | None
     predicted_gib: float | None
+    """Peak memory by the same counter. [GiB]"""
     memory_kind: str
+    """That counter; empty where unknown."""
     measured_oom: bool | None
     predicted_oom: bool | None
+    """Whether it ran out of memory."""
     mark: str = ""
+    """Why to score it apart; empty for an ordinary row."""
     oom_probability: float = 0.0
+    """The chance of it that was predicted. [-]"""
 
     @property
     def timed(self) -> bool:

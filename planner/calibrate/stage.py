@@ -11,33 +11,22 @@ from planner.dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Stage:
-    """Some factors and the runs that they are fitted to.
-
-    Parameters
-    ----------
-    name : str
-        For the report.
-    wanted : callable
-        Whether a run belongs to it.
-    factors : tuple of Factor
-        What is fitted.
-    group : callable
-        What runs of one group have in common, for the error out of group.
-    source : str
-        Where the runs stand.
-    measure : callable
-        What of the runs is fitted: their time, their memory, or whether they ran out of it.
-    soft : float
-        Error at which a run begins to count less: more where runs vary more when repeated. [-]
-    """
+    """Some factors and the runs that they are fitted to."""
 
     name: str
+    """For the report."""
     wanted: Callable[[PricedRun], bool]
+    """Whether a run belongs to it."""
     factors: tuple[Factor, ...]
+    """What is fitted."""
     group: Callable[[PricedRun], Hashable]
+    """What runs of one group have in common, for the error out of group."""
     source: str
+    """Where the runs stand."""
     measure: Errors = log_errors
+    """What of the runs is fitted: their time, their memory, or whether they ran out of it."""
     soft: float = SOFT
+    """Error at which a run begins to count less: more where runs vary more when repeated. [-]"""
 
     def runs_of(self, runs: Iterable[PricedRun]) -> list[PricedRun]:
         """Return the runs without a mark that belong to it and were timed.

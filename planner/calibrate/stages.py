@@ -36,38 +36,26 @@ Names = tuple[str, ...]
 
 
 class WantedRuns(Record):
-    """What a run must be to belong to a stage: all that is given.
-
-    Parameters
-    ----------
-    sources, eras : tuple of str
-        One of these, where a star stands for anything.
-    runtimes : tuple of str
-        One of these.
-    task : str
-        ``pretrain``, ``sft`` or ``lora``.
-    experts : bool
-        Whether its model has any.
-    tp, pp : int
-        Its tensor-parallel ranks, and its stages.
-    but_num_gpus : int
-        A number of accelerators that it must not have.
-    traits : mapping
-        Traits that its runtime must have, by flat name.
-    weighed : True
-        Its memory was read from a counter that the row names.
-    """
+    """What a run must be to belong to a stage: all that is given."""
 
     sources: Names = ()
     eras: Names = ()
+    """One of these, where a star stands for anything."""
     runtimes: Names = ()
+    """One of these."""
     task: Literal["pretrain", "sft", "lora"] | None = None
+    """``pretrain``, ``sft`` or ``lora``."""
     experts: Flag | None = None
+    """Whether its model has any."""
     tp: int | None = None
     pp: int | None = None
+    """Its tensor-parallel ranks, and its stages."""
     but_num_gpus: int | None = None
+    """A number of accelerators that it must not have."""
     traits: Mapping[str, Any] = Field(default_factory=dict)
+    """Traits that its runtime must have, by flat name."""
     weighed: Literal[True] | None = None
+    """Its memory was read from a counter that the row names."""
 
     def holds(self, priced: PricedRun) -> bool:
         """Whether a run is so."""
@@ -110,36 +98,25 @@ GROUPS: Final[Mapping[str, Callable[[PricedRun], object]]] = {
 
 
 class ToFit(Record):
-    """A constant of a stage; exactly one of accelerator, site, era and runtime says whose.
-
-    Parameters
-    ----------
-    accelerator, site, era, runtime : str
-        Whose it is.
-    name : str
-        The field that it sets.
-    meaning : str
-        What it stands for, with its unit.
-    start : float
-        Value before any run has spoken, in that unit.
-    width : float
-        Spread of its logarithm then. [-]
-    kin : str
-        Constants of one name are drawn to one mean.
-    shared : tuple of mapping
-        Other owners that take its value.
-    """
+    """A constant of a stage; exactly one of accelerator, site, era and runtime says whose."""
 
     accelerator: str = ""
     site: str = ""
     era: str = ""
     runtime: str = ""
+    """Whose it is."""
     name: str
+    """The field that it sets."""
     meaning: str
+    """What it stands for, with its unit."""
     start: PositiveFloat
+    """Value before any run has spoken, in that unit."""
     width: PositiveFloat
+    """Spread of its logarithm then. [-]"""
     kin: str = ""
+    """Constants of one name are drawn to one mean."""
     shared: tuple[Mapping[Scope, str], ...] = ()
+    """Other owners that take its value."""
 
     @property
     def keys(self) -> tuple[Key, ...]:
@@ -155,35 +132,24 @@ class ToFit(Record):
 
 
 class StageEntry(Record):
-    """A stage as its file has it.
-
-    Parameters
-    ----------
-    name : str
-        For the report.
-    runs : tuple of WantedRuns
-        Which runs belong to it: those of any of these cases.
-    group : tuple of str
-        What runs of one group have in common, for the error out of group.
-    source : str
-        Where the runs stand.
-    measure : {"time", "memory", "outcome"}
-        What of them is fitted.
-    soft : float
-        Error at which a run begins to count less. [-]
-    constants : tuple of ToFit
-        What is fitted.
-    """
+    """A stage as its file has it."""
 
     name: str
+    """For the report."""
     runs: tuple[WantedRuns, ...] = Field(min_length=1)
+    """Which runs belong to it: those of any of these cases."""
     group: tuple[
         Literal["framework", "source", "model", "hidden", "num_gpus", "tp", "pp", "cp", "ep"], ...
     ] = Field(min_length=1)
+    """What runs of one group have in common, for the error out of group."""
     source: str = Field(min_length=1)
+    """Where the runs stand."""
     measure: Literal["time", "memory", "outcome"] = "time"
+    """What of them is fitted."""
     soft: PositiveFloat = SOFT
+    """Error at which a run begins to count less. [-]"""
     constants: tuple[ToFit, ...] = Field(min_length=1)
+    """What is fitted."""
 
     @field_validator("runs", mode="before")
     @classmethod

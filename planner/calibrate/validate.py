@@ -41,32 +41,22 @@ Fit = Callable[[Sequence[PricedRun]], Price]
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What is kept of a priced row: little, since a table may have a million.
-
-    Parameters
-    ----------
-    scored : Scored
-        Measured and predicted.
-    oom_probability, error_band : float, optional
-        As predicted; None where unknown. [-]
-    runtime, era : str
-        By whose behaviour it was priced.
-    defaults : tuple
-        Values taken for blanks, (column, value); rows with the same share them.
-    release : str
-        The release that the row names; empty where none.
-    settings : tuple
-        The runtime's settings that matter, (name, value).
-    """
+    """What is kept of a priced row: little, since a table may have a million."""
 
     scored: Scored
+    """Measured and predicted."""
     oom_probability: float | None
     error_band: float | None
+    """As predicted; None where unknown. [-]"""
     runtime: str
     era: str
+    """By whose behaviour it was priced."""
     defaults: tuple[tuple[str, object], ...]
+    """Values taken for blanks, (column, value); rows with the same share them."""
     release: str = ""
+    """The release that the row names; empty where none."""
     settings: tuple[tuple[str, str | None], ...] = ()
+    """The runtime's settings that matter, (name, value)."""
 
 
 @dataclass(frozen=True)

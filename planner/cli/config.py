@@ -31,21 +31,14 @@ PRINTING: Final = (*JOB_COMMANDS, "explain", "compare", "simulate", "validate")
 
 @dataclass(frozen=True)
 class Key:
-    """A setting.
-
-    Parameters
-    ----------
-    default : str
-        What is taken where nobody sets it; empty where there is nothing.
-    parameter : str
-        What the commands call it, where not as here.
-    several : bool
-        Whether it may be a list.
-    """
+    """A setting."""
 
     default: str = ""
+    """What is taken where nobody sets it; empty where there is nothing."""
     parameter: str = ""
+    """What the commands call it, where not as here."""
     several: bool = False
+    """Whether it may be a list."""
 
 
 KEYS: Final[Mapping[str, Key]] = {

@@ -73,21 +73,14 @@ class AnyJobOptions(JobOptions):
 
 @dataclass(frozen=True)
 class Origin:
-    """Where options came from.
-
-    Parameters
-    ----------
-    path : Path
-        The file.
-    found : Imported
-        What it says.
-    options : mapping
-        The options taken from it, those left out that the user gave.
-    """
+    """Where options came from."""
 
     path: Path
+    """The file."""
     found: Imported
+    """What it says."""
     options: Mapping[str, str]
+    """The options taken from it, those left out that the user gave."""
 
     def notes(self) -> list[str]:
         """Return what was read and what was not understood, one line each."""
@@ -129,22 +122,15 @@ class Origin:
 
 @dataclass(frozen=True)
 class FileRequest:
-    """What is to be priced: the user's options, completed by a file where one is given.
-
-    Parameters
-    ----------
-    job, plan : JobOptions, PlanOptions
-        The options.
-    origin : Origin, optional
-        The file.
-    model : ModelSpec, optional
-        A model that only the file describes.
-    """
+    """What is to be priced: the user's options, completed by a file where one is given."""
 
     job: JobOptions
     plan: PlanOptions
+    """The options."""
     origin: Origin | None = None
+    """The file."""
     model: ModelSpec | None = None
+    """A model that only the file describes."""
 
     def read(self, reader: Callable[[JobOptions, PlanOptions], T]) -> T:
         """Return what a reader makes of the options.

@@ -58,27 +58,18 @@ class NearJobOptions(JobOptions):
 
 @dataclass(frozen=True)
 class NearRecipe:
-    """A recipe as a search keeps it.
-
-    Parameters
-    ----------
-    path : Path
-        Its file.
-    job : FileRequest
-        Options of the new job: the user's, and the file's where the user gave none.
-    axes : mapping
-        Its layout.
-    notes : tuple of str
-        What was read, and how its batch was scaled.
-    precision : str
-        The number format of the recipe, where the accelerator has none such; else empty.
-    """
+    """A recipe as a search keeps it."""
 
     path: Path
+    """Its file."""
     job: FileRequest
+    """Options of the new job: the user's, and the file's where the user gave none."""
     axes: Mapping[str, object]
+    """Its layout."""
     notes: tuple[str, ...]
+    """What was read, and how its batch was scaled."""
     precision: str = ""
+    """The number format of the recipe, where the accelerator has none such; else empty."""
 
     def search(self, request: SearchRequest, progress: Progress) -> NearAnswer:
         """Search the plans that keep the most of it."""

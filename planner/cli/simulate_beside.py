@@ -27,21 +27,14 @@ PIECES = 200_000
 
 @dataclass(frozen=True)
 class WantedRival:
-    """What the user asks for beside the passes.
-
-    Parameters
-    ----------
-    copy : float
-        Time of a copy of one chunk's activations, one way.
-    components : tuple of Component
-        Frozen components.
-    parts : int or None
-        Parts of a frozen layer's batch; None: one for each micro-batch.
-    """
+    """What the user asks for beside the passes."""
 
     copy: float = 0.0
+    """Time of a copy of one chunk's activations, one way."""
     components: tuple[Component, ...] = ()
+    """Frozen components."""
     parts: int | None = None
+    """Parts of a frozen layer's batch; None: one for each micro-batch."""
 
 
 @dataclass(frozen=True)

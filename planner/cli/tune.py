@@ -64,30 +64,21 @@ MISSED: Final = 0.5
 
 @dataclass(frozen=True)
 class Trial:
-    """One plan that is tried.
-
-    Parameters
-    ----------
-    folder, plan : str
-        Where its files are, and the plan in short.
-    estimated_s, estimated_gib : float
-        What it should take. [s], [GiB]
-    state : str
-        ``to run``, ``measured``, ``out of memory`` or ``failed``.
-    measured_s, measured_gib : float, optional
-        What its log says. [s], [GiB]
-    elsewhere : bool
-        Whether it ran on processors, so that its time says nothing of the cluster's accelerators.
-    """
+    """One plan that is tried."""
 
     folder: str
     plan: str
+    """Where its files are, and the plan in short."""
     estimated_s: float
     estimated_gib: float
+    """What it should take. [s], [GiB]"""
     state: str = "to run"
+    """``to run``, ``measured``, ``out of memory`` or ``failed``."""
     measured_s: float | None = None
     measured_gib: float | None = None
+    """What its log says. [s], [GiB]"""
     elsewhere: bool = False
+    """Whether it ran on processors, so that its time says nothing of the cluster's accelerators."""
 
 
 @spread

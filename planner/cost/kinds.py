@@ -152,24 +152,16 @@ def unusual_kinds(plan: Plan, job: Job, runtime: Runtime) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class StepShares:
-    """Of what a step's band depends on beside plan and job: shares of its time, and of the memory. [-]
-
-    Parameters
-    ----------
-    extrapolated : float
-        Of the time, outside the fitted range of kernel curves.
-    host : float
-        Of the time, waiting for the host.
-    used : float
-        Of the device's memory, in use.
-    mfu : float
-        Of its peak, that it reaches in model FLOPs.
-    """
+    """Of what a step's band depends on beside plan and job: shares of its time, and of the memory. [-]"""
 
     extrapolated: float
+    """Of the time, outside the fitted range of kernel curves."""
     host: float
+    """Of the time, waiting for the host."""
     used: float
+    """Of the device's memory, in use."""
     mfu: float = 1.0
+    """Of its peak, that it reaches in model FLOPs."""
 
 
 def band_of(plan: Plan, job: Job, runtime: Runtime, shares: StepShares) -> Band | None:

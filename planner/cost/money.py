@@ -12,25 +12,18 @@ from planner.units import DAY, HOUR
 
 @dataclass(frozen=True)
 class Quote:
-    """What one accelerator costs for an hour, and whose price it is.
-
-    Parameters
-    ----------
-    usd_per_hour : float
-        For one accelerator. [USD/h]
-    basis : {"user", "cluster", "accelerator"}
-        The user's own; that of this cluster; or, where that is not known, one that somebody asks for the
-        accelerator elsewhere.
-    seller, kind, day, source : str
-        Who asks it, for what (on demand, spot, reserved, list), when, and where it stands, as far as said.
-    """
+    """What one accelerator costs for an hour, and whose price it is."""
 
     usd_per_hour: float
+    """For one accelerator. [USD/h]"""
     basis: Literal["user", "cluster", "accelerator"]
+    """The user's own; that of this cluster; or, where that is not known, one that somebody asks for the
+    accelerator elsewhere."""
     seller: str = ""
     kind: str = ""
     day: str = ""
     source: str = ""
+    """Who asks it, for what (on demand, spot, reserved, list), when, and where it stands, as far as said."""
 
     @property
     def lent(self) -> bool:

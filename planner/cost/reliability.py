@@ -48,46 +48,30 @@ class Lost:
 
 @dataclass(frozen=True)
 class Level:
-    """Copies of the state of one kind.
-
-    Parameters
-    ----------
-    stall : float
-        For which training waits. [s]
-    written : float
-        Until a copy is safe, from its beginning; a next one begins no sooner. [s]
-    back : float
-        From a failure until training goes on. [s]
-    """
+    """Copies of the state of one kind."""
 
     stall: float
+    """For which training waits. [s]"""
     written: float
+    """Until a copy is safe, from its beginning; a next one begins no sooner. [s]"""
     back: float
+    """From a failure until training goes on. [s]"""
 
 
 @dataclass(frozen=True)
 class Reliable(Slowed):
-    """A plan with its failures.
-
-    Parameters
-    ----------
-    answer : Estimate
-        The plan without failures.
-    failures : FailureProfile
-        How often machines fail.
-    recovery : Recovery
-        How the job goes on.
-    storage : float
-        At which all ranks together write and read checkpoints. [byte/s]
-    relearned : float, optional
-        Steps of learning that a near recovery costs; the most that the recovery says if not given. [-]
-    """
+    """A plan with its failures."""
 
     answer: Estimate
+    """The plan without failures."""
     failures: FailureProfile
+    """How often machines fail."""
     recovery: Recovery
+    """How the job goes on."""
     storage: float
+    """At which all ranks together write and read checkpoints. [byte/s]"""
     relearned: float | None = None
+    """Steps of learning that a near recovery costs; the most that the recovery says if not given. [-]"""
 
     @cached_property
     def case(self) -> Case:

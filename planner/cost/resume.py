@@ -17,25 +17,17 @@ UNIVERSAL: Final = 12.0
 
 @dataclass(frozen=True)
 class Resume:
-    """A job that goes on under another plan.
-
-    Parameters
-    ----------
-    old, new : Estimate
-        The plans.
-    storage : float, optional
-        At which checkpoints are read and written. [byte/s]
-    reshardable : bool
-        Whether Megatron's optimizer was told to save whole tensors.
-    left : int, optional
-        Accelerators of the old plan that still hold their part; all if not given. [-]
-    """
+    """A job that goes on under another plan."""
 
     old: Estimate
     new: Estimate
+    """The plans."""
     storage: float | None = None
+    """At which checkpoints are read and written. [byte/s]"""
     reshardable: bool = False
+    """Whether Megatron's optimizer was told to save whole tensors."""
     left: int | None = None
+    """Accelerators of the old plan that still hold their part; all if not given. [-]"""
 
     @cached_property
     def verdict(self) -> Verdict:

@@ -30,21 +30,15 @@ KERNELS: Final = 8.0
 
 @dataclass(frozen=True)
 class Answers:
-    """What one step of training generates.
-
-    Parameters
-    ----------
-    prompts, samples : int
-        Prompts of a step, and answers to each. [-]
-    prompt_tokens, mean, longest : float
-        Tokens of a prompt, and of answers in the mean and at most. [-]
-    """
+    """What one step of training generates."""
 
     prompts: int
     samples: int
+    """Prompts of a step, and answers to each. [-]"""
     prompt_tokens: float
     mean: float
     longest: float
+    """Tokens of a prompt, and of answers in the mean and at most. [-]"""
 
     @property
     def count(self) -> int:
@@ -85,25 +79,17 @@ def _mixer_bytes(mixer: Attention | LatentAttention | RecurrentMixer, tokens: fl
 
 @dataclass(frozen=True)
 class Generator:
-    """Replicas of a model that generate answers, each over ``ranks`` accelerators by tensor parallelism.
-
-    Parameters
-    ----------
-    model : ModelSpec
-        The policy.
-    pool : Pool
-        Where it runs.
-    gpus, ranks : int
-        Accelerators in all and of one replica. [-]
-    answers : Answers
-        What all replicas generate together.
-    """
+    """Replicas of a model that generate answers, each over ``ranks`` accelerators by tensor parallelism."""
 
     model: ModelSpec
+    """The policy."""
     pool: Pool
+    """Where it runs."""
     gpus: int
     ranks: int
+    """Accelerators in all and of one replica. [-]"""
     answers: Answers
+    """What all replicas generate together."""
 
     @property
     def replicas(self) -> int:

@@ -34,28 +34,20 @@ Piece = tuple[str, bool]
 
 @dataclass(frozen=True)
 class Stages:
-    """Pipeline ranks of one plan, or the ranks that can decide in each plan of a batch.
-
-    Parameters
-    ----------
-    counts : mapping
-        Layers of each piece; the first axis is the rank, a second one, if any, the plan. [-]
-    rank : array
-        Pipeline rank, of the same shape. [-]
-    crest, crest_again : array, optional
-        What the chunks in flight at a rank's peak hold over as many mean chunks, of the same shape: of
-        layers, and of those that run again whole and keep their inputs. [-]
-    messages, all_messages : mapping
-        Messages that a rank takes in for a micro-batch, of the same shape, and those of all ranks, by the
-        place of the tier that they come over. [-]
-    """
+    """Pipeline ranks of one plan, or the ranks that can decide in each plan of a batch."""
 
     counts: Mapping[Piece, Column]
+    """Layers of each piece; the first axis is the rank, a second one, if any, the plan. [-]"""
     rank: Column
+    """Pipeline rank, of the same shape. [-]"""
     crest: Num = 1.0
     crest_again: Num = 1.0
+    """What the chunks in flight at a rank's peak hold over as many mean chunks, of the same shape: of layers,
+    and of those that run again whole and keep their inputs. [-]"""
     messages: Mapping[int, Column] = field(default_factory=dict)
     all_messages: Mapping[int, Num] = field(default_factory=dict)
+    """Messages that a rank takes in for a micro-batch, of the same shape, and those of all ranks, by the
+    place of the tier that they come over. [-]"""
 
     def taken(self, index: NDArray[np.intp]) -> Stages:
         """Return the stages of the plans at ``index`` of the second axis."""

@@ -69,46 +69,31 @@ def expected_order(quantile: Quantile, parts: float, workers: float, waited: flo
 
 @dataclass(frozen=True)
 class StragglerRemedy:
-    """Redundancy against slow workers.
-
-    Parameters
-    ----------
-    name : str
-        Backup workers or gradient coding.
-    left : int
-        Workers that are not waited for. [-]
-    time : float
-        Seconds for the samples of a whole step. [s]
-    exact : bool
-        Whether the gradient is that of the whole batch.
-    alone : bool
-        Whether one training can have it; a sequential code ends gradients later, and is for several at once.
-    """
+    """Redundancy against slow workers."""
 
     name: str
+    """Backup workers or gradient coding."""
     left: int
+    """Workers that are not waited for. [-]"""
     time: float
+    """Seconds for the samples of a whole step. [s]"""
     exact: bool
+    """Whether the gradient is that of the whole batch."""
     alone: bool = True
+    """Whether one training can have it; a sequential code ends gradients later, and is for several at
+    once."""
 
 
 @dataclass(frozen=True)
 class Straggling:
-    """A plan whose ranks take different times.
-
-    Parameters
-    ----------
-    answer : Estimate
-        The plan, all ranks alike.
-    quantile : Quantile
-        Times of a rank's step over their mean.
-    said : str
-        The distribution in words.
-    """
+    """A plan whose ranks take different times."""
 
     answer: Estimate
+    """The plan, all ranks alike."""
     quantile: Quantile
+    """Times of a rank's step over their mean."""
     said: str
+    """The distribution in words."""
 
     @property
     def replicas(self) -> int:

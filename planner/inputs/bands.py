@@ -26,25 +26,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Band:
-    """How far the time of a step may be off.
-
-    Parameters
-    ----------
-    share : float
-        90% of steps are expected to be no further off. [-]
-    basis : str
-        Where that is from, in words.
-    lender : str
-        The runtime and accelerator whose band it is, widened, or that it is of other releases or settings;
-        empty where it is its own.
-    shared : float
-        How much wider it is since it is lent, which every plan of a question has in common. [-]
-    """
+    """How far the time of a step may be off."""
 
     share: float
+    """90% of steps are expected to be no further off. [-]"""
     basis: str
+    """Where that is from, in words."""
     lender: str = ""
+    """The runtime and accelerator whose band it is, widened, or that it is of other releases or settings;
+    empty where it is its own."""
     shared: float = 1.0
+    """How much wider it is since it is lent, which every plan of a question has in common. [-]"""
 
 
 def step_range(seconds: float, band: float) -> tuple[float, float]:
@@ -88,18 +80,12 @@ it 0.94 times; hardly any more to one side.
 
 @dataclass(frozen=True)
 class Asked:
-    """What a band must be of, beside runtime and accelerator.
-
-    Parameters
-    ----------
-    era : str
-        The era of the release; empty for one that is priced as its own files run.
-    unseen : sequence of str
-        Settings, with their values, that no measured run there has.
-    """
+    """What a band must be of, beside runtime and accelerator."""
 
     era: str = ""
+    """The era of the release; empty for one that is priced as its own files run."""
     unseen: Sequence[str] = ()
+    """Settings, with their values, that no measured run there has."""
 
 
 def error_band(

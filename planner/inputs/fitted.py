@@ -19,39 +19,26 @@ with deferred():
 
 @dataclass(frozen=True)
 class Constant:
-    """One fitted number.
-
-    Parameters
-    ----------
-    scope : str
-        ``accelerator``, ``site``, ``era`` or ``runtime``.
-    owner : str
-        Which one.
-    name : str
-        The field that it sets.
-    value : float
-        In the unit of the field.
-    standard_error : float
-        Of the logarithm of the value. [-]
-    rows : int
-        Runs that it was fitted to.
-    source : str
-        Sources of these runs.
-    meaning : str
-        What it stands for, in words and with its unit.
-    without : float or None
-        Leave-one-group-out error of these runs where it keeps its plain value; None where not tried. [-]
-    """
+    """One fitted number."""
 
     scope: str
+    """``accelerator``, ``site``, ``era`` or ``runtime``."""
     owner: str
+    """Which one."""
     name: str
+    """The field that it sets."""
     value: float
+    """In the unit of the field."""
     standard_error: float
+    """Of the logarithm of the value. [-]"""
     rows: int
+    """Runs that it was fitted to."""
     source: str
+    """Sources of these runs."""
     meaning: str
+    """What it stands for, in words and with its unit."""
     without: float | None = None
+    """Leave-one-group-out error of these runs where it keeps its plain value; None where not tried. [-]"""
 
 
 def fitted_file(name: str = "constants") -> Path:

@@ -24,134 +24,91 @@ ADJUSTED: Final = "adjusted width"
 
 @dataclass(frozen=True)
 class Family:
-    """One model type.
-
-    Parameters
-    ----------
-    defaults : mapping
-        Values of keys that a config may leave out, as the type's configuration class has them.
-    qkv_bias, output_bias, ffn_bias : bool or str
-        Biases of the attention's projections and the feed-forward.
-    qk_norm : str
-        Norms of queries and keys, as `planner.inputs.blocks.Attention` has them.
-    norms : int
-        Norms of a block.
-    norm : str
-        ``rmsnorm`` or ``layernorm``.
-    norm_bias : bool
-        Whether a layer norm has a bias.
-    gated : bool
-        Whether the feed-forward has a gate.
-    moe, latent : bool
-        Whether it has experts, and latent attention.
-    expert_bias, router_bias, shared_gate, sinks : bool
-        Whether experts and router have biases, the shared expert a gate, and the heads sinks.
-    shared : tuple of str
-        Keys of the shared experts: their number first where a number times the expert's width is meant.
-    reach : str
-        Which layers see a window.
-    learned_positions : bool
-        Whether positions are learned, not rotary.
-    dense_inner : str
-        Key of the feed-forward's width.
-    spare_positions : int
-        Rows of the table of learned positions beyond the longest sequence.
-    linear : str
-        Kind of the mixers that pass a state along, where there are any.
-    single : bool
-        Whether a layer is a mixer or a feed-forward alone.
-    output_gate : bool
-        Whether attention has an output gate.
-    head_gate : bool or str
-        Whether attention has a gate for each head.
-    windows : bool
-        Whether attention beside mixers that pass a state along may have a window.
-    picks : bool
-        Whether an indexer picks the keys of latent attention.
-    narrow : bool
-        Whether its experts may work in a latent space.
-    reads : tuple of str
-        Keys that speak against other types, and that this one is read by.
-    wide_full : bool
-        Whether layers that see the whole sequence have heads of another width and number.
-    paired : bool
-        Whether a layer is two here: attention, a dense feed-forward and beside it experts on a shortcut, then
-        attention and a dense feed-forward, after which the experts' result is added.
-    fixed : mapping
-        Keys that may have one value alone, another would be another architecture; text names the key whose
-        value it is.
-    names : mapping
-        Keys that the type spells its own way, each under the usual one; dots lead into objects.
-    variants : tuple of str
-        What of its blocks is other than usual.
-    bare_full : bool
-        Whether, beside layers with a window, those without have no rotary positions.
-    bare : bool
-        Whether no layer has rotary positions.
-    activation_weights : int
-        Weights of the feed-forward's activation.
-    beside : bool
-        Whether each layer has attention and, beside it, a mixer that passes a state along.
-    recurrent_alone : bool
-        Whether all layers are one mixer that passes a state along.
-    words : mapping
-        Keys that may have one word alone.
-    causal : bool
-        Whether a token sees those before it alone.
-    token_types : str
-        Key of the number of token types, where there is a table of them.
-    head_product : bool, optional
-        Whether the product before the head has a bias; None where there is no such product.
-    final_norm : bool
-        Whether there is a norm after the last layer.
-    padded_positions : bool
-        Whether the rows of the table of positions, up to that of the padding token, are no positions.
-    dense_prediction : bool
-        Whether extra prediction layers are dense where the last layer has experts.
-    """
+    """One model type."""
 
     defaults: Mapping[str, Any] = field(default_factory=dict)
+    """Values of keys that a config may leave out, as the type's configuration class has them."""
     qkv_bias: Biased = False
     output_bias: Biased = False
     ffn_bias: Biased = False
+    """Biases of the attention's projections and the feed-forward."""
     qk_norm: Literal["none", "head", "head-bias", "each", "full"] = "none"
+    """Norms of queries and keys, as `planner.inputs.blocks.Attention` has them."""
     norms: int = 2
+    """Norms of a block."""
     norm: Literal["rmsnorm", "layernorm"] = "rmsnorm"
+    """``rmsnorm`` or ``layernorm``."""
     norm_bias: bool = True
+    """Whether a layer norm has a bias."""
     gated: bool = True
+    """Whether the feed-forward has a gate."""
     moe: bool = False
     latent: bool = False
+    """Whether it has experts, and latent attention."""
     expert_bias: bool = False
     router_bias: bool = False
     shared_gate: bool = False
     sinks: bool = False
+    """Whether experts and router have biases, the shared expert a gate, and the heads sinks."""
     shared: tuple[str, ...] = ()
+    """Keys of the shared experts: their number first where a number times the expert's width is meant."""
     reach: Reach = "full"
+    """Which layers see a window."""
     learned_positions: bool = False
+    """Whether positions are learned, not rotary."""
     dense_inner: str = "intermediate_size"
+    """Key of the feed-forward's width."""
     spare_positions: int = 0
+    """Rows of the table of learned positions beyond the longest sequence."""
     linear: str = ""
+    """Kind of the mixers that pass a state along, where there are any."""
     single: bool = False
+    """Whether a layer is a mixer or a feed-forward alone."""
     output_gate: bool = False
+    """Whether attention has an output gate."""
     head_gate: Biased = False
+    """Whether attention has a gate for each head."""
     windows: bool = False
+    """Whether attention beside mixers that pass a state along may have a window."""
     picks: bool = False
+    """Whether an indexer picks the keys of latent attention."""
     narrow: bool = False
+    """Whether its experts may work in a latent space."""
     reads: tuple[str, ...] = ()
+    """Keys that speak against other types, and that this one is read by."""
     wide_full: bool = False
+    """Whether layers that see the whole sequence have heads of another width and number."""
     paired: bool = False
+    """Whether a layer is two here: attention, a dense feed-forward and beside it experts on a shortcut, then
+    attention and a dense feed-forward, after which the experts' result is added."""
     fixed: Mapping[str, bool | str | float | None] = field(default_factory=dict)
+    """Keys that may have one value alone, another would be another architecture; text names the key whose
+    value it is."""
     words: Mapping[str, str] = field(default_factory=dict)
+    """Keys that may have one word alone."""
     names: Mapping[str, str] = field(default_factory=dict)
+    """Keys that the type spells its own way, each under the usual one; dots lead into objects."""
     variants: tuple[Variant, ...] = ()
+    """What of its blocks is other than usual."""
     bare_full: bool = False
+    """Whether, beside layers with a window, those without have no rotary positions."""
     bare: bool = False
+    """Whether no layer has rotary positions."""
     activation_weights: int = 0
+    """Weights of the feed-forward's activation."""
     beside: bool = False
+    """Whether each layer has attention and, beside it, a mixer that passes a state along."""
     recurrent_alone: bool = False
+    """Whether all layers are one mixer that passes a state along."""
     causal: bool = True
+    """Whether a token sees those before it alone."""
     token_types: str = ""
+    """Key of the number of token types, where there is a table of them."""
     head_product: bool | None = None
+    """Whether the product before the head has a bias; None where there is no such product."""
     final_norm: bool = True
+    """Whether there is a norm after the last layer."""
     padded_positions: bool = False
+    """Whether the rows of the table of positions, up to that of the padding token, are no positions."""
     dense_prediction: bool = False
+    """Whether extra prediction layers are dense where the last layer has experts."""

@@ -226,22 +226,15 @@ def best_fit_packs(lengths: Lengths, capacity: int) -> tuple[NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class PackedLengths:
-    """Documents packed into sequences of one length.
-
-    Parameters
-    ----------
-    lengths : array
-        Documents, none longer than a sequence. [token]
-    capacity : int
-        Tokens of a sequence. [token]
-    tokens, squares : array
-        Of each sequence: its tokens, and the sum of squares of its documents' lengths. [token], [token^2]
-    """
+    """Documents packed into sequences of one length."""
 
     lengths: Lengths
+    """Documents, none longer than a sequence. [token]"""
     capacity: int
+    """Tokens of a sequence. [token]"""
     tokens: NDArray[np.float64]
     squares: NDArray[np.float64]
+    """Of each sequence: its tokens, and the sum of squares of its documents' lengths. [token], [token^2]"""
 
     @cached_property
     def filled(self) -> float:

@@ -80,40 +80,28 @@ def regime_of(pool: Pool, gpus: int, host_share: float, mfu: float = 1.0, expert
 
 @dataclass(frozen=True)
 class MeasuredBand:
-    """Errors of the measured runs of a runtime on an accelerator, priced without having seen them.
-
-    Parameters
-    ----------
-    runtime, accelerator, regime : str
-        Which runs; the regime is that of `regime_of`.
-    runs : int
-        How many. [-]
-    mean_error, band : float
-        Mean, and what 90% stay below, each site priced with constants of the others alone. [-]
-    sites : int
-        Sources of the runs, each of which counts as a site. [-]
-    extrapolated : float
-        Mean share of their steps outside the fitted range of kernel curves. [-]
-    calibrated_runs : int
-        Those whose site has another run to calibrate with. [-]
-    calibrated_mean_error, calibrated_band : float or None
-        The same after one other run of its site has been given to `planner calibrate`. [-]
-    era : str
-        The era of the runs; empty where they are of any.
-    """
+    """Errors of the measured runs of a runtime on an accelerator, priced without having seen them."""
 
     runtime: str
     accelerator: str
     regime: str
+    """Which runs; the regime is that of `regime_of`."""
     runs: int
+    """How many. [-]"""
     mean_error: float
     band: float
+    """Mean, and what 90% stay below, each site priced with constants of the others alone. [-]"""
     sites: int = 1
+    """Sources of the runs, each of which counts as a site. [-]"""
     extrapolated: float = 0.0
+    """Mean share of their steps outside the fitted range of kernel curves. [-]"""
     calibrated_runs: int = 0
+    """Those whose site has another run to calibrate with. [-]"""
     calibrated_mean_error: float | None = None
     calibrated_band: float | None = None
+    """The same after one other run of its site has been given to `planner calibrate`. [-]"""
     era: str = ""
+    """The era of the runs; empty where they are of any."""
 
     @property
     def key(self) -> Key:

@@ -93,29 +93,20 @@ class Router(Record):
 
 
 class PartScales(Record):
-    """Constants by which what parts of a layer read or write is multiplied, as Falcon-H1 has them.
-
-    Parameters
-    ----------
-    key : float
-        Of attention's keys. [-]
-    attention_in, attention_out : float
-        Of what attention reads and returns. [-]
-    state_in, state_out : float
-        Of what a mixer that passes a state along reads and returns. [-]
-    state : tuple of float
-        Of its gate, its inner width, inputs and outputs of its state, and its steps. [-]
-    feed : tuple of float
-        Of the feed-forward's gate and its result. [-]
-    """
+    """Constants by which what parts of a layer read or write is multiplied, as Falcon-H1 has them."""
 
     key: Above = 1.0
+    """Of attention's keys. [-]"""
     attention_in: Above = 1.0
     attention_out: Above = 1.0
+    """Of what attention reads and returns. [-]"""
     state_in: Above = 1.0
     state_out: Above = 1.0
+    """Of what a mixer that passes a state along reads and returns. [-]"""
     state: tuple[Above, Above, Above, Above, Above] = (1.0, 1.0, 1.0, 1.0, 1.0)
+    """Of its gate, its inner width, inputs and outputs of its state, and its steps. [-]"""
     feed: tuple[Above, Above] = (1.0, 1.0)
+    """Of the feed-forward's gate and its result. [-]"""
 
 
 Activation = Literal["silu", "gelu", "gelu_tanh", "relu", "relu2", "quick_gelu", "swiglu_oai", "xielu"]

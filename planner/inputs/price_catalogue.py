@@ -38,30 +38,20 @@ _MOST_FAULTS: Final = 5
 
 @dataclass(frozen=True)
 class Offer:
-    """A machine of a cloud at one price.
-
-    Parameters
-    ----------
-    instance : str
-        As the cloud calls it.
-    words : str
-        What its accelerators are called, with their memory where that is told.
-    gpus : int
-        How many it has. [-]
-    usd_per_h : float
-        For one of them. [USD/h]
-    kind : str
-        ``on demand`` or ``spot``.
-    region : str
-        Where it is so.
-    """
+    """A machine of a cloud at one price."""
 
     instance: str
+    """As the cloud calls it."""
     words: tuple[str, ...]
+    """What its accelerators are called, with their memory where that is told."""
     gpus: int
+    """How many it has. [-]"""
     usd_per_h: float
+    """For one of them. [USD/h]"""
     kind: str
+    """``on demand`` or ``spot``."""
     region: str
+    """Where it is so."""
 
     @property
     def accelerator(self) -> str:
@@ -80,21 +70,14 @@ class Offer:
 
 @dataclass(frozen=True)
 class PriceCatalogue:
-    """The cheapest offers of a table, and what of it cannot be used.
-
-    Parameters
-    ----------
-    offers : tuple of Offer
-        One for each machine and kind of price, the cheapest region, cheapest first.
-    unknown : tuple of str
-        Accelerators that do not ship.
-    apart : tuple of str
-        Accelerators that are sold without a machine, whose host would cost more.
-    """
+    """The cheapest offers of a table, and what of it cannot be used."""
 
     offers: tuple[Offer, ...]
+    """One for each machine and kind of price, the cheapest region, cheapest first."""
     unknown: tuple[str, ...]
+    """Accelerators that do not ship."""
     apart: tuple[str, ...]
+    """Accelerators that are sold without a machine, whose host would cost more."""
 
 
 def read_catalogue(path: Path, region: str = "") -> PriceCatalogue:

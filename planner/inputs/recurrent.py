@@ -16,28 +16,19 @@ NORMED = 5.0
 
 
 class Product(NamedTuple):
-    """One linear layer of a mixer.
-
-    Parameters
-    ----------
-    name : str
-        As operators and rules call it.
-    inputs, outputs : int
-        Its width on either side, all ranks together. [element]
-    split : str
-        How tensor parallelism divides it.
-    bias : bool
-        Whether it has one.
-    kept : bool
-        Whether its result is kept for backward, not made again.
-    """
+    """One linear layer of a mixer."""
 
     name: str
+    """As operators and rules call it."""
     inputs: int
     outputs: int
+    """Its width on either side, all ranks together. [element]"""
     split: Split
+    """How tensor parallelism divides it."""
     bias: bool = False
+    """Whether it has one."""
     kept: bool = True
+    """Whether its result is kept for backward, not made again."""
 
     @property
     def params(self) -> int:

@@ -27,27 +27,18 @@ _MEMORY: Final[Mapping[str, float]] = {
 
 @dataclass(frozen=True)
 class LogFormat:
-    """How one program says how fast it is and what it holds.
-
-    Parameters
-    ----------
-    name : str
-        Who prints it.
-    sign : str
-        Regular expression that its logs alone have.
-    speed : str
-        Its number, and a letter for thousands where it has one, of each step.
-    kind : str
-        What the number is: ``seconds``, ``milliseconds``, ``tokens/s/gpu``, ``samples/s`` or ``steps/s``.
-    memory : tuple of str
-        The peak and its unit, the best of several first.
-    """
+    """How one program says how fast it is and what it holds."""
 
     name: str
+    """Who prints it."""
     sign: str
+    """Regular expression that its logs alone have."""
     speed: str
+    """Its number, and a letter for thousands where it has one, of each step."""
     kind: str
+    """What the number is: ``seconds``, ``milliseconds``, ``tokens/s/gpu``, ``samples/s`` or ``steps/s``."""
     memory: tuple[str, ...] = ()
+    """The peak and its unit, the best of several first."""
 
 
 FORMATS: Final = (
@@ -111,34 +102,23 @@ _TRIED: Final = re.compile(rf"Tried to allocate {_NUMBER}\s*(GiB|MiB)")
 
 @dataclass(frozen=True)
 class RunLog:
-    """What a log says of a run.
-
-    Parameters
-    ----------
-    source : str
-        Who printed it; empty where only the end of a run was recognised.
-    steps : int
-        Steps that it tells of.
-    speed, kind : float or None, str
-        The median after the first steps, and what it is.
-    peak : float, optional
-        Most device memory that it tells of. [byte]
-    out_of_memory : bool
-        Whether the run ran out of device memory.
-    asked : float, optional
-        What it asked for last, then. [byte]
-    on_processors : bool
-        Whether it says that it ran on processors, not on accelerators.
-    """
+    """What a log says of a run."""
 
     source: str
+    """Who printed it; empty where only the end of a run was recognised."""
     steps: int
+    """Steps that it tells of."""
     speed: float | None
     kind: str
+    """The median after the first steps, and what it is."""
     peak: float | None
+    """Most device memory that it tells of. [byte]"""
     out_of_memory: bool
+    """Whether the run ran out of device memory."""
     asked: float | None = None
+    """What it asked for last, then. [byte]"""
     on_processors: bool = False
+    """Whether it says that it ran on processors, not on accelerators."""
 
     def seconds(self, global_batch: float, seq_len: float, gpus: int) -> float | None:
         """Return the time of an optimizer step of so many sequences. [s]"""

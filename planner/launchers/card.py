@@ -23,21 +23,14 @@ PLAN = "plan.yaml"
 
 @dataclass(frozen=True)
 class Card:
-    """What the card takes from the estimate, as text.
-
-    Parameters
-    ----------
-    plan_file : str
-        The plan as YAML, from which everything can be repeated; empty where there is none.
-    summary : str
-        The estimate as a table: time, memory for each stage, its band.
-    expected : mapping
-        What the first log lines should show, name to value with unit.
-    """
+    """What the card takes from the estimate, as text."""
 
     plan_file: str = ""
+    """The plan as YAML, from which everything can be repeated; empty where there is none."""
     summary: str = ""
+    """The estimate as a table: time, memory for each stage, its band."""
     expected: Mapping[str, str] = field(default_factory=dict)
+    """What the first log lines should show, name to value with unit."""
 
 
 def card_text(

@@ -17,27 +17,18 @@ __all__ = ["VARIABLES", "Launcher", "LauncherSettings", "node_shape"]
 
 @dataclass(frozen=True)
 class LauncherSettings:
-    """What a launcher says beside the command.
-
-    Parameters
-    ----------
-    runtime : str
-        The runtime as its authors write it.
-    title : str
-        What is started, with which version, for the head of the file.
-    name : str
-        Name of the job: letters, digits and dashes.
-    port : int
-        Port on which the ranks meet.
-    smoke : bool
-        Whether the files start a smoke run where the user sets nothing.
-    """
+    """What a launcher says beside the command."""
 
     runtime: str
+    """The runtime as its authors write it."""
     title: str
+    """What is started, with which version, for the head of the file."""
     name: str
+    """Name of the job: letters, digits and dashes."""
     port: int = 29500
+    """Port on which the ranks meet."""
     smoke: bool = False
+    """Whether the files start a smoke run where the user sets nothing."""
 
 
 @dataclass(frozen=True)

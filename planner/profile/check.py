@@ -27,29 +27,20 @@ ADAM_ELEMENTS: Final = {"cpu": 2**20, "cuda": 2**27}
 
 @dataclass(frozen=True)
 class Compared:
-    """One pass of one operator, predicted and measured.
-
-    Parameters
-    ----------
-    part, operator, step : str
-        Kind of layer, operator, and ``forward`` or ``backward``.
-    runs : float
-        How often it runs on the stage for one micro-batch, recompute included. [-]
-    predicted : float
-        Time of one run. [s]
-    measured : float, optional
-        The same; None where it could not be measured. [s]
-    reason : str
-        Why not.
-    """
+    """One pass of one operator, predicted and measured."""
 
     part: str
     operator: str
     step: str
+    """Kind of layer, operator, and ``forward`` or ``backward``."""
     runs: float
+    """How often it runs on the stage for one micro-batch, recompute included. [-]"""
     predicted: float
+    """Time of one run. [s]"""
     measured: float | None
+    """The same; None where it could not be measured. [s]"""
     reason: str = ""
+    """Why not."""
 
 
 @dataclass(frozen=True)
@@ -65,29 +56,20 @@ class Memory:
 
 @dataclass(frozen=True)
 class Checked:
-    """A plan compared with the device.
-
-    Parameters
-    ----------
-    operators, memory : tuple
-        Comparisons.
-    optimizer_ratio : float, optional
-        Measured over predicted time of the optimizer step. [-]
-    step, moved : float
-        Estimated step, and what it becomes with the measured times. [s]
-    covered : float
-        Share of the stage's predicted time that was measured. [-]
-    notes : tuple of str
-        What a reader must know.
-    """
+    """A plan compared with the device."""
 
     operators: tuple[Compared, ...]
     memory: tuple[Memory, ...]
+    """Comparisons."""
     optimizer_ratio: float | None
+    """Measured over predicted time of the optimizer step. [-]"""
     step: float
     moved: float
+    """Estimated step, and what it becomes with the measured times. [s]"""
     covered: float
+    """Share of the stage's predicted time that was measured. [-]"""
     notes: tuple[str, ...]
+    """What a reader must know."""
 
     @property
     def move(self) -> float:

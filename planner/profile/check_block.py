@@ -18,18 +18,12 @@ from planner.profile.device import Device
 
 @dataclass(frozen=True)
 class Kept:
-    """Bytes of a layer.
-
-    Parameters
-    ----------
-    held : float
-        What forward keeps for backward, weights left out. [byte]
-    peak : float, optional
-        Most that was allocated at once in both passes; None where the device does not count. [byte]
-    """
+    """Bytes of a layer."""
 
     held: float
+    """What forward keeps for backward, weights left out. [byte]"""
     peak: float | None
+    """Most that was allocated at once in both passes; None where the device does not count. [byte]"""
 
 
 def why_not(block: Block, plan: Plan) -> str:
@@ -51,27 +45,18 @@ def why_not(block: Block, plan: Plan) -> str:
 
 @dataclass(frozen=True)
 class Layer:
-    """One rank's share of a layer, with random weights and input.
-
-    Parameters
-    ----------
-    device : Device
-        Where it lies.
-    case : Case
-        The job.
-    plan : Plan
-        Degrees.
-    block : Block
-        The layer; one that `why_not` has nothing against.
-    shapes : Mapping
-        Operator to its shape.
-    """
+    """One rank's share of a layer, with random weights and input."""
 
     device: Device
+    """Where it lies."""
     case: Case
+    """The job."""
     plan: Plan
+    """Degrees."""
     block: Block
+    """The layer; one that `why_not` has nothing against."""
     shapes: Mapping[str, Shape]
+    """Operator to its shape."""
 
     def weights(self) -> dict[str, Any]:
         """Return the weights of this rank, all learning."""

@@ -21,30 +21,20 @@ from planner.plan import Plan
 
 @dataclass(frozen=True)
 class CheckedPart:
-    """One kind of layer, or an end of the model, on the stage.
-
-    Parameters
-    ----------
-    name : str
-        Block, ``embedding`` or ``head``.
-    layer : PricedLayer
-        Its operators.
-    cost : LayerCost
-        Its cost under the plan's recompute choice.
-    count : float
-        How many of it the stage has. [-]
-    repeats : Mapping
-        Operator to how often its forward pass runs for one micro-batch. [-]
-    shapes : Mapping
-        Operator to its shape.
-    """
+    """One kind of layer, or an end of the model, on the stage."""
 
     name: str
+    """Block, ``embedding`` or ``head``."""
     layer: PricedLayer
+    """Its operators."""
     cost: LayerCost
+    """Its cost under the plan's recompute choice."""
     count: float
+    """How many of it the stage has. [-]"""
     repeats: Mapping[str, float]
+    """Operator to how often its forward pass runs for one micro-batch. [-]"""
     shapes: Mapping[str, Shape]
+    """Operator to its shape."""
 
 
 def checked_case(estimate: Estimate) -> tuple[Case, Plan, list[str]]:

@@ -18,36 +18,24 @@ KINDS: Final = ("cpu", "cuda")
 
 @dataclass(frozen=True)
 class Device:
-    """One accelerator, or the processor, as torch sees it.
-
-    Parameters
-    ----------
-    kind : str
-        ``cpu`` or ``cuda``; AMD's devices are ``cuda`` in torch.
-    index : int
-        Number among the visible devices.
-    name : str
-        Product name.
-    memory : float
-        What the device reports. [byte]
-    cache : float
-        Last cache that all multiprocessors share. [byte]
-    multiprocessors : int
-        Streaming multiprocessors, or threads of a processor. [-]
-    capability : float
-        CUDA compute capability such as 9.0; 0 where there is none. [-]
-    torch : module
-        The torch module.
-    """
+    """One accelerator, or the processor, as torch sees it."""
 
     kind: str
+    """``cpu`` or ``cuda``; AMD's devices are ``cuda`` in torch."""
     index: int
+    """Number among the visible devices."""
     name: str
+    """Product name."""
     memory: float
+    """What the device reports. [byte]"""
     cache: float
+    """Last cache that all multiprocessors share. [byte]"""
     multiprocessors: int
+    """Streaming multiprocessors, or threads of a processor. [-]"""
     capability: float
+    """CUDA compute capability such as 9.0; 0 where there is none. [-]"""
     torch: Any
+    """The torch module."""
 
     @property
     def where(self) -> str:

@@ -24,56 +24,37 @@ RANK_BENCHES = ("collectives", "overlap")
 
 @dataclass(frozen=True)
 class ProfileRequest:
-    """What to measure.
-
-    Parameters
-    ----------
-    device : str
-        ``cpu``, ``cuda`` or ``cuda:N``.
-    raw : Path
-        The raw table.
-    seconds : float
-        Time for the device's own benches. [s]
-    only : tuple of str
-        Names of benches; all where empty.
-    fresh, allow_busy : bool
-        Begin anew; measure whatever the device's state.
-    patience : float
-        How long to wait for a rank. [s]
-    """
+    """What to measure."""
 
     device: str
+    """``cpu``, ``cuda`` or ``cuda:N``."""
     raw: Path
+    """The raw table."""
     seconds: float
+    """Time for the device's own benches. [s]"""
     only: tuple[str, ...] = ()
+    """Names of benches; all where empty."""
     fresh: bool = False
     allow_busy: bool = False
+    """Begin anew; measure whatever the device's state."""
     patience: float = 60.0
+    """How long to wait for a rank. [s]"""
 
 
 @dataclass(frozen=True)
 class MeasuredMachine:
-    """What was measured on a machine.
-
-    Parameters
-    ----------
-    device : Device
-        The device.
-    memory : float
-        What its driver reports. [byte]
-    provenance : Mapping
-        Date, device and versions.
-    rows : sequence
-        Timed rows, all of the raw table.
-    notes : tuple of str
-        What a reader must know.
-    """
+    """What was measured on a machine."""
 
     device: Device
+    """The device."""
     memory: float
+    """What its driver reports. [byte]"""
     provenance: Mapping[str, Any]
+    """Date, device and versions."""
     rows: Sequence[Row]
+    """Timed rows, all of the raw table."""
     notes: tuple[str, ...]
+    """What a reader must know."""
 
 
 def chosen(only: Sequence[str]) -> tuple[list[Bench], list[str]]:

@@ -27,28 +27,19 @@ POWER_CAP: Final = 0x04
 
 @dataclass(frozen=True)
 class PowerReading:
-    """One look at a GPU; None is what the driver does not say.
-
-    Parameters
-    ----------
-    clock_mhz, max_clock_mhz : float, optional
-        Clock of the multiprocessors. [MHz]
-    temperature_c : float, optional
-        Of the chip. [degree Celsius]
-    power_w : float, optional
-        Drawn. [W]
-    slowdowns : tuple of str
-        Reasons why it runs slower than it could, heat and brakes alone.
-    power_capped : bool
-        Whether the power limit holds its clock.
-    """
+    """One look at a GPU; None is what the driver does not say."""
 
     clock_mhz: float | None = None
     max_clock_mhz: float | None = None
+    """Clock of the multiprocessors. [MHz]"""
     temperature_c: float | None = None
+    """Of the chip. [degree Celsius]"""
     power_w: float | None = None
+    """Drawn. [W]"""
     slowdowns: tuple[str, ...] = ()
+    """Reasons why it runs slower than it could, heat and brakes alone."""
     power_capped: bool = False
+    """Whether the power limit holds its clock."""
 
 
 @dataclass(frozen=True)

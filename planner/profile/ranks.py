@@ -27,52 +27,35 @@ STUCK: Final = 1
 
 @dataclass(frozen=True)
 class RankGroup:
-    """Ranks that communicate.
-
-    Parameters
-    ----------
-    name : str
-        In words, with the ranks.
-    ranks : tuple of int
-        Members.
-    nodes : int
-        Nodes that they lie on. [-]
-    handle, watch : object
-        The group, and the same ranks over TCP, which tells who did not arrive.
-    """
+    """Ranks that communicate."""
 
     name: str
+    """In words, with the ranks."""
     ranks: tuple[int, ...]
+    """Members."""
     nodes: int
+    """Nodes that they lie on. [-]"""
     handle: Any
     watch: Any
+    """The group, and the same ranks over TCP, which tells who did not arrive."""
 
 
 @dataclass(frozen=True)
 class Ranks:
-    """One rank among all.
-
-    Parameters
-    ----------
-    rank, size, node_size : int
-        Own number, number of ranks, and ranks of a node. [-]
-    seconds : float
-        How long to wait for a rank. [s]
-    backend : str
-        ``nccl`` or ``gloo``.
-    dist : module
-        ``torch.distributed``.
-    groups : tuple of RankGroup
-        From pairs to all ranks.
-    """
+    """One rank among all."""
 
     rank: int
     size: int
     node_size: int
+    """Own number, number of ranks, and ranks of a node. [-]"""
     seconds: float
+    """How long to wait for a rank. [s]"""
     backend: str
+    """``nccl`` or ``gloo``."""
     dist: Any
+    """``torch.distributed``."""
     groups: tuple[RankGroup, ...]
+    """From pairs to all ranks."""
 
     @property
     def world(self) -> RankGroup:

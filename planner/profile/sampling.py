@@ -53,25 +53,17 @@ def coordinates(point: Point) -> Column:
 
 @dataclass
 class Candidates:
-    """Points of one family that may be measured, with their nearest measured points.
-
-    Parameters
-    ----------
-    points : list of Point
-        The candidates, one row of each array below for each.
-    places : array
-        Their coordinates.
-    open : array
-        Which of them are neither measured nor refused.
-    distances, rates : array
-        To the nearest measured points, and the logarithms of their rates; infinite where there are fewer.
-    """
+    """Points of one family that may be measured, with their nearest measured points."""
 
     points: list[Point]
+    """The candidates, one row of each array below for each."""
     places: Column
+    """Their coordinates."""
     open: NDArray[np.bool_]
+    """Which of them are neither measured nor refused."""
     distances: Column
     rates: Column
+    """To the nearest measured points, and the logarithms of their rates; infinite where there are fewer."""
 
     @property
     def scores(self) -> Column:

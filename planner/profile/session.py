@@ -28,33 +28,22 @@ Tell = Callable[[int, float, str], None]
 
 @dataclass
 class Session:
-    """One measurement of a device.
-
-    Parameters
-    ----------
-    device : Device
-        What is measured.
-    driver : Driver
-        Whom to ask for clocks.
-    table : RawTable
-        Where rows are kept.
-    seconds : float
-        Time that may be spent. [s]
-    tell : callable
-        Progress.
-    now : callable
-        Seconds on a clock that never goes back.
-    start : float, optional
-        When the time began to run, on that clock; now where not given. [s]
-    """
+    """One measurement of a device."""
 
     device: Device
+    """What is measured."""
     driver: Driver
+    """Whom to ask for clocks."""
     table: RawTable
+    """Where rows are kept."""
     seconds: float
+    """Time that may be spent. [s]"""
     tell: Tell = lambda _count, _share, _what: None
+    """Progress."""
     now: Callable[[], float] = time.monotonic
+    """Seconds on a clock that never goes back."""
     start: float | None = None
+    """When the time began to run, on that clock; now where not given. [s]"""
 
     def __post_init__(self) -> None:
         """Start the clock."""

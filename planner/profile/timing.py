@@ -30,22 +30,15 @@ LEAST_SPREAD: Final = 0.01
 
 @dataclass(frozen=True)
 class Timing:
-    """Time of one call.
-
-    Parameters
-    ----------
-    seconds : float
-        Median over the samples. [s]
-    samples, outliers : int
-        How many were taken, and how many of them lie far off. [-]
-    spread : float
-        Median absolute deviation as a share of the median. [-]
-    """
+    """Time of one call."""
 
     seconds: float
+    """Median over the samples. [s]"""
     samples: int
     outliers: int
+    """How many were taken, and how many of them lie far off. [-]"""
     spread: float
+    """Median absolute deviation as a share of the median. [-]"""
 
 
 class Clock(Protocol):

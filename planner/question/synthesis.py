@@ -23,32 +23,22 @@ TIMES: Final = "three or four numbers F,B,W[,P2P], F above zero and none below, 
 
 @dataclass(frozen=True)
 class SynthesisRequest:
-    """What the user asks to make.
-
-    Parameters
-    ----------
-    pp, vpp, microbatches : int
-        Ranks, chunks per rank, micro-batches.
-    times : tuple of PassTimes
-        Times of every chunk, in the user's unit.
-    kept_share : float
-        Share of a chunk's activations that stays between input and weight gradient. [-]
-    memory_limit : float or None
-        Activations of chunks that a rank may hold; None for as many as there are.
-    objective : Objective
-        What is to be small.
-    time_limit : float
-        When to stop looking. [s]
-    """
+    """What the user asks to make."""
 
     pp: int
     vpp: int
     microbatches: int
+    """Ranks, chunks per rank, micro-batches."""
     times: tuple[PassTimes, ...]
+    """Times of every chunk, in the user's unit."""
     kept_share: float
+    """Share of a chunk's activations that stays between input and weight gradient. [-]"""
     memory_limit: float | None
+    """Activations of chunks that a rank may hold; None for as many as there are."""
     objective: Objective
+    """What is to be small."""
     time_limit: float
+    """When to stop looking. [s]"""
 
     @property
     def problems(self) -> list[OrderProblem]:

@@ -21,22 +21,15 @@ from planner.units import GIB
 
 @dataclass(frozen=True)
 class Beside:
-    """One use of memory.
-
-    Parameters
-    ----------
-    what, place : str
-        What it is, and where: ``device``, or ``host`` or ``disk`` for all of a node.
-    nbytes : float
-        No more than this. [byte]
-    capacity : float, optional
-        What there is, where the profile says. [byte]
-    """
+    """One use of memory."""
 
     what: str
     place: str
+    """What it is, and where: ``device``, or ``host`` or ``disk`` for all of a node."""
     nbytes: float
+    """No more than this. [byte]"""
     capacity: float | None
+    """What there is, where the profile says. [byte]"""
 
     @property
     def fits(self) -> bool:

@@ -19,31 +19,21 @@ CLUSTER: Final = "planner/cluster-shares/1"
 
 @dataclass(frozen=True)
 class SharedCluster:
-    """Jobs with their shares, the baselines, and what keeps nodes whole.
-
-    Parameters
-    ----------
-    file : JobsFile
-        What was asked.
-    curves : sequence of Curve
-        Jobs with their times.
-    runs : tuple of LayerRun
-        The plan.
-    baselines : dict
-        Runs of a queue, of equal shares and of shares that change.
-    fragments : tuple of int
-        Moves of jobs on part of a node, shares that cross a scale-up domain although they would fit into one,
-        and the accelerators of a domain. [-]
-    objective : {"completion", "makespan", "fairness"}
-        What was minimised.
-    """
+    """Jobs with their shares, the baselines, and what keeps nodes whole."""
 
     file: JobsFile
+    """What was asked."""
     curves: Sequence[Curve]
+    """Jobs with their times."""
     runs: tuple[LayerRun, ...]
+    """The plan."""
     baselines: dict[str, tuple[LayerRun, ...]]
+    """Runs of a queue, of equal shares and of shares that change."""
     fragments: tuple[int, int, int]
+    """Moves of jobs on part of a node, shares that cross a scale-up domain although they would fit into one,
+    and the accelerators of a domain. [-]"""
     objective: Objective
+    """What was minimised."""
 
 
 def figures(runs: Sequence[LayerRun], gpus: int) -> dict[str, float]:

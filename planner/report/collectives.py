@@ -22,21 +22,14 @@ SIZES: Final = tuple(MIB * 4.0**step for step in range(8))
 
 @dataclass(frozen=True)
 class CollectiveRow:
-    """One program of nccl-tests.
-
-    Parameters
-    ----------
-    name : str
-        What it runs.
-    seconds : callable
-        Time from size, ranks, stride between the nodes' first ranks, and tiers.
-    bus_factor : callable
-        Bus bandwidth over algorithm bandwidth, from the number of ranks.
-    """
+    """One program of nccl-tests."""
 
     name: str
+    """What it runs."""
     seconds: Callable[[float, int, float, Sequence[Tier]], Num]
+    """Time from size, ranks, stride between the nodes' first ranks, and tiers."""
     bus_factor: Callable[[int], float]
+    """Bus bandwidth over algorithm bandwidth, from the number of ranks."""
 
 
 COLLECTIVES: Final = (

@@ -41,64 +41,42 @@ SLOW_NETWORK, SLOW_LINKS, SLOW_CLOCKS, UNEVEN = 0.5, 0.25, 0.8, 2.0
 
 @dataclass(frozen=True)
 class Suspect:
-    """Something that may be otherwise than the plan says, and the plan priced so.
-
-    Parameters
-    ----------
-    cause, term, advice : str
-        What it is, the term of the estimate that it changes, and what to try.
-    answer : Estimate
-        The plan with it.
-    """
+    """Something that may be otherwise than the plan says, and the plan priced so."""
 
     cause: str
     term: str
     advice: str
+    """What it is, the term of the estimate that it changes, and what to try."""
     answer: Estimate
+    """The plan with it."""
 
 
 @dataclass(frozen=True)
 class Observed:
-    """What is known of a run beside its plan.
-
-    Parameters
-    ----------
-    seconds : float, optional
-        Time of an optimizer step. [s]
-    peak : float, optional
-        Device memory in use at its peak. [byte]
-    out_of_memory : bool
-        Whether it ran out of memory.
-    source : str
-        Where this is from, in words.
-    """
+    """What is known of a run beside its plan."""
 
     seconds: float | None = None
+    """Time of an optimizer step. [s]"""
     peak: float | None = None
+    """Device memory in use at its peak. [byte]"""
     out_of_memory: bool = False
+    """Whether it ran out of memory."""
     source: str = ""
+    """Where this is from, in words."""
 
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """A run beside its estimate: the likeliest causes, and plans that are faster.
-
-    Parameters
-    ----------
-    answer : Estimate
-        The plan as it is said to be.
-    observed : Observed
-        The run.
-    causes : tuple of Suspect
-        The likeliest first.
-    faster : tuple of Neighbour
-        Plans one change away that fit and are faster, the fastest first.
-    """
+    """A run beside its estimate: the likeliest causes, and plans that are faster."""
 
     answer: Estimate
+    """The plan as it is said to be."""
     observed: Observed
+    """The run."""
     causes: tuple[Suspect, ...]
+    """The likeliest first."""
     faster: tuple[Neighbour, ...]
+    """Plans one change away that fit and are faster, the fastest first."""
 
     @property
     def gap(self) -> float | None:

@@ -38,44 +38,30 @@ EXPLAIN: Final = "planner/explain/1"
 
 @dataclass(frozen=True)
 class FactGroup:
-    """Ranks that talk to each other for one axis, and the slowest links between them.
-
-    Parameters
-    ----------
-    axis : str
-        The degree; weights are reduced over dp · cp.
-    ranks, stride : int
-        Members, and the distance between neighbours in the order of ranks. [-]
-    tier : str
-        The outermost links that it uses.
-    bandwidth : float
-        What collectives reach on them, one rank and direction. [byte/s]
-    domain : float
-        Accelerators that these links join; infinite for a network. [-]
-    """
+    """Ranks that talk to each other for one axis, and the slowest links between them."""
 
     axis: str
+    """The degree; weights are reduced over dp · cp."""
     ranks: int
     stride: int
+    """Members, and the distance between neighbours in the order of ranks. [-]"""
     tier: str
+    """The outermost links that it uses."""
     bandwidth: float
+    """What collectives reach on them, one rank and direction. [byte/s]"""
     domain: float
+    """Accelerators that these links join; infinite for a network. [-]"""
 
 
 @dataclass(frozen=True)
 class ExplainedFact:
-    """A number that the estimate rests on.
-
-    Parameters
-    ----------
-    name, value, standing, source : str
-        What it is, as the profile has it, where it stands, and where it is from.
-    """
+    """A number that the estimate rests on."""
 
     name: str
     value: str
     standing: str
     source: str
+    """What it is, as the profile has it, where it stands, and where it is from."""
 
 
 @dataclass(frozen=True, repr=False)

@@ -43,24 +43,16 @@ LONGEST: Final = 1e12
 
 @dataclass(frozen=True)
 class Use:
-    """One formula with the numbers that an estimate puts in.
-
-    Parameters
-    ----------
-    term : str
-        The term of the step, or figure, that it stands behind.
-    what : str
-        Which case of it is shown, and how it enters the step.
-    function : callable
-        The formula.
-    inputs : mapping
-        Its arguments.
-    """
+    """One formula with the numbers that an estimate puts in."""
 
     term: str
+    """The term of the step, or figure, that it stands behind."""
     what: str
+    """Which case of it is shown, and how it enters the step."""
     function: Callable[..., Any]
+    """The formula."""
     inputs: Mapping[str, Any]
+    """Its arguments."""
 
     @property
     def result(self) -> float:

@@ -23,20 +23,14 @@ RECOMPUTES: Final = ("none", "selective", "full")
 
 @dataclass(frozen=True)
 class Neighbour:
-    """A plan that differs in one axis.
-
-    Parameters
-    ----------
-    axis, before, after : str
-        What is changed, from what to what.
-    answer : Estimate or Unpriced
-        Its price, or the rules that it breaks.
-    """
+    """A plan that differs in one axis."""
 
     axis: str
     before: str
     after: str
+    """What is changed, from what to what."""
     answer: Estimate | Unpriced
+    """Its price, or the rules that it breaks."""
 
     @property
     def refused(self) -> str:

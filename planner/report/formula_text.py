@@ -20,24 +20,16 @@ _UNIT: Final = re.compile(r"\[([^\[\]]+)\]\s*$", re.MULTILINE)
 
 @dataclass(frozen=True)
 class FormulaText:
-    """What a formula's docstring says.
-
-    Parameters
-    ----------
-    summary : str
-        Its first line, without its unit.
-    equation : str
-        Its equation in plain signs; empty where it has none.
-    source : str
-        Its references.
-    units : dict
-        Unit of each parameter that has one, and of the result under ``return``.
-    """
+    """What a formula's docstring says."""
 
     summary: str
+    """Its first line, without its unit."""
     equation: str
+    """Its equation in plain signs; empty where it has none."""
     source: str
+    """Its references."""
     units: dict[str, str]
+    """Unit of each parameter that has one, and of the result under ``return``."""
 
 
 def formula_text(function: Callable[..., Any]) -> FormulaText:

@@ -21,21 +21,14 @@ Tell = Callable[[float, str], None]
 
 @dataclass
 class Patience:
-    """Time for several searches: one that would take too long is left out, and named.
-
-    Parameters
-    ----------
-    seconds : float
-        For all of them, the first of which is always made. [s]
-    now : callable
-        A clock. [s]
-    left_out : list of str
-        What there was no time for.
-    """
+    """Time for several searches: one that would take too long is left out, and named."""
 
     seconds: float = float("inf")
+    """For all of them, the first of which is always made. [s]"""
     now: Callable[[], float] = time.monotonic
+    """A clock. [s]"""
     left_out: list[str] = field(default_factory=list)
+    """What there was no time for."""
     _asked: list[float] = field(default_factory=list)
 
     def allows(self, what: str) -> bool:

@@ -25,25 +25,17 @@ interruptions (arXiv:2407.21783, sec. 3.3.4). [s]"""
 
 @dataclass(frozen=True)
 class Failing(Slowed):
-    """A plan on machines that fail.
-
-    Parameters
-    ----------
-    answer : Estimate
-        The plan without failures.
-    device_mtbf : float
-        Mean time between failures that one accelerator and its share of a node cause. [s]
-    save, restart : float
-        Time for which training stops to save, and from a failure until it goes on. [s]
-    asked : float, optional
-        Time of training between checkpoints; None asks for the best. [s]
-    """
+    """A plan on machines that fail."""
 
     answer: Estimate
+    """The plan without failures."""
     device_mtbf: float
+    """Mean time between failures that one accelerator and its share of a node cause. [s]"""
     save: float
     restart: float
+    """Time for which training stops to save, and from a failure until it goes on. [s]"""
     asked: float | None = None
+    """Time of training between checkpoints; None asks for the best. [s]"""
 
     @property
     def mtbf(self) -> float:

@@ -28,35 +28,24 @@ class Cell:
 
 @dataclass(frozen=True)
 class HtmlBlock:
-    """One part of the page.
-
-    Parameters
-    ----------
-    kind : str
-        ``tiles`` (rows of name and value), ``text``, ``list``, ``table``, ``plot`` or ``sliders``.
-    title, note : str
-        Its heading, and a line below it.
-    lines : tuple of str
-        Paragraphs or items.
-    headings, rows : tuple
-        Of a table; the rows of tiles are pairs of text.
-    figure : dict, optional
-        Of a plot.
-    controls : mapping, optional
-        Of sliders: their axes, and what is shown at each combination of stops.
-    id : str
-        Name of a plot or of sliders in the page.
-    """
+    """One part of the page."""
 
     kind: Literal["tiles", "text", "list", "table", "plot", "sliders"]
+    """``tiles`` (rows of name and value), ``text``, ``list``, ``table``, ``plot`` or ``sliders``."""
     title: str = ""
     note: str = ""
+    """Its heading, and a line below it."""
     lines: tuple[str, ...] = ()
+    """Paragraphs or items."""
     headings: tuple[str, ...] = ()
     rows: tuple[Sequence[Any], ...] = ()
+    """Of a table; the rows of tiles are pairs of text."""
     figure: Figure | None = None
+    """Of a plot."""
     controls: Mapping[str, Any] | None = None
+    """Of sliders: their axes, and what is shown at each combination of stops."""
     id: str = ""
+    """Name of a plot or of sliders in the page."""
 
 
 @dataclass(frozen=True)

@@ -55,24 +55,16 @@ MOST_BARS: Final = 1200
 
 @dataclass(frozen=True)
 class Around:
-    """What stands around a plan.
-
-    Parameters
-    ----------
-    scaling : sequence of Estimate
-        The plan on other numbers of accelerators.
-    best : sequence of Estimate
-        The fastest plan of each number, the plan's own among them; empty where nothing was searched.
-    front : sequence of Estimate
-        The fastest plan at each of several limits of memory; empty where nothing was searched.
-    left_out : sequence of str
-        What there was no time to search.
-    """
+    """What stands around a plan."""
 
     scaling: Sequence[Estimate] = ()
+    """The plan on other numbers of accelerators."""
     best: Sequence[Estimate] = ()
+    """The fastest plan of each number, the plan's own among them; empty where nothing was searched."""
     front: Sequence[Estimate] = ()
+    """The fastest plan at each of several limits of memory; empty where nothing was searched."""
     left_out: Sequence[str] = ()
+    """What there was no time to search."""
 
 
 def plan_report(told: Explanation, around: Around, version: str, notes: Sequence[str] = ()) -> HtmlPage:

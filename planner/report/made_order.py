@@ -33,28 +33,19 @@ SLACK: Final = 1e-6
 
 @dataclass(frozen=True)
 class MadeOrder:
-    """An order for a plan, and what it gains.
-
-    Parameters
-    ----------
-    answer : Estimate
-        The plan as priced.
-    known, step : float
-        Seconds of its step, played under its own schedule, and under the made order. [s]
-    bound : float
-        Seconds that no order within the memory limit beats, chunks being where the plan has them. [s]
-    peak : float
-        Bytes of the peak rank under the made order. [byte]
-    synthesis : Synthesis
-        The order, and how it was found.
-    """
+    """An order for a plan, and what it gains."""
 
     answer: Estimate
+    """The plan as priced."""
     known: float
     step: float
+    """Seconds of its step, played under its own schedule, and under the made order. [s]"""
     bound: float
+    """Seconds that no order within the memory limit beats, chunks being where the plan has them. [s]"""
     peak: float
+    """Bytes of the peak rank under the made order. [byte]"""
     synthesis: Synthesis
+    """The order, and how it was found."""
 
     @property
     def kept(self) -> bool:

@@ -26,55 +26,36 @@ SMALL: Final = 0.005
 
 @dataclass(frozen=True)
 class Convention:
-    """One way to count the FLOPs of a step.
-
-    Parameters
-    ----------
-    name, counts, source : str
-        What it is called, what it counts, and where it is from.
-    flops : float
-        FLOPs of a step of all accelerators. [FLOP]
-    """
+    """One way to count the FLOPs of a step."""
 
     name: str
     counts: str
     source: str
+    """What it is called, what it counts, and where it is from."""
     flops: float
+    """FLOPs of a step of all accelerators. [FLOP]"""
 
 
 @dataclass(frozen=True)
 class Explains:
-    """One part of the estimate beside the gap between measured and estimated step.
-
-    Parameters
-    ----------
-    part : WaterfallPart
-        The part.
-    factor : float, optional
-        How many times as long it would have to take to close the gap alone; None where it is zero. [-]
-    hidden_share : float
-        Share of the gap that its hidden communication would explain if nothing hid it. [-]
-    """
+    """One part of the estimate beside the gap between measured and estimated step."""
 
     part: WaterfallPart
+    """The part."""
     factor: float | None
+    """How many times as long it would have to take to close the gap alone; None where it is zero. [-]"""
     hidden_share: float
+    """Share of the gap that its hidden communication would explain if nothing hid it. [-]"""
 
 
 @dataclass(frozen=True)
 class MeasuredStep:
-    """A measured step of a plan.
-
-    Parameters
-    ----------
-    answer : Estimate
-        The plan as the planner prices it.
-    seconds : float
-        Measured time of an optimizer step. [s]
-    """
+    """A measured step of a plan."""
 
     answer: Estimate
+    """The plan as the planner prices it."""
     seconds: float
+    """Measured time of an optimizer step. [s]"""
 
     @property
     def gap(self) -> float:

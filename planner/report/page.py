@@ -19,18 +19,12 @@ THEMSELVES: Final = {"precision": "{}", "optimizer": "{}", "method": "{} trainin
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of text with the same keys, which are the headings.
-
-    Parameters
-    ----------
-    rows : tuple of Row
-        From the first to the last.
-    side_by_side : bool
-        Whether the columns after the first are things compared, which may go on below where it is too wide.
-    """
+    """Rows of text with the same keys, which are the headings."""
 
     rows: tuple[Row, ...]
+    """From the first to the last."""
     side_by_side: bool = False
+    """Whether the columns after the first are things compared, which may go on below where it is too wide."""
 
 
 Page = list[str | Table]

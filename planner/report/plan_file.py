@@ -103,22 +103,15 @@ class _Document(Record):
 
 @dataclass(frozen=True)
 class Names:
-    """How the user named what a plan is for, beyond what its records say.
-
-    Parameters
-    ----------
-    model, hardware : str
-        A name that ships, or a path.
-    gpus_per_node : int, optional
-        Accelerators of a node in use, where not all.
-    memory_limit : float, optional
-        Device memory that may be used. [byte]
-    """
+    """How the user named what a plan is for, beyond what its records say."""
 
     model: str
     hardware: str
+    """A name that ships, or a path."""
     gpus_per_node: int | None = None
+    """Accelerators of a node in use, where not all."""
     memory_limit: float | None = None
+    """Device memory that may be used. [byte]"""
 
 
 @dataclass(frozen=True)

@@ -16,25 +16,17 @@ CHANGE: Final = "planner/cluster-change/1"
 
 @dataclass(frozen=True)
 class ChangedCluster:
-    """A cluster whose nodes change.
-
-    Parameters
-    ----------
-    jobs : sequence of PresentJob
-        With the shares that they have.
-    cases : sequence of Reconfigured
-        New shares by the job that is hit; one where nodes come.
-    gpus, before : int
-        Accelerators afterwards, and those that there were. [-]
-    times : Times
-        Of failures and changes.
-    """
+    """A cluster whose nodes change."""
 
     jobs: Sequence[PresentJob]
+    """With the shares that they have."""
     cases: Sequence[Reconfigured]
+    """New shares by the job that is hit; one where nodes come."""
     gpus: int
     before: int
+    """Accelerators afterwards, and those that there were. [-]"""
     times: Times
+    """Of failures and changes."""
 
     @property
     def rate(self) -> float:

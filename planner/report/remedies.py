@@ -39,24 +39,16 @@ Change = Callable[[Estimate], Estimate | None]
 
 @dataclass(frozen=True)
 class Remedy:
-    """A change, or several, and the plan after it.
-
-    Parameters
-    ----------
-    options : tuple of str
-        What to write on the command line.
-    answer : Estimate
-        The changed plan.
-    saves : float
-        Memory that it saves on the fullest stage. [byte]
-    longer : float
-        How much longer a step takes, as a share; less than zero where it is faster. [-]
-    """
+    """A change, or several, and the plan after it."""
 
     options: tuple[str, ...]
+    """What to write on the command line."""
     answer: Estimate
+    """The changed plan."""
     saves: float
+    """Memory that it saves on the fullest stage. [byte]"""
     longer: float
+    """How much longer a step takes, as a share; less than zero where it is faster. [-]"""
 
     @property
     def fits(self) -> bool:
@@ -66,18 +58,12 @@ class Remedy:
 
 @dataclass(frozen=True)
 class Remedies:
-    """What each change does alone, in order, and the cheapest few of them that are enough.
-
-    Parameters
-    ----------
-    single : tuple of Remedy
-        Changes that save memory.
-    enough : Remedy, optional
-        Those that fit together and cost the least; None where none do.
-    """
+    """What each change does alone, in order, and the cheapest few of them that are enough."""
 
     single: tuple[Remedy, ...]
+    """Changes that save memory."""
     enough: Remedy | None
+    """Those that fit together and cost the least; None where none do."""
 
 
 def remedies(answer: Estimate) -> Remedies:

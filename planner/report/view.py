@@ -22,30 +22,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Column:
-    """One column of a table, or one figure of a list, in every format.
-
-    Parameters
-    ----------
-    name : str
-        Its heading, which for a number says the unit.
-    unit : str
-        Unit of its number: ``s``, ``GiB``, ``share``, ``USD``, ``day``; empty for words.
-    key : str
-        Where its number stands in JSON and CSV; for words made of several keys, the first of them.
-    text : callable
-        From a record to what people read.
-    title : str
-        A longer name where there is room, with the unit in the text; the name if not given.
-    titled : callable, optional
-        From a record to the text under the title; ``text`` if not given.
-    """
+    """One column of a table, or one figure of a list, in every format."""
 
     name: str
+    """Its heading, which for a number says the unit."""
     unit: str
+    """Unit of its number: ``s``, ``GiB``, ``share``, ``USD``, ``day``; empty for words."""
     key: str
+    """Where its number stands in JSON and CSV; for words made of several keys, the first of them."""
     text: Callable[[Any], str]
+    """From a record to what people read."""
     title: str = ""
+    """A longer name where there is room, with the unit in the text; the name if not given."""
     titled: Callable[[Any], str] | None = None
+    """From a record to the text under the title; ``text`` if not given."""
 
     def number(self, record: Any) -> float | None:
         """Return the number that a table is sorted by; None for words and for what is unknown."""
@@ -82,18 +72,12 @@ def _of(key: str, said: Callable[[Any], str]) -> Callable[[Any], str]:
 
 @dataclass(frozen=True)
 class View:
-    """Columns over records.
-
-    Parameters
-    ----------
-    columns : sequence of Column
-        From left to right.
-    records : sequence of mapping
-        From top to bottom.
-    """
+    """Columns over records."""
 
     columns: Sequence[Column]
+    """From left to right."""
     records: Sequence[Any]
+    """From top to bottom."""
 
     def table(self) -> Table:
         """Return a table of text."""

@@ -51,21 +51,14 @@ UNHIDDEN: Final = ("tp_exposed", "cp_exposed", "ep_exposed", "pp_exposed", "dp_e
 
 @dataclass(frozen=True)
 class WaterfallPart:
-    """One bar of the waterfall.
-
-    Parameters
-    ----------
-    name : str
-        A key of `MEANING`.
-    seconds : float
-        What it adds to the step. [s]
-    hidden : float
-        What runs beside compute and adds nothing, for communication. [s]
-    """
+    """One bar of the waterfall."""
 
     name: str
+    """A key of `MEANING`."""
     seconds: float
+    """What it adds to the step. [s]"""
     hidden: float = 0.0
+    """What runs beside compute and adds nothing, for communication. [s]"""
 
     @property
     def meaning(self) -> str:
@@ -75,15 +68,10 @@ class WaterfallPart:
 
 @dataclass(frozen=True)
 class Anatomy:
-    """A priced plan taken apart: every layer with its operators, and the stage that is told.
-
-    Parameters
-    ----------
-    answer : Estimate
-        What was priced.
-    """
+    """A priced plan taken apart: every layer with its operators, and the stage that is told."""
 
     answer: Estimate
+    """What was priced."""
 
     @cached_property
     def case(self) -> Case:

@@ -68,25 +68,17 @@ class Job(Short):
 
 @dataclass(frozen=True)
 class StepLine:
-    r"""Where a runtime's log says how fast it is.
-
-    Parameters
-    ----------
-    pattern : str
-        Extended regular expression of ``sed`` for what stands around the number and, as its one group, the
-        number itself, such as ``elapsed time per iteration \(ms\): *([0-9.]+)``; no slash.
-    option : str
-        The option of ``planner mfu`` that takes it.
-    divisor : float
-        By what the number is divided for that, such as 1000 for milliseconds.
-    thousands : bool
-        Whether a K behind the number means thousands.
-    """
+    r"""Where a runtime's log says how fast it is."""
 
     pattern: str
+    r"""Extended regular expression of ``sed`` for what stands around the number and, as its one group, the
+    number itself, such as ``elapsed time per iteration \(ms\): *([0-9.]+)``; no slash."""
     option: str = "--step-time"
+    """The option of ``planner mfu`` that takes it."""
     divisor: float = 1.0
+    """By what the number is divided for that, such as 1000 for milliseconds."""
     thousands: bool = False
+    """Whether a K behind the number means thousands."""
 
 
 @dataclass(frozen=True)
@@ -96,62 +88,44 @@ class Command:
     A smoke run is the same job for twenty steps, on made-up data and without checkpoints. The files of one
     plan start either: a smoke run where the user sets the variable SMOKE. A program that is a script of the
     planner's own finds SMOKE in its environment too, empty in a real run.
-
-    Parameters
-    ----------
-    program : tuple of str
-        Arguments of both kinds of run after the launcher's own, such as ``pretrain_gpt.py --num-layers 32``.
-        A part may hold references to the user's variables, ``${NAME}``; a part that is ``${NAME[@]}`` becomes
-        the words of the variable, such as the weights and paths of a blend. Everything else is literal.
-    environment : mapping
-        Variables to export.
-    needs : tuple of str
-        User variables that must be set in either kind of run.
-    production : tuple of str
-        Arguments of a real run alone, after ``program``: data, tokenizer, checkpoints, steps, schedule.
-    smoke : tuple of str, optional
-        What stands in their place in a smoke run, maybe nothing; None where the runtime has no such run.
-    no_smoke : str
-        Why it has none.
-    closing : tuple of str
-        Arguments of both kinds of run that must be the last.
-    production_needs : tuple of str
-        User variables that must be set in a real run alone.
-    defaults : mapping
-        User variables that may be unset, with their values then; a value may refer to other variables.
-    where_set : mapping
-        Arguments of a real run that are there only where a variable is set, by its name; none where a script
-        of the planner's own reads it. A runtime that knows ``MINUTES`` saves and ends when they are over, and
-        when it is told to end; a scheduler with a time limit sets them.
-    step_line : StepLine, optional
-        Where the log says how fast it is.
-    module : bool
-        Whether the program is a Python module (``-m``).
-    files : mapping
-        Other files beside the script, name to text; a part of ``program`` that is one of their names is
-        found in their folder.
-    notes : tuple of str
-        What a user should know before starting, for the run card: what the plan does not decide, and
-        whether checkpoints can be read under another plan.
-    restarts : bool
-        Whether a launcher that can starts the job again after a failure, ``RESTARTS`` times at most.
     """
 
     program: tuple[str, ...]
+    """Arguments of both kinds of run after the launcher's own, such as ``pretrain_gpt.py --num-layers 32``. A
+    part may hold references to the user's variables, ``${NAME}``; a part that is ``${NAME[@]}`` becomes the
+    words of the variable, such as the weights and paths of a blend. Everything else is literal."""
     environment: Mapping[str, str]
+    """Variables to export."""
     needs: tuple[str, ...] = ()
+    """User variables that must be set in either kind of run."""
     production: tuple[str, ...] = ()
+    """Arguments of a real run alone, after ``program``: data, tokenizer, checkpoints, steps, schedule."""
     smoke: tuple[str, ...] | None = None
+    """What stands in their place in a smoke run, maybe nothing; None where the runtime has no such run."""
     no_smoke: str = "its files always train on the data that DATA_PATH names"
+    """Why it has none."""
     closing: tuple[str, ...] = ()
+    """Arguments of both kinds of run that must be the last."""
     production_needs: tuple[str, ...] = ()
+    """User variables that must be set in a real run alone."""
     defaults: Mapping[str, str] = field(default_factory=dict)
+    """User variables that may be unset, with their values then; a value may refer to other variables."""
     where_set: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Arguments of a real run that are there only where a variable is set, by its name; none where a script
+    of the planner's own reads it. A runtime that knows ``MINUTES`` saves and ends when they are over, and
+    when it is told to end; a scheduler with a time limit sets them."""
     step_line: StepLine | None = None
+    """Where the log says how fast it is."""
     module: bool = False
+    """Whether the program is a Python module (``-m``)."""
     files: Mapping[str, str] | None = None
+    """Other files beside the script, name to text; a part of ``program`` that is one of their names is found
+    in their folder."""
     notes: tuple[str, ...] = ()
+    """What a user should know before starting, for the run card: what the plan does not decide, and whether
+    checkpoints can be read under another plan."""
     restarts: bool = False
+    """Whether a launcher that can starts the job again after a failure, ``RESTARTS`` times at most."""
 
     @property
     def real(self) -> tuple[str, ...]:

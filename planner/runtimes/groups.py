@@ -12,37 +12,24 @@ from planner.plan import Plan
 
 @dataclass(frozen=True)
 class ProcessGroup:
-    """One process group of a rank.
-
-    Parameters
-    ----------
-    name : str
-        The axes that it joins.
-    ranks : int
-        Its ranks. [-]
-    speaks : bool
-        Whether a training step sends anything in it, so that its communicator is made.
-    """
+    """One process group of a rank."""
 
     name: str
+    """The axes that it joins."""
     ranks: int
+    """Its ranks. [-]"""
     speaks: bool
+    """Whether a training step sends anything in it, so that its communicator is made."""
 
 
 @dataclass(frozen=True)
 class Grouping:
-    """Which process groups a runtime makes.
-
-    Parameters
-    ----------
-    whose : str
-        Whose list it is, in words.
-    groups : callable
-        The groups on a rank of the first stage, those of one rank included, from (plan, model, gpus).
-    """
+    """Which process groups a runtime makes."""
 
     whose: str
+    """Whose list it is, in words."""
     groups: Callable[[Plan, ModelSpec, int], Iterator[ProcessGroup]]
+    """The groups on a rank of the first stage, those of one rank included, from (plan, model, gpus)."""
 
 
 def mesh_groups(plan: Plan, model: ModelSpec, gpus: int) -> Iterator[ProcessGroup]:

@@ -35,31 +35,21 @@ def never(plan: Plan, job: TrainingTask) -> Mask:
 
 @dataclass(frozen=True)
 class Idle:
-    """One trait that some plans leave out: price, files and answers all ask here.
-
-    Parameters
-    ----------
-    trait : str
-        By flat name.
-    instead : float, bool or str
-        The value that runs in its place.
-    when : callable
-        Whether a plan runs that value, from plan and job: by names, and by no degree.
-    reason : str
-        Why, in words.
-    moot : callable
-        Which plans have degrees with which the trait decides nothing there: files leave it out, and the price
-        is the same.
-    only : float, bool or str, optional
-        The one value that is left out; None for each but ``instead``.
-    """
+    """One trait that some plans leave out: price, files and answers all ask here."""
 
     trait: str
+    """By flat name."""
     instead: Value
+    """The value that runs in its place."""
     when: Callable[[Plan, TrainingTask], bool]
+    """Whether a plan runs that value, from plan and job: by names, and by no degree."""
     reason: str
+    """Why, in words."""
     moot: Callable[[Plan, TrainingTask], Mask] = never
+    """Which plans have degrees with which the trait decides nothing there: files leave it out, and the price
+    is the same."""
     only: Value | None = None
+    """The one value that is left out; None for each but ``instead``."""
 
     def concerns(self, value: Value) -> bool:
         """Whether a value of the trait may be left out."""

@@ -23,24 +23,16 @@ class Saved:
 
 @dataclass(frozen=True)
 class Verdict:
-    """Whether a checkpoint can be loaded.
-
-    Parameters
-    ----------
-    faults : tuple of Violation
-        Why it cannot; none where it can.
-    tool : str, optional
-        What must run in between.
-    notes : tuple of str
-        What is not the same afterwards.
-    converts : bool
-        Whether the tool writes the whole checkpoint anew.
-    """
+    """Whether a checkpoint can be loaded."""
 
     faults: tuple[Violation, ...]
+    """Why it cannot; none where it can."""
     tool: str | None
+    """What must run in between."""
     notes: tuple[str, ...]
+    """What is not the same afterwards."""
     converts: bool = False
+    """Whether the tool writes the whole checkpoint anew."""
 
     @property
     def loads(self) -> bool:

@@ -8,30 +8,20 @@ from planner.runtimes.family import Command
 
 @dataclass(frozen=True)
 class Saving:
-    """What a run is told of its checkpoints.
-
-    Parameters
-    ----------
-    steps : int
-        From one to the next. [-]
-    behind : bool
-        Whether they are written while training goes on.
-    recovery : str
-        How the job goes on after a failure.
-    near_steps : int, optional
-        From one copy in another node's memory to the next, where such are kept. [-]
-    per_node : int
-        Accelerators of a node. [-]
-    gpus : int
-        Accelerators. [-]
-    """
+    """What a run is told of its checkpoints."""
 
     steps: int
+    """From one to the next. [-]"""
     behind: bool
+    """Whether they are written while training goes on."""
     recovery: str
+    """How the job goes on after a failure."""
     near_steps: int | None = None
+    """From one copy in another node's memory to the next, where such are kept. [-]"""
     per_node: int = 8
+    """Accelerators of a node. [-]"""
     gpus: int = 8
+    """Accelerators. [-]"""
 
 
 def adding(

@@ -25,40 +25,26 @@ LARGEST: Final = 2.0
 
 @dataclass(frozen=True)
 class Budget:
-    """What may be spent, one of them at least.
-
-    Parameters
-    ----------
-    flops : float, optional
-        Model FLOPs of the training. [FLOP]
-    usd : float, optional
-        Money for accelerators. [USD]
-    days : float, optional
-        Time. [-]
-    """
+    """What may be spent, one of them at least."""
 
     flops: float | None = None
+    """Model FLOPs of the training. [FLOP]"""
     usd: float | None = None
+    """Money for accelerators. [USD]"""
     days: float | None = None
+    """Time. [-]"""
 
 
 @dataclass(frozen=True)
 class Sized:
-    """One size in a budget, with its best plan.
-
-    Parameters
-    ----------
-    answer : Estimate
-        Its fastest plan.
-    budget : Budget
-        What may be spent.
-    law : ScalingLaw
-        How good a model becomes.
-    """
+    """One size in a budget, with its best plan."""
 
     answer: Estimate
+    """Its fastest plan."""
     budget: Budget
+    """What may be spent."""
     law: ScalingLaw
+    """How good a model becomes."""
 
     @property
     def params(self) -> float:

@@ -17,61 +17,41 @@ from planner.plan import Plan
 
 @dataclass(frozen=True)
 class Candidate:
-    """A priced row of the scan.
-
-    Parameters
-    ----------
-    value : float
-        Its objective, or what is to be expected of it once refined: seconds, or bytes where memory counts.
-    bound : float
-        What it is at least, once refined; in the same unit.
-    total_bytes : float
-        What it needs as it is. [byte]
-    plan : Plan
-        Degrees and techniques, its layers split by default.
-    """
+    """A priced row of the scan."""
 
     value: float
+    """Its objective, or what is to be expected of it once refined: seconds, or bytes where memory counts."""
     bound: float
+    """What it is at least, once refined; in the same unit."""
     total_bytes: float
+    """What it needs as it is. [byte]"""
     plan: Plan
+    """Degrees and techniques, its layers split by default."""
 
 
 @dataclass
 class ScanReport:
-    """What a scan saw: counts by rule, and candidates.
-
-    Parameters
-    ----------
-    enumerated, valid, fits, close : int
-        Cells, legal plans, those that fit, and of these those too close to the limit to be offered.
-    seconds : float
-        Time spent in pricing. [s]
-    skipped : int
-        Legal plans with replicas of shards whose passes alone take too long to be kept: not priced.
-    removed : Counter
-        Cells by the first rule that they break.
-    best : list of Candidate
-        The safe plans of least value.
-    smallest : Candidate, optional
-        The legal plan that needs the least memory.
-    candidates : dict
-        By the name of the operator that is to refine them: candidates in the order in which it takes them.
-    backed : ScanReport, optional
-        The same of plans of measured kinds alone, where others must earn their lead.
-    """
+    """What a scan saw: counts by rule, and candidates."""
 
     enumerated: int = 0
     valid: int = 0
     fits: int = 0
     close: int = 0
+    """Cells, legal plans, those that fit, and of these those too close to the limit to be offered."""
     seconds: float = 0.0
+    """Time spent in pricing. [s]"""
     skipped: int = 0
+    """Legal plans with replicas of shards whose passes alone take too long to be kept: not priced."""
     removed: Counter[str] = field(default_factory=Counter)
+    """Cells by the first rule that they break."""
     best: list[Candidate] = field(default_factory=list)
+    """The safe plans of least value."""
     smallest: Candidate | None = None
+    """The legal plan that needs the least memory."""
     candidates: dict[str, list[Candidate]] = field(default_factory=dict)
+    """By the name of the operator that is to refine them: candidates in the order in which it takes them."""
     backed: ScanReport | None = None
+    """The same of plans of measured kinds alone, where others must earn their lead."""
 
     def of(self, operator: str) -> list[Candidate]:
         """Return the candidates that wait for an operator."""
@@ -88,19 +68,13 @@ Order = Callable[[Candidate], float]
 
 @dataclass(frozen=True)
 class Screened:
-    """Rows of a chunk that are candidates.
-
-    Parameters
-    ----------
-    values, bounds : array (rows,)
-        As those of a `Candidate`.
-    among : array (rows,)
-        Which rows are any.
-    """
+    """Rows of a chunk that are candidates."""
 
     values: Column
     bounds: Column
+    """Shape (rows,): as those of a `Candidate`."""
     among: NDArray[np.bool_]
+    """Shape (rows,): which rows are any."""
 
 
 def merged(

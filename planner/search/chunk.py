@@ -22,47 +22,32 @@ from planner.search.tables import Rows
 
 @dataclass(frozen=True)
 class PricedRows:
-    """Rows with their prices under one choice of techniques.
-
-    Parameters
-    ----------
-    scope : Scope
-        What the scan may take.
-    names : tuple of (PassNames, StateNames)
-        The techniques.
-    places : array (rows,)
-        Places of the rows in the space.
-    legal : array (rows,)
-        Which of them are legal plans so.
-    plan, case : Plan, Case
-        The rows as plans.
-    passes, result : PassPrice, StepPrice
-        Their prices.
-    values : array (rows,)
-        The objective.
-    pieces : callable
-        Returns what the pieces of the model cost.
-    squeezed : Squeezed
-        Rows that do not fit without recompute, as far as the scan has come.
-    report : ScanReport
-        What the scan has seen so far.
-    plans : dict
-        Rows that were made a plan of their own, which several lists keep.
-    """
+    """Rows with their prices under one choice of techniques."""
 
     scope: Scope
+    """What the scan may take."""
     names: tuple[PassNames, StateNames]
+    """The techniques."""
     places: Rows
+    """Shape (rows,): places of the rows in the space."""
     legal: NDArray[np.bool_]
+    """Shape (rows,): which of them are legal plans so."""
     plan: Plan
     case: Case
+    """The rows as plans."""
     passes: PassPrice
     result: StepPrice
+    """Their prices."""
     values: Column
+    """Shape (rows,): the objective."""
     pieces: Callable[[], Pieces]
+    """Returns what the pieces of the model cost."""
     squeezed: Squeezed
+    """Rows that do not fit without recompute, as far as the scan has come."""
     report: ScanReport
+    """What the scan has seen so far."""
     plans: dict[int, Plan] = field(default_factory=dict)
+    """Rows that were made a plan of their own, which several lists keep."""
 
     @property
     def best(self) -> float:

@@ -19,21 +19,14 @@ from planner.search.shares import Task, useful
 
 @dataclass(frozen=True)
 class Curve:
-    """A job with its time on each share, and the plans behind them.
-
-    Parameters
-    ----------
-    job : TrainingJob
-        As the file has it.
-    task : Task
-        For the program.
-    plans : dict
-        The best plan of each number of accelerators; none where the file gives the times.
-    """
+    """A job with its time on each share, and the plans behind them."""
 
     job: TrainingJob
+    """As the file has it."""
     task: Task
+    """For the program."""
     plans: dict[int, Estimate]
+    """The best plan of each number of accelerators; none where the file gives the times."""
 
 
 def shares_of(gpus: int, per_node: int) -> Iterator[int]:

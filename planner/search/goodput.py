@@ -21,24 +21,16 @@ TRIED: Final = 12
 
 @dataclass(frozen=True)
 class Conditions:
-    """What is known of failures.
-
-    Parameters
-    ----------
-    failures : FailureProfile
-        How often machines fail.
-    recoveries : tuple of Recovery
-        Those to choose from.
-    storage : float
-        At which all ranks together write and read checkpoints. [byte/s]
-    relearned : float, optional
-        Steps of learning that a recovery costs, where its user says so. [-]
-    """
+    """What is known of failures."""
 
     failures: FailureProfile
+    """How often machines fail."""
     recoveries: tuple[Recovery, ...]
+    """Those to choose from."""
     storage: float
+    """At which all ranks together write and read checkpoints. [byte/s]"""
     relearned: float | None = None
+    """Steps of learning that a recovery costs, where its user says so. [-]"""
 
 
 @dataclass(frozen=True)

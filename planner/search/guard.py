@@ -37,15 +37,10 @@ class Ranking(NamedTuple):
 
 @dataclass
 class Guard:
-    """Plays plans, each once, as long as its passes last.
-
-    Parameters
-    ----------
-    passes : float
-        Passes that may still be played. [-]
-    """
+    """Plays plans, each once, as long as its passes last."""
 
     passes: float = MOST_PLAYED
+    """Passes that may still be played. [-]"""
     _known: dict[tuple[Plan, int, int], float | None] = field(default_factory=dict, repr=False)
 
     def played(self, answer: Estimate) -> float | None:

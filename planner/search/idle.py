@@ -26,18 +26,12 @@ AS_WELL: Final = 1.05
 
 @dataclass(frozen=True)
 class Fewer:
-    """A smaller count that does as well as the one that is asked for.
-
-    Parameters
-    ----------
-    gpus : int
-        Accelerators.
-    step : float
-        Seconds of a step on them. [s]
-    """
+    """A smaller count that does as well as the one that is asked for."""
 
     gpus: int
+    """Accelerators."""
     step: float
+    """Seconds of a step on them. [s]"""
 
 
 def smaller_counts(gpus: int, per_node: int) -> Iterator[int]:

@@ -17,18 +17,12 @@ from planner.plan import even_split
 
 @dataclass(frozen=True)
 class InPlace:
-    """A plan without some of its nodes, none of its degrees changed.
-
-    Parameters
-    ----------
-    old : Estimate
-        The plan with all.
-    nodes : int
-        Nodes that are lost, the first ones of one stage, which is the worst place. [-]
-    """
+    """A plan without some of its nodes, none of its degrees changed."""
 
     old: Estimate
+    """The plan with all."""
     nodes: int
+    """Nodes that are lost, the first ones of one stage, which is the worst place. [-]"""
 
     @property
     def replicas(self) -> int:

@@ -24,20 +24,14 @@ Asked = tuple[Plan, int, float]
 
 @dataclass
 class Known:
-    """A job for one runtime, and its plans that were priced.
-
-    Parameters
-    ----------
-    job, runtime : Job, Runtime
-        The job, and the runtime as it is asked for.
-    plans, peaks : dict
-        Prices by what was asked, and bytes of the peak stage, each with the runtime, which lives as long.
-    """
+    """A job for one runtime, and its plans that were priced."""
 
     job: Job
     runtime: Runtime
+    """The job, and the runtime as it is asked for."""
     plans: dict[Asked, tuple[Runtime, Estimate]] = field(default_factory=dict)
     peaks: dict[tuple[Plan, int], tuple[Runtime, float]] = field(default_factory=dict)
+    """Prices by what was asked, and bytes of the peak stage, each with the runtime, which lives as long."""
 
 
 KNOWN: Final[dict[int, Known]] = {}

@@ -94,21 +94,14 @@ def named(plan: Plan, passes: PassNames, states: StateNames, shards: int | None 
 
 @dataclass(frozen=True)
 class Legal:
-    """Rows that are legal plans under the techniques of their passes with some choice of states.
-
-    Parameters
-    ----------
-    names : PassNames
-        Those techniques.
-    rows : array (rows,)
-        Their places in the space.
-    masks : array (states, rows)
-        Which of them each choice of states makes legal.
-    """
+    """Rows that are legal plans under the techniques of their passes with some choice of states."""
 
     names: PassNames
+    """Those techniques."""
     rows: Rows
+    """Shape (rows,): their places in the space."""
     masks: NDArray[np.bool_]
+    """Shape (states, rows): which of them each choice of states makes legal."""
 
     def part(self, rows: slice | Rows) -> Legal:
         """Return some of the rows."""
@@ -198,18 +191,12 @@ CELLS = 2**19
 
 @dataclass(frozen=True)
 class Rectangle:
-    """Layouts of the cluster by micro-batches: a rule that sees one of the two is checked once for it.
-
-    Parameters
-    ----------
-    plan : Plan
-        Degrees as columns (layouts, 1), micro-batches as a row (1, sizes), their numbers for every cell.
-    rows : array (layouts, sizes)
-        Place of each cell in the space; -1 where the batch does not divide so.
-    """
+    """Layouts of the cluster by micro-batches: a rule that sees one of the two is checked once for it."""
 
     plan: Plan
+    """Degrees as columns (layouts, 1), micro-batches as a row (1, sizes), their numbers for every cell."""
     rows: Rows
+    """Shape (layouts, sizes): place of each cell in the space; -1 where the batch does not divide so."""
 
     def taken(self, layouts: Rows) -> Rectangle:
         """Return some of the layouts."""

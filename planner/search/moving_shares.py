@@ -15,30 +15,20 @@ Places = dict[int, int | None]
 
 @dataclass
 class Present:
-    """Jobs at one moment.
-
-    Parameters
-    ----------
-    tasks : sequence of Task
-        All jobs.
-    here : list of int
-        Those that have come and are not done, by number, in the order of their coming.
-    left : list of float
-        Share of its work that each has left. [-]
-    held : dict
-        Places that they have now.
-    gpus : int
-        Accelerators. [-]
-    restart : float
-        Time of a change of a job's share. [s]
-    """
+    """Jobs at one moment."""
 
     tasks: Sequence[Task]
+    """All jobs."""
     here: list[int]
+    """Those that have come and are not done, by number, in the order of their coming."""
     left: list[float]
+    """Share of its work that each has left. [-]"""
     held: Places
+    """Places that they have now."""
     gpus: int
+    """Accelerators. [-]"""
     restart: float
+    """Time of a change of a job's share. [s]"""
 
     def time(self, job: int, place: int) -> float:
         """Return the time until a job would be done with a share, its change counted. [s]"""

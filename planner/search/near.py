@@ -41,50 +41,33 @@ TOLD: Final = tuple(dict.fromkeys(axis for axes in GROUPS.values() for axis in a
 
 @dataclass(frozen=True)
 class NumberFormat:
-    """The number format of a recipe, and the one that stands in its place.
-
-    Parameters
-    ----------
-    was, now : str
-        Their names.
-    plain_step : float or None
-        What the best plan takes in 16 bits, whether it fits so or not; None where it may not run so. [s]
-    """
+    """The number format of a recipe, and the one that stands in its place."""
 
     was: str
     now: str
+    """Their names."""
     plain_step: float | None = None
+    """What the best plan takes in 16 bits, whether it fits so or not; None where it may not run so. [s]"""
 
 
 @dataclass(frozen=True)
 class Near:
-    """A search beside a recipe.
-
-    Parameters
-    ----------
-    result : SearchResult
-        The plans that keep the most of it.
-    request : SearchRequest
-        What was searched for them.
-    freed : tuple of str
-        Groups of axes that were searched since no plan keeps them; ``settings`` among them where these are.
-    recipe : Estimate or Unpriced
-        The recipe as it is, on the new machine.
-    reason : str or None
-        Why it is no answer; None where it is.
-    free : SearchResult
-        The search that keeps its settings alone.
-    format : NumberFormat, optional
-        Its number format, where the accelerator has none such.
-    """
+    """A search beside a recipe."""
 
     result: SearchResult
+    """The plans that keep the most of it."""
     request: SearchRequest
+    """What was searched for them."""
     freed: tuple[str, ...]
+    """Groups of axes that were searched since no plan keeps them; ``settings`` among them where these are."""
     recipe: Estimate | Unpriced
+    """The recipe as it is, on the new machine."""
     reason: str | None
+    """Why it is no answer; None where it is."""
     free: SearchResult
+    """The search that keeps its settings alone."""
     format: NumberFormat | None = None
+    """Its number format, where the accelerator has none such."""
 
     def in_format(self, was: str) -> Near:
         """Return the same for a recipe that ran in another number format."""

@@ -26,24 +26,16 @@ MOST_KEPT = 4
 
 @dataclass(frozen=True)
 class Left:
-    """What there is after a change.
-
-    Parameters
-    ----------
-    gpus : int
-        Accelerators. [-]
-    storage : float
-        At which checkpoints are read. [byte/s]
-    reshardable : bool
-        Whether Megatron's optimizer was told to save whole tensors.
-    repair : float, optional
-        Until lost nodes are back, where that is known. [s]
-    """
+    """What there is after a change."""
 
     gpus: int
+    """Accelerators. [-]"""
     storage: float
+    """At which checkpoints are read. [byte/s]"""
     reshardable: bool = False
+    """Whether Megatron's optimizer was told to save whole tensors."""
     repair: float | None = None
+    """Until lost nodes are back, where that is known. [s]"""
 
     def resumed(self, old: Estimate, new: Estimate) -> Resume:
         """Return what going on under a new plan takes."""
@@ -52,24 +44,16 @@ class Left:
 
 @dataclass(frozen=True)
 class Changed:
-    """A job whose nodes change.
-
-    Parameters
-    ----------
-    resume : Resume
-        From the old plan to the best one on what there is now.
-    best : Estimate
-        The fastest plan, whether or not the checkpoint loads under it.
-    place : InPlace, optional
-        The old plan without the lost nodes, where every stage has a replica left.
-    repair : float, optional
-        Until lost nodes are back, where that is known. [s]
-    """
+    """A job whose nodes change."""
 
     resume: Resume
+    """From the old plan to the best one on what there is now."""
     best: Estimate
+    """The fastest plan, whether or not the checkpoint loads under it."""
     place: InPlace | None = None
+    """The old plan without the lost nodes, where every stage has a replica left."""
     repair: float | None = None
+    """Until lost nodes are back, where that is known. [s]"""
 
     @property
     def waits(self) -> bool | None:

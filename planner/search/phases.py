@@ -22,18 +22,12 @@ CANDIDATES: Final = 40
 
 @dataclass(frozen=True)
 class TrainingPhase:
-    """Some tokens of a training, at one length.
-
-    Parameters
-    ----------
-    tokens : float
-        Tokens that it trains. [-]
-    answer : Estimate
-        The plan, priced at its length.
-    """
+    """Some tokens of a training, at one length."""
 
     tokens: float
+    """Tokens that it trains. [-]"""
     answer: Estimate
+    """The plan, priced at its length."""
 
     @property
     def seconds(self) -> float:
@@ -43,15 +37,10 @@ class TrainingPhase:
 
 @dataclass(frozen=True)
 class PhaseSwitch:
-    """From one phase to the next.
-
-    Parameters
-    ----------
-    resume : Resume
-        How the checkpoint of the one is read by the other.
-    """
+    """From one phase to the next."""
 
     resume: Resume
+    """How the checkpoint of the one is read by the other."""
 
     @property
     def reshards(self) -> bool:
@@ -72,18 +61,12 @@ class PhaseSwitch:
 
 @dataclass(frozen=True)
 class Course:
-    """All phases of a training.
-
-    Parameters
-    ----------
-    phases : tuple of TrainingPhase
-        In their order.
-    storage : float, optional
-        At which checkpoints are written and read. [byte/s]
-    """
+    """All phases of a training."""
 
     phases: tuple[TrainingPhase, ...]
+    """In their order."""
     storage: float | None = None
+    """At which checkpoints are written and read. [byte/s]"""
 
     @cached_property
     def switches(self) -> tuple[PhaseSwitch, ...]:
@@ -111,21 +94,14 @@ class Course:
 
 @dataclass(frozen=True)
 class Courses:
-    """A plan for each phase, and one for all.
-
-    Parameters
-    ----------
-    own : Course, optional
-        The best plan of each phase; None where some phase has none.
-    single : Course, optional
-        One plan in all phases; None where none fits in all of them.
-    failed : SearchResult, optional
-        The search of the first phase without a plan.
-    """
+    """A plan for each phase, and one for all."""
 
     own: Course | None
+    """The best plan of each phase; None where some phase has none."""
     single: Course | None
+    """One plan in all phases; None where none fits in all of them."""
     failed: SearchResult | None = None
+    """The search of the first phase without a plan."""
 
     @property
     def gain(self) -> float | None:

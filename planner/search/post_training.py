@@ -33,24 +33,16 @@ def forward_seconds(train: Estimate) -> float:
 
 @dataclass(frozen=True)
 class Placement:
-    """One way to place generation and training, with its price.
-
-    Parameters
-    ----------
-    engine : Generator
-        What generates.
-    train : Estimate
-        The plan that trains.
-    scorings : int
-        Forward passes over all answers before training: of the policy itself, and of a reference. [-]
-    apart : bool
-        Whether others generate the next step's answers while these train.
-    """
+    """One way to place generation and training, with its price."""
 
     engine: Generator
+    """What generates."""
     train: Estimate
+    """The plan that trains."""
     scorings: int
+    """Forward passes over all answers before training: of the policy itself, and of a reference. [-]"""
     apart: bool
+    """Whether others generate the next step's answers while these train."""
 
     @property
     def gpus(self) -> int:

@@ -54,31 +54,21 @@ Pieces = tuple[Mapping[Piece, LayerCost], Mapping[Piece, Num]]
 
 @dataclass(frozen=True)
 class Passes:
-    """Rows whose passes are priced.
-
-    Parameters
-    ----------
-    names : PassNames
-        Techniques of the passes.
-    places : array (rows,)
-        Their places in the space.
-    rows, case : Plan, Case
-        The rows with states that do not matter.
-    stages : Stages
-        What the stages of each hold.
-    pieces : callable
-        Returns the cost of each piece of the model, and how often the whole model has it.
-    price : PassPrice
-        What the passes take.
-    """
+    """Rows whose passes are priced."""
 
     names: PassNames
+    """Techniques of the passes."""
     places: Rows
+    """Shape (rows,): their places in the space."""
     rows: Plan
     case: Case
+    """The rows with states that do not matter."""
     stages: Stages
+    """What the stages of each hold."""
     pieces: Callable[[], Pieces]
+    """Returns the cost of each piece of the model, and how often the whole model has it."""
     price: PassPrice
+    """What the passes take."""
 
     def below(self, seconds: float, among: NDArray[np.bool_]) -> Rows:
         """Return the rows among some that no bound of their passes keeps from taking less. [s]"""
@@ -88,21 +78,14 @@ class Passes:
 
 @dataclass(frozen=True)
 class Ends:
-    """The end of a step under every choice of states, priced once for each layout of the cluster.
-
-    Parameters
-    ----------
-    states : tuple of StepEnd, optional
-        For each choice of states; None where it is not known.
-    which : array (rows,)
-        The layout of each row.
-    weights : tuple of StageWeights, optional
-        Weights of each stage, and of the mean one, of each layout; None where they are not known.
-    """
+    """The end of a step under every choice of states, priced once for each layout of the cluster."""
 
     states: tuple[StepEnd | None, ...]
+    """For each choice of states; None where it is not known."""
     which: Rows
+    """Shape (rows,): the layout of each row."""
     weights: tuple[StageWeights, StageWeights] | None = None
+    """Weights of each stage, and of the mean one, of each layout; None where they are not known."""
 
     def part(self, rows: slice | Rows) -> Ends:
         """Return those of some rows."""

@@ -40,33 +40,22 @@ class Waiting(NamedTuple):
 
 @dataclass
 class Queue:
-    """Candidates of a scan, and the plans that were made of them.
-
-    Parameters
-    ----------
-    bench : Improver
-        Prices plans.
-    report : ScanReport
-        What the scan found.
-    objective : str
-        What is minimised.
-    accepts : callable, optional
-        Whether a plan counts, where not all do.
-    before : Queue, optional
-        Whose plans count where they are accepted, and need not be made again.
-    known : dict
-        The plans made, each by the candidate in whose place it stands.
-    spent : Counter
-        Candidates that each operator has refined.
-    """
+    """Candidates of a scan, and the plans that were made of them."""
 
     bench: Improver
+    """Prices plans."""
     report: ScanReport
+    """What the scan found."""
     objective: str
+    """What is minimised."""
     accepts: Callable[[Estimate], bool] | None = None
+    """Whether a plan counts, where not all do."""
     before: Queue | None = None
+    """Whose plans count where they are accepted, and need not be made again."""
     known: dict[Plan, Estimate] = field(default_factory=dict)
+    """The plans made, each by the candidate in whose place it stands."""
     spent: Counter[str] = field(default_factory=Counter)
+    """Candidates that each operator has refined."""
     _values: dict[Plan, float] = field(default_factory=dict, repr=False)
     _followed: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list), repr=False)
     _waiting: list[Waiting] = field(default_factory=list, repr=False)

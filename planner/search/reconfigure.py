@@ -17,21 +17,14 @@ LONG: Final = 1e9
 
 @dataclass(frozen=True)
 class PresentJob:
-    """A job that runs.
-
-    Parameters
-    ----------
-    name : str
-        Of the job.
-    rates : tuple of (int, float)
-        Accelerators that it may have, and its useful work each second on them, by its weight. [-], [FLOP/s]
-    has : int
-        Accelerators that it has now; none where it waits. [-]
-    """
+    """A job that runs."""
 
     name: str
+    """Of the job."""
     rates: tuple[tuple[int, float], ...]
+    """Accelerators that it may have, and its useful work each second on them, by its weight. [-], [FLOP/s]"""
     has: int = 0
+    """Accelerators that it has now; none where it waits. [-]"""
 
     def rate(self, gpus: int) -> float:
         """Return its work each second: that of the largest share it may have among so many. [FLOP/s]"""
@@ -40,18 +33,12 @@ class PresentJob:
 
 @dataclass(frozen=True)
 class Times:
-    """What a change is weighed with.
-
-    Parameters
-    ----------
-    device_mtbf : float
-        Mean time between failures of one accelerator. [s]
-    transition : float
-        Of a job whose share changes. [s]
-    """
+    """What a change is weighed with."""
 
     device_mtbf: float
+    """Mean time between failures of one accelerator. [s]"""
     transition: float
+    """Of a job whose share changes. [s]"""
 
     def running(self, gpus: int) -> float:
         """Return the expected time until so many accelerators fail again. [s]"""
@@ -108,23 +95,16 @@ def all_rates(jobs: Sequence[PresentJob], shares: Sequence[int]) -> float:
 
 @dataclass(frozen=True)
 class Reconfigured:
-    """New shares where one job lost nodes, or where nodes came.
-
-    Parameters
-    ----------
-    hit : str, optional
-        The job that lost them; None where nodes came.
-    shares, alone : tuple of int
-        Accelerators of each job by the program, and where the hit job alone changes. [-]
-    rate, alone_rate : float
-        Useful work each second of both. [FLOP/s]
-    """
+    """New shares where one job lost nodes, or where nodes came."""
 
     hit: str | None
+    """The job that lost them; None where nodes came."""
     shares: tuple[int, ...]
     alone: tuple[int, ...]
+    """Accelerators of each job by the program, and where the hit job alone changes. [-]"""
     rate: float
     alone_rate: float
+    """Useful work each second of both. [FLOP/s]"""
 
 
 def after_loss(jobs: Sequence[PresentJob], lost: int, gpus: int, times: Times) -> list[Reconfigured]:

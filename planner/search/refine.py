@@ -26,31 +26,21 @@ BACKED: Final = 0.5
 
 @dataclass(frozen=True)
 class Refinement:
-    """The refined plans of one job, and what is proved of the first.
-
-    Parameters
-    ----------
-    plans : tuple of Estimate
-        Best first, by their prices and, where known, their played steps.
-    refined : int
-        Candidates refined.
-    open_bound : float
-        Seconds, or bytes where memory is asked for, that no candidate which was not refined can beat by the
-        closed forms; infinite where there is none.
-    best : float
-        Seconds by which the first plan is ranked; infinite where there is none. [s]
-    improvement : Improvement, optional
-        What assignment did for the best plan, where it ran.
-    floor : float
-        Seconds that no refined plan can beat, however it is played. [s]
-    """
+    """The refined plans of one job, and what is proved of the first."""
 
     plans: tuple[Estimate, ...]
+    """Best first, by their prices and, where known, their played steps."""
     refined: int
+    """Candidates refined."""
     open_bound: float
+    """Seconds, or bytes where memory is asked for, that no candidate which was not refined can beat by the
+    closed forms; infinite where there is none."""
     best: float = float("inf")
+    """Seconds by which the first plan is ranked; infinite where there is none. [s]"""
     improvement: Improvement | None = None
+    """What assignment did for the best plan, where it ran."""
     floor: float = 0.0
+    """Seconds that no refined plan can beat, however it is played. [s]"""
 
     @property
     def bound(self) -> float:

@@ -36,55 +36,37 @@ SLOWDOWN = 1.25
 
 @dataclass(frozen=True)
 class SearchRequest:
-    """Everything that a search needs.
-
-    Parameters
-    ----------
-    model : ModelSpec
-        What is trained.
-    clusters : tuple of HardwareProfile
-        Where; several are compared.
-    gpu_counts : tuple of int
-        Numbers of accelerators to compare.
-    workload : Workload
-        Sequences, batch, precision, optimizer.
-    runtimes : tuple of Runtime
-        Training framework; several are compared.
-    fixed : mapping
-        Degrees and techniques that the user has set, by the names of `Plan`.
-    objective : str
-        ``time``, ``cost``, ``memory`` or ``energy``.
-    top : int
-        Plans to return.
-    memory_limit : float, optional
-        Device memory that may be used. [byte]
-    oom_risk : float
-        Accepted probability of running out of memory. [-]
-    uniform : bool
-        Whether every layer of a plan keeps the same recompute choice and every stage nearly equal layers; if
-        not, the best plans are assigned by the solver too.
-    cluster_gpus : int, optional
-        Accelerators that there are, where ``gpu_counts`` are fewer because no plan can use them all.
-    slowdown : float
-        Times the fastest plan's step that the plan of least memory may take. [-]
-    settings : OpenSettings, optional
-        Settings of the runtimes that may be chosen; if not given they are as the runtimes have them.
-    """
+    """Everything that a search needs."""
 
     model: ModelSpec
+    """What is trained."""
     clusters: tuple[HardwareProfile, ...]
+    """Where; several are compared."""
     gpu_counts: tuple[int, ...]
+    """Numbers of accelerators to compare."""
     workload: Workload
+    """Sequences, batch, precision, optimizer."""
     runtimes: tuple[Runtime, ...]
+    """Training framework; several are compared."""
     fixed: Mapping[str, Any] = field(default_factory=dict)
+    """Degrees and techniques that the user has set, by the names of `Plan`."""
     objective: str = "time"
+    """``time``, ``cost``, ``memory`` or ``energy``."""
     top: int = 5
+    """Plans to return."""
     memory_limit: float | None = None
+    """Device memory that may be used. [byte]"""
     oom_risk: float = 0.05
+    """Accepted probability of running out of memory. [-]"""
     uniform: bool = False
+    """Whether every layer of a plan keeps the same recompute choice and every stage nearly equal layers; if
+    not, the best plans are assigned by the solver too."""
     cluster_gpus: int | None = None
+    """Accelerators that there are, where ``gpu_counts`` are fewer because no plan can use them all."""
     slowdown: float = SLOWDOWN
+    """Times the fastest plan's step that the plan of least memory may take. [-]"""
     settings: OpenSettings | None = None
+    """Settings of the runtimes that may be chosen; if not given they are as the runtimes have them."""
 
     def open_settings(self, job: Job, runtime: Runtime) -> list[Setting]:
         """Return the settings that may be chosen for one of the jobs."""

@@ -17,52 +17,35 @@ KEPT_WHOLE = "none"
 
 @dataclass
 class Scope:
-    """A space of plans, and which of them a search may take.
-
-    Parameters
-    ----------
-    job, runtime : Job, Runtime
-        What is planned and who runs it.
-    space : Space
-        Structurally legal rows.
-    choices : Choices
-        Technique names to combine.
-    limit : float
-        Bytes of device memory that a plan may be predicted to use.
-    capacity : float
-        Bytes that it has.
-    keep : int
-        The effort: candidates to keep, and the cost of refining them in prices of a plan.
-    shards : int, optional
-        Ranks over which states are sharded; all that may where none is given.
-    split : tuple of int, optional
-        Layers of each virtual stage, where the user has set them.
-    uneven : bool
-        Whether stages may differ in layers and in recompute.
-    shown : int
-        Plans of least value to keep, where that is more than ``keep``.
-    by_memory : bool
-        Whether the value is memory and not seconds.
-    within : float
-        Seconds that a step may take, where memory is the value. [s]
-    hostable : array (rows,), optional
-        Rows of the space that may keep activations on the host, where the search is to try that.
-    known : dict, optional
-        Legal rows, shared with scans of the same space for other settings.
-    """
+    """A space of plans, and which of them a search may take."""
 
     job: Job
     runtime: Runtime
+    """What is planned and who runs it."""
     space: Space
+    """Structurally legal rows."""
     choices: Choices
+    """Technique names to combine."""
     limit: float
+    """Bytes of device memory that a plan may be predicted to use."""
     capacity: float
+    """Bytes that it has."""
     keep: int = 64
+    """The effort: candidates to keep, and the cost of refining them in prices of a plan."""
     shards: int | None = None
+    """Ranks over which states are sharded; all that may where none is given."""
     split: tuple[int, ...] | None = None
+    """Layers of each virtual stage, where the user has set them."""
     uneven: bool = False
+    """Whether stages may differ in layers and in recompute."""
     shown: int = 0
+    """Plans of least value to keep, where that is more than ``keep``."""
     by_memory: bool = False
+    """Whether the value is memory and not seconds."""
     within: float = np.inf
+    """Seconds that a step may take, where memory is the value. [s]"""
     hostable: NDArray[np.bool_] | None = None
+    """Shape (rows,): rows of the space that may keep activations on the host, where the search is to try
+    that."""
     known: KnownLegal | None = None
+    """Legal rows, shared with scans of the same space for other settings."""

@@ -36,18 +36,12 @@ Least = Callable[[PlanParts], float]
 
 @dataclass(frozen=True)
 class OpenSettings:
-    """Which settings a search may choose.
-
-    Parameters
-    ----------
-    pinned : tuple of str
-        Settings that the user has set.
-    allowed : tuple of str
-        Settings that change numerics and may be chosen all the same.
-    """
+    """Which settings a search may choose."""
 
     pinned: tuple[str, ...] = ()
+    """Settings that the user has set."""
     allowed: tuple[str, ...] = ()
+    """Settings that change numerics and may be chosen all the same."""
 
     def of(self, job: Job, runtime: Runtime) -> list[Setting]:
         """Return them for a job; none of a release for which no files are written."""

@@ -36,30 +36,20 @@ Objective = Literal["completion", "makespan", "fairness"]
 
 @dataclass(frozen=True)
 class Task:
-    """A job as the program sees it.
-
-    Parameters
-    ----------
-    name : str
-        Of the job.
-    options : tuple of (int, float)
-        Accelerators that it may have, and its seconds on them. [-], [s]
-    weight : float
-        How much it counts. [-]
-    arrives : float
-        From now. [s]
-    deadline : float, optional
-        From now. [s]
-    asked : int
-        Place in ``options`` of what it would ask of a queue. [-]
-    """
+    """A job as the program sees it."""
 
     name: str
+    """Of the job."""
     options: tuple[tuple[int, float], ...]
+    """Accelerators that it may have, and its seconds on them. [-], [s]"""
     weight: float = 1.0
+    """How much it counts. [-]"""
     arrives: float = 0.0
+    """From now. [s]"""
     deadline: float | None = None
+    """From now. [s]"""
     asked: int = -1
+    """Place in ``options`` of what it would ask of a queue. [-]"""
 
 
 @dataclass(frozen=True)

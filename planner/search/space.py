@@ -33,24 +33,16 @@ SHORT_CHUNKS = 3
 
 @dataclass(frozen=True)
 class Space:
-    """Structurally legal plans, one a row, and what was left out.
-
-    Parameters
-    ----------
-    rows : Plan
-        Degrees as columns of one length.
-    cells : int
-        Cells of the full grid.
-    removed : Counter
-        Cells removed by each structural rule.
-    nearly : Plan, optional
-        Where no row is left, those that got the farthest, if any: they break what the user has fixed.
-    """
+    """Structurally legal plans, one a row, and what was left out."""
 
     rows: Plan
+    """Degrees as columns of one length."""
     cells: int
+    """Cells of the full grid."""
     removed: Counter[str] = field(default_factory=Counter)
+    """Cells removed by each structural rule."""
     nearly: Plan | None = None
+    """Where no row is left, those that got the farthest, if any: they break what the user has fixed."""
 
     @property
     def size(self) -> int:

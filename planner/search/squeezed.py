@@ -15,16 +15,11 @@ from planner.search.tables import Rows
 
 @dataclass
 class Squeezed:
-    """Rows that do not fit without recompute, remembered until they are priced with it.
-
-    Parameters
-    ----------
-    known : dict
-        For the techniques of a plan their places in the space, and of each its seconds, its bound and its
-        bytes, without recompute.
-    """
+    """Rows that do not fit without recompute, remembered until they are priced with it."""
 
     known: dict[tuple[PassNames, StateNames], list[tuple[Rows, Column]]] = field(default_factory=dict)
+    """For the techniques of a plan their places in the space, and of each its seconds, its bound and its
+    bytes, without recompute."""
 
     def add(
         self, names: tuple[PassNames, StateNames], rows: Rows, result: StepPrice, among: NDArray[np.bool_]

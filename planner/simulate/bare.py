@@ -24,26 +24,18 @@ def check_supported(schedule: Schedule, pp: int, vpp: int, microbatches: int) ->
 
 @dataclass(frozen=True)
 class BarePipeline:
-    """One step of a schedule whose chunks all take the same times.
-
-    Parameters
-    ----------
-    schedule : Schedule
-        Whose order is played.
-    pp, vpp, microbatches : int
-        Ranks, chunks per rank, micro-batches.
-    times : PassTimes
-        Times of one chunk, in any unit.
-    sends_occupy : bool
-        Whether a message also keeps its sender from the next pass.
-    """
+    """One step of a schedule whose chunks all take the same times."""
 
     schedule: Schedule
+    """Whose order is played."""
     pp: int
     vpp: int
     microbatches: int
+    """Ranks, chunks per rank, micro-batches."""
     times: PassTimes
+    """Times of one chunk, in any unit."""
     sends_occupy: bool = False
+    """Whether a message also keeps its sender from the next pass."""
 
     @property
     def pipeline(self) -> Pipeline:

@@ -35,36 +35,24 @@ class Piece(NamedTuple):
 
 @dataclass(frozen=True)
 class FilledStep:
-    """A step with frozen components.
-
-    Parameters
-    ----------
-    makespan : float
-        Of the pipeline alone. [s]
-    frozen : float
-        Forward of all components on one rank. [s]
-    filled : float
-        What of it runs before the pipeline ends. [s]
-    step : float
-        Time of the step. [s]
-    unfilled_step : float
-        Time where the components run first, spread over all ranks. [s]
-    least_step : float
-        Time that no filling goes below. [s]
-    idle_share : float
-        Share of the ranks' time that is idle in the end. [-]
-    pieces : tuple of Piece
-        What runs where and when.
-    """
+    """A step with frozen components."""
 
     makespan: float
+    """Of the pipeline alone. [s]"""
     frozen: float
+    """Forward of all components on one rank. [s]"""
     filled: float
+    """What of it runs before the pipeline ends. [s]"""
     step: float
+    """Time of the step. [s]"""
     unfilled_step: float
+    """Time where the components run first, spread over all ranks. [s]"""
     least_step: float
+    """Time that no filling goes below. [s]"""
     idle_share: float
+    """Share of the ranks' time that is idle in the end. [-]"""
     pieces: tuple[Piece, ...]
+    """What runs where and when."""
 
 
 def idle_gaps(timeline: Timeline, rank: int) -> Iterator[tuple[float, float]]:

@@ -33,42 +33,29 @@ from planner.techniques.schedules.family import Orders
 
 @dataclass(frozen=True)
 class PlayedPlan:
-    """A plan's step, played.
-
-    Parameters
-    ----------
-    estimate : Estimate
-        The closed form's answer.
-    pipeline : Pipeline
-        Chunks, and the times of their passes, exposed messages included.
-    wires : tuple of float
-        Time of the message from each chunk to the next, hidden or not. [s]
-    timeline : Timeline
-        The passes.
-    exchange, optimizer, offload : tuple of float
-        What each rank does after the last pass of all: the exposed data-parallel traffic, the optimizer and
-        its offload. [s]
-    sizes : ActivationBytes
-        What a micro-batch leaves in each chunk, allocator reserve included. [byte]
-    resting : tuple of float
-        All other bytes of each rank at its peak. [byte]
-    floor : float
-        Seconds that no assignment of the plan's layers to its stages can beat, however it is played. [s]
-    host : float
-        Seconds that the host takes for the step, whatever the device does. [s]
-    """
+    """A plan's step, played."""
 
     estimate: Estimate
+    """The closed form's answer."""
     pipeline: Pipeline
+    """Chunks, and the times of their passes, exposed messages included."""
     wires: Times
+    """Time of the message from each chunk to the next, hidden or not. [s]"""
     timeline: Timeline
+    """The passes."""
     exchange: Times
     optimizer: Times
     offload: Times
+    """What each rank does after the last pass of all: the exposed data-parallel traffic, the optimizer and
+    its offload. [s]"""
     sizes: ActivationBytes
+    """What a micro-batch leaves in each chunk, allocator reserve included. [byte]"""
     resting: Times
+    """All other bytes of each rank at its peak. [byte]"""
     floor: float
+    """Seconds that no assignment of the plan's layers to its stages can beat, however it is played. [s]"""
     host: float
+    """Seconds that the host takes for the step, whatever the device does. [s]"""
 
     @property
     def tails(self) -> Times:

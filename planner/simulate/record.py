@@ -9,29 +9,20 @@ from planner.techniques.schedules.engine import Timeline, Times
 
 @dataclass(frozen=True)
 class RankRecord:
-    """One rank over the step.
-
-    Parameters
-    ----------
-    stage : int
-        The pipeline rank.
-    busy : float
-        Time in passes. [s]
-    forwards, backwards, weight_passes : int
-        Passes run; a whole backward counts as one backward.
-    peak_in_flight : int
-        Most chunk activations held at once, each until its weight gradient (or whole backward) is done.
-    peak_bytes : float or None
-        Most bytes of activations held at once; None where no sizes are given. [byte]
-    """
+    """One rank over the step."""
 
     stage: int
+    """The pipeline rank."""
     busy: float
+    """Time in passes. [s]"""
     forwards: int
     backwards: int
     weight_passes: int
+    """Passes run; a whole backward counts as one backward."""
     peak_in_flight: int
+    """Most chunk activations held at once, each until its weight gradient (or whole backward) is done."""
     peak_bytes: float | None = None
+    """Most bytes of activations held at once; None where no sizes are given. [byte]"""
 
 
 @dataclass(frozen=True, repr=False)
@@ -58,18 +49,12 @@ class StepRecord(Short):
 
 @dataclass(frozen=True)
 class ActivationBytes:
-    """What a micro-batch leaves behind in each chunk.
-
-    Parameters
-    ----------
-    saved : tuple of float
-        Bytes that each chunk keeps from the start of its forward. [byte]
-    kept_for_weights : tuple of float
-        Bytes of these that stay between input and weight gradient. [byte]
-    """
+    """What a micro-batch leaves behind in each chunk."""
 
     saved: Times
+    """Bytes that each chunk keeps from the start of its forward. [byte]"""
     kept_for_weights: Times
+    """Bytes of these that stay between input and weight gradient. [byte]"""
 
 
 def step_record(timeline: Timeline, sizes: ActivationBytes | None = None) -> StepRecord:

@@ -21,31 +21,21 @@ STATUSES: Final = (FITS, NOTHING_FITS, REFUSED, FAILED)
 
 @dataclass(frozen=True)
 class SweepOutcome:
-    """What a search of one case gave.
-
-    Parameters
-    ----------
-    status : str
-        One of `STATUSES`: a plan fits, none does, the values of the case do not go together, or its search
-        ended with an error.
-    reason : str, optional
-        Why it was refused or failed.
-    best : mapping, optional
-        The figures of the best plan, one level deep.
-    nearest : mapping, optional
-        What would fit, where nothing does.
-    space : mapping, optional
-        Counts of the search.
-    elapsed_s : float
-        Time of the search. [s]
-    """
+    """What a search of one case gave."""
 
     status: str
+    """One of `STATUSES`: a plan fits, none does, the values of the case do not go together, or its search
+    ended with an error."""
     reason: str | None = None
+    """Why it was refused or failed."""
     best: Mapping[str, Any] | None = None
+    """The figures of the best plan, one level deep."""
     nearest: Mapping[str, Any] | None = None
+    """What would fit, where nothing does."""
     space: Mapping[str, Any] | None = None
+    """Counts of the search."""
     elapsed_s: float = 0.0
+    """Time of the search. [s]"""
 
 
 _OUTCOME: Final = {field.name for field in fields(SweepOutcome)}
@@ -101,21 +91,14 @@ class _Line(BaseModel):
 
 @dataclass(frozen=True)
 class Row:
-    """A case with its outcome.
-
-    Parameters
-    ----------
-    key : str
-        Digest of everything that the outcome depends on.
-    case : Options
-        What the grid says.
-    outcome : SweepOutcome
-        What its search gave.
-    """
+    """A case with its outcome."""
 
     key: str
+    """Digest of everything that the outcome depends on."""
     case: Options
+    """What the grid says."""
     outcome: SweepOutcome
+    """What its search gave."""
 
     @property
     def best(self) -> Mapping[str, Any]:

@@ -17,40 +17,26 @@ Execute = Callable[[Work], Iterator[tuple[str, SweepOutcome]]]
 
 @dataclass(frozen=True)
 class SweepCase:
-    """One cell of the grid: a request, or the row that says why there is none.
-
-    Parameters
-    ----------
-    options : Options
-        What the grid says.
-    key : str
-        Digest of everything that the outcome depends on.
-    request : SearchRequest, optional
-        What is searched.
-    refused : SweepOutcome, optional
-        Why nothing can be.
-    """
+    """One cell of the grid: a request, or the row that says why there is none."""
 
     options: Options
+    """What the grid says."""
     key: str
+    """Digest of everything that the outcome depends on."""
     request: SearchRequest | None
+    """What is searched."""
     refused: SweepOutcome | None = None
+    """Why nothing can be."""
 
 
 @dataclass(frozen=True)
 class Sweep:
-    """All rows of a sweep, in the order of the grid.
-
-    Parameters
-    ----------
-    rows : tuple of Row
-        One for each case.
-    skipped : int
-        Cases whose outcome was there before.
-    """
+    """All rows of a sweep, in the order of the grid."""
 
     rows: tuple[Row, ...]
+    """One for each case."""
     skipped: int
+    """Cases whose outcome was there before."""
 
 
 def run(

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import importlib.util
+import inspect
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import fields
+from functools import cache
 from itertools import product
 from types import ModuleType
 from typing import Any
@@ -235,8 +238,23 @@ def test_a_runtime_offers_what_there_is(name: str) -> None:
 
 @pytest.mark.parametrize("entry", ENTRIES)
 def test_its_record_describes_every_field(entry: Any) -> None:
-    documented = type(entry).__doc__ or ""
-    assert [field.name for field in fields(entry) if not re.search(rf"\b{field.name}\b", documented)] == []
+    assert [field.name for field in fields(entry) if field.name not in described(type(entry))] == []
+
+
+@cache
+def described(kind: type) -> set[str]:
+    """Return the names in the text of a class, and those of its fields that a text stands beneath."""
+    found = set(re.findall(r"\w+", kind.__doc__ or ""))
+    above: list[str] = []
+    (tree,) = ast.parse(inspect.getsource(kind)).body
+    assert isinstance(tree, ast.ClassDef)
+    for line in tree.body:
+        if isinstance(line, ast.AnnAssign) and isinstance(line.target, ast.Name):
+            above.append(line.target.id)
+        elif isinstance(line, ast.Expr):
+            found.update(above)
+            above = []
+    return found
 
 
 def page_maker(name: str) -> ModuleType:

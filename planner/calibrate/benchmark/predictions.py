@@ -22,21 +22,14 @@ TOLD: Final = 20
 
 @dataclass(frozen=True, slots=True)
 class PredictedRow:
-    """What a predictor says of a row; None where it says nothing.
-
-    Parameters
-    ----------
-    step_s : float, optional
-        Seconds per step. [s]
-    memory_gib : float, optional
-        Peak memory by the counter that the row names. [GiB]
-    fits : bool, optional
-        Whether it runs without running out of memory.
-    """
+    """What a predictor says of a row; None where it says nothing."""
 
     step_s: float | None = None
+    """Seconds per step. [s]"""
     memory_gib: float | None = None
+    """Peak memory by the counter that the row names. [GiB]"""
     fits: bool | None = None
+    """Whether it runs without running out of memory."""
 
 
 def read_predictions(lines: Iterable[str], where: str) -> dict[str, PredictedRow]:

@@ -13,22 +13,15 @@ from planner.dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Text:
-    """What a run says of its framework, and on what it ran.
-
-    Parameters
-    ----------
-    framework, accelerator : str
-        In lower case.
-    flash_attention : bool
-        Whether it states some.
-    sharded : bool
-        Whether parameters are.
-    """
+    """What a run says of its framework, and on what it ran."""
 
     framework: str
     accelerator: str
+    """In lower case."""
     flash_attention: bool
+    """Whether it states some."""
     sharded: bool
+    """Whether parameters are."""
 
 
 @dataclass(frozen=True)

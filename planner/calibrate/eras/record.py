@@ -23,19 +23,13 @@ Words = tuple[str, ...]
 
 
 class NamedEra(Record):
-    """Words, versions and years of a text, any of which it may have.
-
-    Parameters
-    ----------
-    words : tuple of str
-        See `planner.calibrate.eras.words`.
-    versions, years : tuple of str
-        ``A`` with all that begins so, ``A to B`` with all that begins as B, or ``A or later``.
-    """
+    """Words, versions and years of a text, any of which it may have."""
 
     words: Words = ()
+    """See `planner.calibrate.eras.words`."""
     versions: tuple[str, ...] = ()
     years: tuple[str, ...] = ()
+    """``A`` with all that begins so, ``A to B`` with all that begins as B, or ``A or later``."""
 
     @field_validator("versions", "years", mode="before")
     @classmethod
@@ -92,99 +86,67 @@ class Where(NamedEra):
 
 
 class Blanks(Record):
-    """What empty columns of a run mean in an era.
-
-    Parameters
-    ----------
-    precision, zero, recompute : str
-        What a blank column means.
-    sequence_parallel : bool
-        Whether sequence parallelism is on with tensor parallelism where the column is blank.
-    sequence_in : {"all", "pipelines"}
-        Where that is so: in ``all`` jobs, or in those of ``pipelines`` on several nodes alone.
-    sequence_to_fit : bool
-        Whether it is on in other jobs too, where the column is blank and the run would not fit without.
-    pipeline_zero : str
-        What a blank column of sharding means under pipeline parallelism, where that is something else.
-    single_layers : {"never", "stated", "usual"}
-        When a blank vpp under pipeline parallelism means as many chunks as a stage has layers: where the row
-        says that it interleaves, or where it names no other schedule.
-    counter : str
-        What a blank column of the counter of memory means, where that is not the device in use.
-    fine_tuning : mapping
-        What blank columns of its fine-tuning runs mean: ``document_tokens``, and ``lora_targets`` where
-        adapters are trained.
-    states : {"usual", "bf16"}
-        Weights and optimizer states: those of mixed precision, or in bf16 alone.
-    lacks : tuple of {"tp", "pp"}
-        Degrees that its program does not have: 1 where they are blank.
-    """
+    """What empty columns of a run mean in an era."""
 
     precision: Literal["bf16", "fp16", "fp32"] = "bf16"
     zero: Literal["0", "1", "2", "3"] = "1"
     recompute: str = "none"
+    """What a blank column means."""
     sequence_parallel: Flag = True
+    """Whether sequence parallelism is on with tensor parallelism where the column is blank."""
     sequence_in: Literal["all", "pipelines"] = "all"
+    """Where that is so: in ``all`` jobs, or in those of ``pipelines`` on several nodes alone."""
     sequence_to_fit: Flag = False
+    """Whether it is on in other jobs too, where the column is blank and the run would not fit without."""
     pipeline_zero: Literal["", "0", "1", "2", "3"] = ""
+    """What a blank column of sharding means under pipeline parallelism, where that is something else."""
     single_layers: Literal["never", "stated", "usual"] = "never"
+    """When a blank vpp under pipeline parallelism means as many chunks as a stage has layers: where the row
+    says that it interleaves, or where it names no other schedule."""
     counter: str = ""
+    """What a blank column of the counter of memory means, where that is not the device in use."""
     fine_tuning: Mapping[Literal["lora_targets", "document_tokens"], str | int] = Field(default_factory=dict)
+    """What blank columns of its fine-tuning runs mean: ``document_tokens``, and ``lora_targets`` where
+    adapters are trained."""
     states: Literal["usual", "bf16"] = "usual"
+    """Weights and optimizer states: those of mixed precision, or in bf16 alone."""
     lacks: tuple[Literal["tp", "pp"], ...] = ()
+    """Degrees that its program does not have: 1 where they are blank."""
 
 
 class Era(Record):
-    """One framework at one time.
-
-    Parameters
-    ----------
-    name : str
-        Short; shown with each priced row.
-    runtime : str
-        Name of the runtime that prices it.
-    about : str
-        What it stands for, and where that is said.
-    where : tuple of Where
-        When it is this era of its program, in any of these cases; without one it is the usual one.
-    traits : mapping
-        Traits in which it differs from the runtime's own, but for those that its runs fit
-        (``fitted/stages.yaml``).
-    half_traits : mapping
-        Further traits when training in fp16.
-    sequence_traits : mapping
-        Further traits with sequence parallelism, where that is younger than the rest of the era.
-    hopper_traits : mapping
-        Further traits on Hopper and later, which needed later releases.
-    blanks : Blanks
-        What empty columns mean.
-    no_flash : str
-        Attention kernel of a run that says it used no flash attention.
-    selective : str
-        What selective recompute means to its users where the row names no modules.
-    stage_cut : {"even", "parameters", "shares"}
-        How layers are dealt to pipeline stages: evenly; by parameters, embedding and head weighed in; or as
-        nanotron does, a stage that has its share of the cost to the byte closing there.
-    compiles_loss : bool
-        Whether a run that says it is compiled compiles its loss too.
-    measured : bool
-        Whether published runs of it were priced; without any, its rows have no error band.
-    """
+    """One framework at one time."""
 
     name: str
+    """Short; shown with each priced row."""
     runtime: str
+    """Name of the runtime that prices it."""
     about: str
+    """What it stands for, and where that is said."""
     where: tuple[Where, ...] = (Where(),)
+    """When it is this era of its program, in any of these cases; without one it is the usual one."""
     traits: Settings = Field(default_factory=dict)
+    """Traits in which it differs from the runtime's own, but for those that its runs fit
+    (``fitted/stages.yaml``)."""
     half_traits: Settings = Field(default_factory=dict)
+    """Further traits when training in fp16."""
     sequence_traits: Settings = Field(default_factory=dict)
+    """Further traits with sequence parallelism, where that is younger than the rest of the era."""
     hopper_traits: Settings = Field(default_factory=dict)
+    """Further traits on Hopper and later, which needed later releases."""
     blanks: Blanks = Blanks()
+    """What empty columns mean."""
     no_flash: Literal["fused-softmax", "unfused"] = "fused-softmax"
+    """Attention kernel of a run that says it used no flash attention."""
     selective: str = "selective"
+    """What selective recompute means to its users where the row names no modules."""
     stage_cut: Literal["even", "parameters", "shares"] = "even"
+    """How layers are dealt to pipeline stages: evenly; by parameters, embedding and head weighed in; or as
+    nanotron does, a stage that has its share of the cost to the byte closing there."""
     compiles_loss: Flag = True
+    """Whether a run that says it is compiled compiles its loss too."""
     measured: Flag = True
+    """Whether published runs of it were priced; without any, its rows have no error band."""
 
     __hash__ = object.__hash__
 
@@ -199,21 +161,13 @@ class Era(Record):
 
 
 class EraProgram(Record):
-    """A program that run tables name, and its eras: one file.
-
-    Parameters
-    ----------
-    name : str
-        That of the file.
-    words : tuple of str
-        What it is called.
-    over : tuple of str
-        Programs that its texts may name too, since it is made of them or grew out of them.
-    eras : tuple of Era
-        Its times.
-    """
+    """A program that run tables name, and its eras: one file."""
 
     name: str
+    """That of the file."""
     words: Words = Field(min_length=1)
+    """What it is called."""
     over: tuple[str, ...] = ()
+    """Programs that its texts may name too, since it is made of them or grew out of them."""
     eras: tuple[Era, ...] = Field(min_length=1)
+    """Its times."""

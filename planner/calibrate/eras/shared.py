@@ -20,18 +20,12 @@ SHARED: Final = "shared"
 
 
 class TraitSet(Record):
-    """Traits that several eras have.
-
-    Parameters
-    ----------
-    about : str
-        What they stand for, and where that is said.
-    traits : mapping
-        Their values; ``sets`` and ``settings`` bring in those of others.
-    """
+    """Traits that several eras have."""
 
     about: str
+    """What they stand for, and where that is said."""
     traits: Mapping[str, Any]
+    """Their values; ``sets`` and ``settings`` bring in those of others."""
 
 
 @dataclass(frozen=True)

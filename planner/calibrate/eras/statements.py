@@ -23,18 +23,12 @@ FLASH: Final = {1: "flash-1", 2: "flash-2", 3: "flash-3"}
 
 
 class Said(Record):
-    """Words that a row may have.
-
-    Parameters
-    ----------
-    says : str
-        Regular expression searched in a row's words, in lower case.
-    about : str
-        What it means, and where that is said, where the traits do not tell.
-    """
+    """Words that a row may have."""
 
     says: str = Field(min_length=1)
+    """Regular expression searched in a row's words, in lower case."""
     about: str = ""
+    """What it means, and where that is said, where the traits do not tell."""
 
     @field_validator("says")
     @classmethod
@@ -56,18 +50,12 @@ def _pattern(says: str) -> re.Pattern[str]:
 
 
 class Statement(Said):
-    """What a row may state, and the traits that it sets.
-
-    Parameters
-    ----------
-    traits : mapping
-        What follows.
-    over : tuple of str
-        Statements whose traits it replaces where a row has both.
-    """
+    """What a row may state, and the traits that it sets."""
 
     traits: Mapping[str, Any]
+    """What follows."""
     over: tuple[str, ...] = ()
+    """Statements whose traits it replaces where a row has both."""
 
 
 class Statements(Record):

@@ -34,29 +34,20 @@ class Free:
 
 @dataclass(frozen=True)
 class Fit:
-    """Fitted constants and their errors.
-
-    Parameters
-    ----------
-    values : Mapping
-        Constants, fitted and fixed, rounded to four figures.
-    rows : int
-        Rows that were fitted.
-    mean_error, p90_error : float
-        Mean and 90th percentile of the absolute relative error on these rows. [-]
-    held_out_error, held_out_p90_error : float
-        The same where each fifth of the shapes is priced with constants fitted to the rest. [-]
-    naive_error : float
-        Mean error of one constant rate, the best for these rows. [-]
-    """
+    """Fitted constants and their errors."""
 
     values: Mapping[str, float]
+    """Constants, fitted and fixed, rounded to four figures."""
     rows: int
+    """Rows that were fitted."""
     mean_error: float
     p90_error: float
+    """Mean and 90th percentile of the absolute relative error on these rows. [-]"""
     held_out_error: float
     held_out_p90_error: float
+    """The same where each fifth of the shapes is priced with constants fitted to the rest. [-]"""
     naive_error: float
+    """Mean error of one constant rate, the best for these rows. [-]"""
 
 
 def rounded(value: float, start: float) -> float:

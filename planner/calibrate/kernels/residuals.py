@@ -30,21 +30,14 @@ Smoothing = tuple[float, float]
 
 @dataclass(frozen=True)
 class Corrected:
-    """A law with its residuals.
-
-    Parameters
-    ----------
-    fitted : Fit
-        Constants of the law; its errors are those with the residuals.
-    grid : SizeGrid, optional
-        The residuals; None where they do not earn their place.
-    law_error : float
-        Held-out error of the law alone. [-]
-    """
+    """A law with its residuals."""
 
     fitted: Fit
+    """Constants of the law; its errors are those with the residuals."""
     grid: SizeGrid | None
+    """The residuals; None where they do not earn their place."""
     law_error: float
+    """Held-out error of the law alone. [-]"""
 
 
 def octaves(sizes: Column) -> Column:

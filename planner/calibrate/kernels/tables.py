@@ -18,27 +18,18 @@ OPERAND_BYTES = {"bf16": 2.0, "fp8": 1.0, "fp8_block": 1.0, "nvfp4": 0.5625}
 
 @dataclass(frozen=True)
 class Datasheet:
-    """What the efficiencies of one accelerator are shares of.
-
-    Parameters
-    ----------
-    peaks : Mapping
-        Dense peak of each data type. [FLOP/s]
-    bandwidth : float
-        Memory bandwidth. [byte/s]
-    multiprocessors : float
-        Streaming multiprocessors; the waves of the fitted products confirm the number. [-]
-    small_tiles : bool
-        Whether its matrix kernels also come in tiles of 64, as those of single warps do.
-    source : str
-        Page of the figures.
-    """
+    """What the efficiencies of one accelerator are shares of."""
 
     peaks: Mapping[str, float]
+    """Dense peak of each data type. [FLOP/s]"""
     bandwidth: float
+    """Memory bandwidth. [byte/s]"""
     multiprocessors: float
+    """Streaming multiprocessors; the waves of the fitted products confirm the number. [-]"""
     small_tiles: bool
+    """Whether its matrix kernels also come in tiles of 64, as those of single warps do."""
     source: str
+    """Page of the figures."""
 
 
 def _nvidia(

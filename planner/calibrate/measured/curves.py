@@ -44,18 +44,12 @@ MEMORY: Final = (Free("efficiency", 0.8, 0.01, 1.0), Free("launch", 3e-6, 0.0, 1
 
 @dataclass(frozen=True)
 class FittedCurves:
-    """The curve file, and what a reader must know of it.
-
-    Parameters
-    ----------
-    content : Mapping
-        As the files in ``hardware_profiles/curves`` are.
-    notes : tuple of str
-        Curves that could not be measured, and what stands in their place.
-    """
+    """The curve file, and what a reader must know of it."""
 
     content: Mapping[str, Any]
+    """As the files in ``hardware_profiles/curves`` are."""
     notes: tuple[str, ...]
+    """Curves that could not be measured, and what stands in their place."""
 
 
 def gemm_entries(rows: Sequence[Raw], sheet: Datasheet) -> dict[str, Entry]:

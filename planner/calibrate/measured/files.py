@@ -28,30 +28,20 @@ CURVES, RAW = ".curves.yaml", ".raw.jsonl"
 
 @dataclass(frozen=True)
 class Machine:
-    """What the files are about.
-
-    Parameters
-    ----------
-    product : str
-        Name of the device as its driver says it.
-    memory : float
-        What the driver reports. [byte]
-    multiprocessors : float
-        Of the device. [-]
-    provenance : Mapping
-        Date, device and versions.
-    usable : float, optional
-        What of that a process may have; None where only one of the two is known. [byte]
-    cluster : str
-        Name of the cluster whose node and network it has; empty for the accelerator's usual one.
-    """
+    """What the files are about."""
 
     product: str
+    """Name of the device as its driver says it."""
     memory: float
+    """What the driver reports. [byte]"""
     multiprocessors: float
+    """Of the device. [-]"""
     provenance: Mapping[str, str]
+    """Date, device and versions."""
     cluster: str = ""
+    """Name of the cluster whose node and network it has; empty for the accelerator's usual one."""
     usable: float | None = None
+    """What of that a process may have; None where only one of the two is known. [byte]"""
 
 
 @dataclass(frozen=True)

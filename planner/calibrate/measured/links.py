@@ -20,25 +20,17 @@ PREFERRED: Final = ("all_gather", "reduce_scatter", "all_reduce", "all_to_all")
 
 @dataclass(frozen=True)
 class Sample:
-    """One timed collective.
-
-    Parameters
-    ----------
-    operation : str
-        A key of ``BUS_FACTOR``.
-    ranks, nodes : int
-        Who took part, and on how many nodes. [-]
-    nbytes : float
-        Full buffer as nccl-tests counts it. [byte]
-    seconds : float
-        Elapsed. [s]
-    """
+    """One timed collective."""
 
     operation: str
+    """A key of ``BUS_FACTOR``."""
     ranks: int
     nodes: int
+    """Who took part, and on how many nodes. [-]"""
     nbytes: float
+    """Full buffer as nccl-tests counts it. [byte]"""
     seconds: float
+    """Elapsed. [s]"""
 
     @property
     def bus_rate(self) -> float:
@@ -54,21 +46,14 @@ class Sample:
 
 @dataclass(frozen=True)
 class Link:
-    """A tier as collectives see it.
-
-    Parameters
-    ----------
-    bus_rate : float
-        Bus bandwidth of the large buffers. [byte/s]
-    latency : float, optional
-        Of one hop, from the smallest buffers; None where none was small. [s]
-    sample : Sample
-        The one that gave the rate.
-    """
+    """A tier as collectives see it."""
 
     bus_rate: float
+    """Bus bandwidth of the large buffers. [byte/s]"""
     latency: float | None
+    """Of one hop, from the smallest buffers; None where none was small. [s]"""
     sample: Sample
+    """The one that gave the rate."""
 
 
 def link_of(samples: Iterable[Sample]) -> Link | None:

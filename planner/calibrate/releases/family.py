@@ -7,37 +7,25 @@ from planner.dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Release:
-    """One release that a user can ask for.
-
-    Parameters
-    ----------
-    name : str
-        The runner's own version.
-    date : str
-        Day, month or year of it.
-    brings : str
-        What is known to have come with it, in a phrase.
-    framework : str
-        What a run table writes for it: the era of that text has its traits and fitted constants. Empty for a
-        release that is priced as the runtime itself is: as the files that are written for it run.
-    containers : tuple of str
-        NVIDIA's containers that hold it.
-    files : str
-        The version of the runtime's files that it reads; empty where the nearest ones are for another.
-    sequence_parallel : bool
-        Whether it has what came with sequence parallelism, where its era tells that apart.
-    before_hopper : bool
-        Whether it runs on A100 and older alone.
-    """
+    """One release that a user can ask for."""
 
     name: str
+    """The runner's own version."""
     date: str
+    """Day, month or year of it."""
     brings: str
+    """What is known to have come with it, in a phrase."""
     framework: str = ""
+    """What a run table writes for it: the era of that text has its traits and fitted constants. Empty for a
+    release that is priced as the runtime itself is: as the files that are written for it run."""
     containers: tuple[str, ...] = ()
+    """NVIDIA's containers that hold it."""
     files: str = ""
+    """The version of the runtime's files that it reads; empty where the nearest ones are for another."""
     sequence_parallel: bool = False
+    """Whether it has what came with sequence parallelism, where its era tells that apart."""
     before_hopper: bool = False
+    """Whether it runs on A100 and older alone."""
 
     @property
     def spellings(self) -> tuple[str, ...]:

@@ -43,37 +43,25 @@ _REMARKS: Final = re.compile(
 
 @dataclass(frozen=True)
 class Catalogue:
-    """Where runs find what the planner ships: clusters, networks, models, runtimes and facts.
-
-    Parameters
-    ----------
-    cluster : callable
-        Accelerator name and node size, where stated, to its canonical name and a usual cluster; raises
-        `InputError` for an unknown one.
-    network : callable
-        Network kind by name, None where there is none.
-    model : callable
-        Model of the zoo by the name in a table, None where there is none.
-    runtimes : mapping
-        Runtimes by name.
-    facts : mapping
-        Facts of each source.
-    model_names : tuple of str
-        Names and aliases of the zoo's models.
-    zoo : callable
-        Models of the zoo by their size.
-    sibling : callable
-        Accelerator, its usual cluster and words of an interconnect to the cluster that they mean.
-    """
+    """Where runs find what the planner ships: clusters, networks, models, runtimes and facts."""
 
     cluster: Callable[[str, int | None], tuple[str, HardwareProfile]]
+    """Accelerator name and node size, where stated, to its canonical name and a usual cluster; raises
+    `InputError` for an unknown one."""
     network: Callable[[str], Network | None]
+    """Network kind by name, None where there is none."""
     model: Named
+    """Model of the zoo by the name in a table, None where there is none."""
     runtimes: Mapping[str, Runtime]
+    """Runtimes by name."""
     facts: Mapping[str, tuple[Fact, ...]]
+    """Facts of each source."""
     model_names: tuple[str, ...] = ()
+    """Names and aliases of the zoo's models."""
     zoo: Callable[[], BySize] = dict
+    """Models of the zoo by their size."""
     sibling: Callable[[str, HardwareProfile, str], HardwareProfile] = lambda gpu, usual, words: usual
+    """Accelerator, its usual cluster and words of an interconnect to the cluster that they mean."""
 
     @cached_property
     def clusters(self) -> Callable[[str, int | None, str], tuple[str, HardwareProfile]]:

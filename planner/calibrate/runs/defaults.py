@@ -82,38 +82,26 @@ class Skip:
 
 @dataclass(frozen=True)
 class PricedRun:
-    """A run ready to price: what it was, as the planner's records.
-
-    Parameters
-    ----------
-    run : Run
-        The row, blanks filled.
-    job, plan, runtime : Job, Plan, Runtime
-        What ran, how it was laid out, and on which software, its traits those of the era.
-    era : str
-        Name of the era.
-    task : str
-        ``pretrain``, ``sft`` or ``lora``; fine-tuning packs short documents.
-    measured : Measured
-        Seconds per step and the column they come from.
-    defaults : mapping
-        Every value taken because the row left it blank.
-    stated : set of str
-        Traits that the row states, which no fitted constant replaces.
-    release : str
-        The release that the row names, by its column or in the framework's text; empty where none.
-    """
+    """A run ready to price: what it was, as the planner's records."""
 
     run: Run
+    """The row, blanks filled."""
     job: Job
     plan: Plan
     runtime: Runtime
+    """What ran, how it was laid out, and on which software, its traits those of the era."""
     era: str
+    """Name of the era."""
     task: str
+    """``pretrain``, ``sft`` or ``lora``; fine-tuning packs short documents."""
     measured: Measured
+    """Seconds per step and the column they come from."""
     defaults: Mapping[str, object]
+    """Every value taken because the row left it blank."""
     stated: frozenset[str] = frozenset()
+    """Traits that the row states, which no fitted constant replaces."""
     release: str = ""
+    """The release that the row names, by its column or in the framework's text; empty where none."""
 
 
 def in_row(run: Run, reason: str) -> str:

@@ -17,31 +17,21 @@ FACTS: Final = Path(__file__).with_name("facts.yaml")
 
 @dataclass(frozen=True)
 class Fact:
-    """What a source states about its runs outside the table.
-
-    Parameters
-    ----------
-    source : str
-        The source's key.
-    where : mapping
-        Column to the text that a row must have; empty means blank, ``> 160`` a number above 160, and ``~``
-        begins a regular expression.
-    values : mapping
-        Column to value, taken where the column is blank.
-    stated : str
-        Where it is stated.
-    assumed : bool
-        Whether it is inferred, so that rows with it are scored apart.
-    replaces : bool
-        Whether it corrects a column that the row fills.
-    """
+    """What a source states about its runs outside the table."""
 
     source: str
+    """The source's key."""
     where: Mapping[str, str]
+    """Column to the text that a row must have; empty means blank, ``> 160`` a number above 160, and ``~``
+    begins a regular expression."""
     values: Mapping[str, object]
+    """Column to value, taken where the column is blank."""
     stated: str
+    """Where it is stated."""
     assumed: bool = False
+    """Whether it is inferred, so that rows with it are scored apart."""
     replaces: bool = False
+    """Whether it corrects a column that the row fills."""
 
     def holds(self, run: Run) -> bool:
         """Whether the fact is about this run."""

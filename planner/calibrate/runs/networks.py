@@ -107,30 +107,20 @@ _PARTS: Final = re.compile(r"[;,|\n]|\s[+/&]\s|\sand\s")
 
 @dataclass(frozen=True)
 class Stated:
-    """What words say of a network.
-
-    Parameters
-    ----------
-    network : str
-        Its kind, or a family of `FAMILIES`; empty where it is not said.
-    ports : int
-        Ports of a node, 0 where it is not said. [-]
-    rate : float
-        Rate of a port and direction, 0 where it is not said. [byte/s]
-    exact : bool
-        Whether the number of ports is said, not taken.
-    strange : tuple of str
-        Parts of the text that mean nothing known.
-    known : bool
-        Whether some part is understood.
-    """
+    """What words say of a network."""
 
     network: str = ""
+    """Its kind, or a family of `FAMILIES`; empty where it is not said."""
     ports: int = 0
+    """Ports of a node, 0 where it is not said. [-]"""
     rate: float = 0.0
+    """Rate of a port and direction, 0 where it is not said. [byte/s]"""
     exact: bool = False
+    """Whether the number of ports is said, not taken."""
     strange: tuple[str, ...] = ()
+    """Parts of the text that mean nothing known."""
     known: bool = True
+    """Whether some part is understood."""
 
     @property
     def whole(self) -> bool:

@@ -154,21 +154,14 @@ Header = list[tuple[str, _Reader] | None]
 
 @dataclass(frozen=True)
 class RunTable:
-    """A table as read: its rows or their faults in order, and what is odd about its header and cells.
-
-    Parameters
-    ----------
-    rows : iterator of Run or Fault
-        Read when asked for.
-    warnings : tuple of str
-        About the header.
-    blanks : Counter
-        Cells with a word for blank in the rows read so far, by column. [-]
-    """
+    """A table as read: its rows or their faults in order, and what is odd about its header and cells."""
 
     rows: Iterator[Run | Fault]
+    """Read when asked for."""
     warnings: tuple[str, ...]
+    """About the header."""
     blanks: Counter[str] = field(default_factory=Counter)
+    """Cells with a word for blank in the rows read so far, by column. [-]"""
 
 
 def read_header(names: list[str], where: str) -> tuple[Header, tuple[str, ...]]:

@@ -42,80 +42,54 @@ TOLD: Final = 0.9
 
 @dataclass(frozen=True)
 class Pinned:
-    """One factor of a site as the runs have pinned it.
-
-    Parameters
-    ----------
-    name, field, meaning : str
-        Word of the user, field of the pool, and what it stands for.
-    start, value : float
-        Before and after the fit. [-]
-    standard_error : float
-        Of the logarithm of the value. [-]
-    """
+    """One factor of a site as the runs have pinned it."""
 
     name: str
     field: str
     meaning: str
+    """Word of the user, field of the pool, and what it stands for."""
     start: float
     value: float
+    """Before and after the fit. [-]"""
     standard_error: float
+    """Of the logarithm of the value. [-]"""
 
 
 @dataclass(frozen=True)
 class Framework:
-    """Memory that the allocator does not see, from runs whose memory the device has counted.
-
-    Parameters
-    ----------
-    runs : int
-        How many they are. [-]
-    before_gib, value_gib : float
-        The runtime's value and what these runs use. [GiB]
-    error_before, error_after : float
-        Mean absolute error of their memory. [-]
-    """
+    """Memory that the allocator does not see, from runs whose memory the device has counted."""
 
     runs: int
+    """How many they are. [-]"""
     before_gib: float
     value_gib: float
+    """The runtime's value and what these runs use. [GiB]"""
     error_before: float
     error_after: float
+    """Mean absolute error of their memory. [-]"""
 
 
 @dataclass(frozen=True)
 class SiteFit:
-    """What the runs say of a site.
-
-    Parameters
-    ----------
-    runs : SiteRuns
-        The table.
-    used : tuple of PricedRun
-        Its timed runs that can be priced.
-    factors : tuple of Pinned
-        What was fitted.
-    left_out : mapping
-        Factor that was not fitted to the reason.
-    before, after : Column
-        Logarithmic errors of the timed runs. [-]
-    held_out : Column or None
-        The same, each priced without its own part of the table; None for a single run. [-]
-    framework : Framework or None
-        None where no run has the device's count of memory.
-    extrapolated : float
-        Mean share of the timed runs' steps outside the fitted range of kernel curves. [-]
-    """
+    """What the runs say of a site."""
 
     runs: SiteRuns
+    """The table."""
     used: tuple[PricedRun, ...]
+    """Its timed runs that can be priced."""
     factors: tuple[Pinned, ...]
+    """What was fitted."""
     left_out: Mapping[str, str]
+    """Factor that was not fitted to the reason."""
     before: Column
     after: Column
+    """Logarithmic errors of the timed runs. [-]"""
     held_out: Column | None
+    """The same, each priced without its own part of the table; None for a single run. [-]"""
     framework: Framework | None
+    """None where no run has the device's count of memory."""
     extrapolated: float = 0.0
+    """Mean share of the timed runs' steps outside the fitted range of kernel curves. [-]"""
 
     @property
     def band(self) -> float | None:

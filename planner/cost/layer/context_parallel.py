@@ -14,29 +14,20 @@ from planner.techniques.context import ContextMethod
 
 @dataclass(frozen=True)
 class Leg:
-    """The messages of one method among some of the ranks that share a sequence.
-
-    Parameters
-    ----------
-    method : ContextMethod
-        Whose messages they are.
-    ranks, stride : Num
-        Members and the distance between them. [-]
-    tokens : Num
-        Tokens of a member's part of the sequence.
-    heads : Num
-        Query heads of a member. [-]
-    q_width, kv_width : Num
-        Elements of queries, and of keys and values together, that a member has of one token.
-    """
+    """The messages of one method among some of the ranks that share a sequence."""
 
     method: ContextMethod
+    """Whose messages they are."""
     ranks: Num
     stride: Num
+    """Members and the distance between them. [-]"""
     tokens: Num
+    """Tokens of a member's part of the sequence."""
     heads: Num
+    """Query heads of a member. [-]"""
     q_width: Num
     kv_width: Num
+    """Elements of queries, and of keys and values together, that a member has of one token."""
 
     def gathered_bytes(self) -> Num:
         """Bytes that a member holds of the others in the backward of attention. [byte]"""

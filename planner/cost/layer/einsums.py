@@ -21,30 +21,21 @@ Sizes = dict[str, float]
 
 @dataclass(frozen=True)
 class Einsum:
-    """One operator: the indices of what it reads, of its weights, and of what it writes.
-
-    Parameters
-    ----------
-    name : str
-        As operators are called in prices.
-    reads : tuple of (str, str)
-        Tensors and the indices of each, in the operator's own names: attention reads keys along s.
-    weight : str
-        Indices of the weights, empty where there are none.
-    writes : str
-        Indices of the result.
-    whole : str
-        Indices along which its arithmetic cannot be cut: a norm's width, a scan's tokens, a router's experts.
-    sizes : mapping
-        Elements along each index, all ranks together.
-    """
+    """One operator: the indices of what it reads, of its weights, and of what it writes."""
 
     name: str
+    """As operators are called in prices."""
     reads: tuple[tuple[str, str], ...]
+    """Tensors and the indices of each, in the operator's own names: attention reads keys along s."""
     weight: str
+    """Indices of the weights, empty where there are none."""
     writes: str
+    """Indices of the result."""
     whole: str
+    """Indices along which its arithmetic cannot be cut: a norm's width, a scan's tokens, a router's
+    experts."""
     sizes: Sizes
+    """Elements along each index, all ranks together."""
 
     @property
     def text(self) -> str:

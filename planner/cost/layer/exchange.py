@@ -11,20 +11,14 @@ ACTIVATION_BYTES = 2.0
 
 @dataclass(frozen=True)
 class Exchange:
-    """One kind of communication of one layer and micro-batch.
-
-    Parameters
-    ----------
-    forward, backward : Num
-        Exposed time of each pass. [s]
-    forward_sent, backward_sent : Num
-        Bytes that one rank sends in each pass. [byte]
-    """
+    """One kind of communication of one layer and micro-batch."""
 
     forward: Num = 0.0
     backward: Num = 0.0
+    """Exposed time of each pass. [s]"""
     forward_sent: Num = 0.0
     backward_sent: Num = 0.0
+    """Bytes that one rank sends in each pass. [byte]"""
 
     def __add__(self, other: Exchange) -> Exchange:
         if other is NO_EXCHANGE:

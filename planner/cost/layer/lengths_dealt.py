@@ -50,21 +50,14 @@ def document_ranks(
 
 @dataclass(frozen=True)
 class Shared:
-    """Documents that have the same number of ranks each; arrays over the plans of a batch.
-
-    Parameters
-    ----------
-    ranks : float
-        Ranks of each. [-]
-    tokens : Num
-        Their share of all tokens. [-]
-    length : Num
-        Tokens of the document of a token among them, in the mean. [token]
-    """
+    """Documents that have the same number of ranks each; arrays over the plans of a batch."""
 
     ranks: float
+    """Ranks of each. [-]"""
     tokens: Num
+    """Their share of all tokens. [-]"""
     length: Num
+    """Tokens of the document of a token among them, in the mean. [token]"""
 
 
 @lru_cache(maxsize=4096)

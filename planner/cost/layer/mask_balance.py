@@ -29,24 +29,16 @@ Work = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Mask:
-    """A causal mask: all earlier keys of the same document, or of these those on some lines.
-
-    Parameters
-    ----------
-    columns : int
-        First keys that all queries see. [token]
-    window : int
-        Last keys that a query sees, itself included. [token]
-    slashes : tuple of (int, int)
-        Distances of other bands of keys, to the nearest of a band, and their widths. [token]
-    documents : tuple of int
-        Lengths of documents, repeated until the sequence is full. [token]
-    """
+    """A causal mask: all earlier keys of the same document, or of these those on some lines."""
 
     columns: int = 0
+    """First keys that all queries see. [token]"""
     window: int = 0
+    """Last keys that a query sees, itself included. [token]"""
     slashes: tuple[tuple[int, int], ...] = ()
+    """Distances of other bands of keys, to the nearest of a band, and their widths. [token]"""
     documents: tuple[int, ...] = ()
+    """Lengths of documents, repeated until the sequence is full. [token]"""
 
     @property
     def is_sparse(self) -> bool:

@@ -32,63 +32,44 @@ from planner.runtimes.traits import Traits
 
 @dataclass(frozen=True)
 class Operator:
-    """One operator of a block on one rank, for one micro-batch.
-
-    Parameters
-    ----------
-    name : str
-        Unique in its block.
-    module : str
-        The part of the block that recompute names.
-    forward, backward : Num
-        Seconds. [s]
-    kept : Num
-        Bytes that backward needs and that recomputing the module does not free. [byte]
-    saved : Num
-        Bytes of results and internals that backward needs and recomputing the module frees. [byte]
-    result : Num
-        Bytes of its result, and so of the gradient that backward makes of it, where they may be a layer's
-        largest. [byte]
-    flops : Num
-        FLOPs of the products, forward. [FLOP]
-    weight_gradient : Num
-        Of ``backward``, what no other pass waits for. [s]
-    params : Num
-        Weights on this rank. [element]
-    stored : Num
-        Bytes of these at rest, adapters and low-bit copies included. [byte]
-    trained : Num
-        Weights that learn, adapters included. [element]
-    second : Num
-        Share that runs again where every second product, and all that is bound by memory, is recomputed. [-]
-    launches : Num
-        Kernels that a pass launches beside those of its kind. [-]
-    reruns : Num
-        Times that it runs forward in its own backward, beside what recompute of the layer repeats. [-]
-    expert : bool
-        Whether the weights belong to routed experts.
-    outside_forward, outside_backward : Num
-        Seconds of either pass that come from outside a curve's fitted range. [s]
-    """
+    """One operator of a block on one rank, for one micro-batch."""
 
     name: str
+    """Unique in its block."""
     module: str
+    """The part of the block that recompute names."""
     forward: Num
     backward: Num
+    """Seconds. [s]"""
     kept: Num = 0.0
+    """Bytes that backward needs and that recomputing the module does not free. [byte]"""
     saved: Num = 0.0
+    """Bytes of results and internals that backward needs and recomputing the module frees. [byte]"""
     result: Num = 0.0
+    """Bytes of its result, and so of the gradient that backward makes of it, where they may be a layer's
+    largest. [byte]"""
     flops: Num = 0.0
+    """FLOPs of the products, forward. [FLOP]"""
     weight_gradient: Num = 0.0
+    """Of ``backward``, what no other pass waits for. [s]"""
     params: Num = 0.0
+    """Weights on this rank. [element]"""
     stored: Num = 0.0
+    """Bytes of these at rest, adapters and low-bit copies included. [byte]"""
     trained: Num = 0.0
+    """Weights that learn, adapters included. [element]"""
     second: Num = 0.0
+    """Share that runs again where every second product, and all that is bound by memory, is recomputed.
+    [-]"""
     launches: Num = 0.0
+    """Kernels that a pass launches beside those of its kind. [-]"""
     reruns: Num = 0.0
+    """Times that it runs forward in its own backward, beside what recompute of the layer repeats. [-]"""
     expert: bool = False
+    """Whether the weights belong to routed experts."""
     outside_forward: Num = 0.0
     outside_backward: Num = 0.0
+    """Seconds of either pass that come from outside a curve's fitted range. [s]"""
 
     def with_values(self, **values: Any) -> Operator:
         """Return the operator with fields changed."""
@@ -102,18 +83,12 @@ class Operator:
 
 @dataclass(frozen=True)
 class Pricer:
-    """Prices operators for the ranks of a plan or a batch of plans.
-
-    Parameters
-    ----------
-    case : Case
-        The job and its techniques.
-    plan : Plan
-        The degrees; only tp, cp, ep, etp and micro_batch matter here.
-    """
+    """Prices operators for the ranks of a plan or a batch of plans."""
 
     case: Case
+    """The job and its techniques."""
     plan: Plan
+    """The degrees; only tp, cp, ep, etp and micro_batch matter here."""
 
     @cached_property
     def tokens(self) -> Num:
@@ -322,26 +297,18 @@ def stitched_time(traits: Traits, cp: Num, tokens: Num, visible: Num) -> Num:
 
 
 class Core(NamedTuple):
-    """What one kind of attention kernel takes, before what slows it in training.
-
-    Parameters
-    ----------
-    forward, backward : Num
-        Seconds. [s]
-    saved, widest : Num
-        Bytes of its internals that backward needs, and of its widest result. [byte]
-    launches : Num
-        Kernels that a pass launches beside those of its kind. [-]
-    outside : Num
-        One where its time comes from outside a curve's fitted range, else zero. [-]
-    """
+    """What one kind of attention kernel takes, before what slows it in training."""
 
     forward: Num
     backward: Num
+    """Seconds. [s]"""
     saved: Num
     widest: Num
+    """Bytes of its internals that backward needs, and of its widest result. [byte]"""
     launches: Num
+    """Kernels that a pass launches beside those of its kind. [-]"""
     outside: Num
+    """One where its time comes from outside a curve's fitted range, else zero. [-]"""
 
 
 IN_16_BIT = frozenset({"head", "router"})

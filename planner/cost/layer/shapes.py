@@ -18,31 +18,20 @@ Product = tuple[float, float, float]
 
 @dataclass(frozen=True)
 class Shape:
-    """What an operator works on.
-
-    Parameters
-    ----------
-    kind : str
-        ``linear``, ``elementwise``, ``attention``, ``grouped`` or ``scan``.
-    sizes : Mapping
-        Its dimensions by name. [element]
-    """
+    """What an operator works on."""
 
     kind: str
+    """``linear``, ``elementwise``, ``attention``, ``grouped`` or ``scan``."""
     sizes: Mapping[str, float]
+    """Its dimensions by name. [element]"""
 
 
 @dataclass(frozen=True)
 class Recorder(Pricer):
-    """Prices operators as always, and keeps the shapes that it is asked for.
-
-    Parameters
-    ----------
-    shapes : dict
-        Name of an operator to its shape; filled while pricing.
-    """
+    """Prices operators as always, and keeps the shapes that it is asked for."""
 
     shapes: dict[str, Shape] = field(default_factory=dict)
+    """Name of an operator to its shape; filled while pricing."""
 
     @property
     def products(self) -> dict[str, Product]:

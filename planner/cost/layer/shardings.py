@@ -35,24 +35,16 @@ SAME: Final = {"k": "t", "s": "t"}
 
 @dataclass(frozen=True)
 class ShardingChoice:
-    """One split of an operator.
-
-    Parameters
-    ----------
-    index : str
-        The index that is split, empty where every rank does all of it.
-    reads : tuple of str
-        State of each tensor that it reads.
-    weight : str
-        State of the weights, empty without any.
-    writes : str
-        State of the result.
-    """
+    """One split of an operator."""
 
     index: str
+    """The index that is split, empty where every rank does all of it."""
     reads: tuple[str, ...]
+    """State of each tensor that it reads."""
     weight: str
+    """State of the weights, empty without any."""
     writes: str
+    """State of the result."""
 
 
 @dataclass(frozen=True)

@@ -23,29 +23,20 @@ from planner.techniques.engines.family import PassBytes
 
 @dataclass(frozen=True)
 class LayerPasses:
-    """All layers of each stage, its ends left out, for one micro-batch on one rank.
-
-    Parameters
-    ----------
-    count : Num
-        Layers. [-]
-    saved : Num
-        What they keep for backward. [byte]
-    forward, backward : Num
-        Their passes. [s]
-    copied, leaves : Num
-        Of what they keep, what goes to the host as inputs of modules, and what leaves the device. [byte]
-    routed : Num
-        Bytes that tokens take beyond the fast links in each pass. [byte]
-    """
+    """All layers of each stage, its ends left out, for one micro-batch on one rank."""
 
     count: Num
+    """Layers. [-]"""
     saved: Num
+    """What they keep for backward. [byte]"""
     forward: Num
     backward: Num
+    """Their passes. [s]"""
     copied: Num = 0.0
     leaves: Num = 0.0
+    """Of what they keep, what goes to the host as inputs of modules, and what leaves the device. [byte]"""
     routed: Num = 0.0
+    """Bytes that tokens take beyond the fast links in each pass. [byte]"""
 
     def sent(self, case: Case) -> Num:
         """What may go to the host: all that is kept, or inputs of modules. [byte]"""

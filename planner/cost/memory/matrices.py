@@ -57,28 +57,19 @@ def first_moments(case: Case, plan: Plan, counts: Mapping[Piece, Num]) -> Num:
 
 @dataclass(frozen=True)
 class SharedMatrices:
-    """Matrices outside or inside routed experts, by how their ranks share them.
-
-    Parameters
-    ----------
-    local : Num
-        Elements on a tensor rank, all shards together. [element]
-    width, stride : Num
-        Tensor-parallel ranks that hold a part of each, and the distance of those that share states. [-]
-    shards : Num
-        Ranks that share optimizer states. [-]
-    copies : Num
-        Ranks that hold the same share of the states. [-]
-    kind : Matrices
-        What they are.
-    """
+    """Matrices outside or inside routed experts, by how their ranks share them."""
 
     local: Num
+    """Elements on a tensor rank, all shards together. [element]"""
     width: Num
     stride: Num
+    """Tensor-parallel ranks that hold a part of each, and the distance of those that share states. [-]"""
     shards: Num
+    """Ranks that share optimizer states. [-]"""
     copies: Num
+    """Ranks that hold the same share of the states. [-]"""
     kind: Matrices
+    """What they are."""
 
     @property
     def owned(self) -> Num:

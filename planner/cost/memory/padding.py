@@ -18,16 +18,11 @@ from planner.plan import Plan
 
 @dataclass(frozen=True)
 class Parameters:
-    """Parameters on a tensor rank, those of one height counted together.
-
-    Parameters
-    ----------
-    rows, columns : Num
-        Size of dimension 0, and of all others together. [element]
-    """
+    """Parameters on a tensor rank, those of one height counted together."""
 
     rows: Num
     columns: Num
+    """Size of dimension 0, and of all others together. [element]"""
 
 
 def padded_elements(parameters: list[Parameters], shards: Num) -> Num:

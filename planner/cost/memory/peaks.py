@@ -20,25 +20,17 @@ from planner.techniques.engines.rounds import round_moments
 
 @dataclass(frozen=True)
 class Peak:
-    """What comes and goes in a step, at its peak moment. [byte]
-
-    Parameters
-    ----------
-    activations, workspace : Num
-        As in `StageMemory`.
-    gradients : Num, optional
-        Gradients at that moment, where they do not live through the whole step.
-    moments : tuple of Moment
-        All that compete.
-    at_step : Mask
-        Whether the moment is the optimizer's step.
-    """
+    """What comes and goes in a step, at its peak moment. [byte]"""
 
     activations: Num
     workspace: Num
+    """As in `StageMemory`."""
     gradients: Num | None
+    """Gradients at that moment, where they do not live through the whole step."""
     moments: Moments
+    """All that compete."""
     at_step: Mask = np.False_
+    """Whether the moment is the optimizer's step."""
 
 
 def step_of(case: Case, plan: Plan, passes: PassBytes, gradients: Num, gathered: Num) -> Step:

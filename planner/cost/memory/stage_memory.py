@@ -42,39 +42,27 @@ from planner.techniques.sharding.family import sharded_states
 
 @dataclass(frozen=True)
 class StageMemory:
-    """Bytes of each stage at its peak moment; the first axis is the stage. [byte]
-
-    Parameters
-    ----------
-    weights, gradients, optimizer : Num
-        States at rest.
-    activations : Num
-        What forward leaves for backward, for all micro-batches in flight.
-    workspace : Num
-        What exists at the peak moment only.
-    at_step : Mask
-        Whether that moment is the optimizer's step, whose flat buffers are the workspace then.
-    idle : Num
-        Memory that serves nothing else: freed gradients of the step before, and during the optimizer's step
-        what CUDA graphs hold, as far as the peak is not higher without it.
-    moments : tuple of Moment
-        All that compete.
-    buffers : Num
-        Of messages that have buffers of their own, which no allocator sees.
-    streamed : Num
-        Free blocks of a stream of gathers, which serve no other, and are given back where the device is full.
-    """
+    """Bytes of each stage at its peak moment; the first axis is the stage. [byte]"""
 
     weights: Num
     gradients: Num
     optimizer: Num
+    """States at rest."""
     activations: Num
+    """What forward leaves for backward, for all micro-batches in flight."""
     workspace: Num
+    """What exists at the peak moment only."""
     at_step: Mask = np.False_
+    """Whether that moment is the optimizer's step, whose flat buffers are the workspace then."""
     idle: Num = 0.0
+    """Memory that serves nothing else: freed gradients of the step before, and during the optimizer's step
+    what CUDA graphs hold, as far as the peak is not higher without it."""
     moments: Moments = ()
+    """All that compete."""
     buffers: Num = 0.0
+    """Of messages that have buffers of their own, which no allocator sees."""
     streamed: Num = 0.0
+    """Free blocks of a stream of gathers, which serve no other, and are given back where the device is full."""
 
     @property
     def allocated(self) -> Num:

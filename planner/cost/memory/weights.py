@@ -15,23 +15,16 @@ from planner.numeric import Num
 
 @dataclass(frozen=True)
 class StageWeights:
-    """Weights of each stage, or of one, on one rank; zero experts where the model has none.
-
-    Parameters
-    ----------
-    stored, expert_stored : Num
-        Bytes at rest before sharding. [byte]
-    trained, expert_trained : Num
-        Weights that learn. [element]
-    counts : mapping
-        Layers and ends whose weights they are. [-]
-    """
+    """Weights of each stage, or of one, on one rank; zero experts where the model has none."""
 
     stored: Num
     expert_stored: Num
+    """Bytes at rest before sharding. [byte]"""
     trained: Num
     expert_trained: Num
+    """Weights that learn. [element]"""
     counts: Mapping[Piece, Num] = field(default_factory=dict)
+    """Layers and ends whose weights they are. [-]"""
 
     def on(self, stage: int) -> StageWeights:
         """Return those of one stage."""

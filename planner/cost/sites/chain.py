@@ -37,30 +37,20 @@ def stage_sites(profile: SitesProfile, stages: int) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Chain:
-    """One job's pipeline over sites.
-
-    Parameters
-    ----------
-    profile : SitesProfile
-        Sites and links.
-    clusters : mapping
-        The cluster of each site, of which no islands count.
-    job : Job
-        What is trained on how many accelerators.
-    runtime : Runtime
-        Whose behaviour is priced.
-    oom_risk : float
-        Accepted probability of running out of memory. [-]
-    memory_limit : float, optional
-        Device memory that may be used. [byte]
-    """
+    """One job's pipeline over sites."""
 
     profile: SitesProfile
+    """Sites and links."""
     clusters: Mapping[str, HardwareProfile]
+    """The cluster of each site, of which no islands count."""
     job: Job
+    """What is trained on how many accelerators."""
     runtime: Runtime
+    """Whose behaviour is priced."""
     oom_risk: float
+    """Accepted probability of running out of memory. [-]"""
     memory_limit: float | None = None
+    """Device memory that may be used. [byte]"""
 
     def parts(self, plan: Plan, name: str) -> PlanParts:
         """Return a plan taken apart as if all of its stages were at one site."""

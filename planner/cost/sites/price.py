@@ -24,39 +24,26 @@ ACTIVATION: Final = 2.0
 
 @dataclass(frozen=True)
 class Trained:
-    """What trains at the sites between exchanges.
-
-    Parameters
-    ----------
-    profile : SitesProfile
-        Sites and links.
-    model : ModelSpec
-        What is trained.
-    tokens : float
-        Tokens of an inner step over all replicas. [-]
-    seconds : mapping
-        Time of one inner step of a replica, by site. [s]
-    memory_rate : float
-        Slowest memory of an accelerator, which packs and unpacks. [byte/s]
-    shards : float
-        Accelerators over which a replica's parameters are spread, of the least sharded one. [-]
-    micro_batches : int
-        Passes of an inner step of one replica, which a pipeline over sites sends on one by one. [-]
-    reductions : int
-        Times that gradients go in a step: after the last micro-batch, or after each of them. [-]
-    batches : mapping
-        Sequences of a replica's step by site, where they are unlike. [-]
-    """
+    """What trains at the sites between exchanges."""
 
     profile: SitesProfile
+    """Sites and links."""
     model: ModelSpec
+    """What is trained."""
     tokens: float
+    """Tokens of an inner step over all replicas. [-]"""
     seconds: Mapping[str, float]
+    """Time of one inner step of a replica, by site. [s]"""
     memory_rate: float
+    """Slowest memory of an accelerator, which packs and unpacks. [byte/s]"""
     shards: float
+    """Accelerators over which a replica's parameters are spread, of the least sharded one. [-]"""
     micro_batches: int = 1
+    """Passes of an inner step of one replica, which a pipeline over sites sends on one by one. [-]"""
     reductions: int = 1
+    """Times that gradients go in a step: after the last micro-batch, or after each of them. [-]"""
     batches: Mapping[str, int] = field(default_factory=dict)
+    """Sequences of a replica's step by site, where they are unlike. [-]"""
 
     @property
     def replicas(self) -> int:
@@ -76,38 +63,26 @@ class Way:
 
 @dataclass(frozen=True)
 class SyncPrice:
-    """What a way costs.
-
-    Parameters
-    ----------
-    way : Way
-        Which.
-    timing : SyncTiming
-        When it exchanges.
-    compute : float
-        Inner step without exchanges, the slowest replica waited for where it is. [s]
-    exchanges : tuple of float
-        Time of each exchange of a period alone. [s]
-    period : float
-        From one exchange to the next. [s]
-    utilisation : float
-        Share of the accelerators' time in which they train. [-]
-    peak, mean : mapping
-        Rate of each link while it sends, and on average, in its busier direction. [byte/s]
-    device_bytes, host_bytes : float
-        What it keeps on one accelerator, and in host memory for it, beside training. [byte]
-    """
+    """What a way costs."""
 
     way: Way
+    """Which."""
     timing: SyncTiming
+    """When it exchanges."""
     compute: float
+    """Inner step without exchanges, the slowest replica waited for where it is. [s]"""
     exchanges: tuple[float, ...]
+    """Time of each exchange of a period alone. [s]"""
     period: float
+    """From one exchange to the next. [s]"""
     utilisation: float
+    """Share of the accelerators' time in which they train. [-]"""
     peak: Mapping[Pair, float]
     mean: Mapping[Pair, float]
+    """Rate of each link while it sends, and on average, in its busier direction. [byte/s]"""
     device_bytes: float
     host_bytes: float
+    """What it keeps on one accelerator, and in host memory for it, beside training. [byte]"""
 
     @property
     def step(self) -> float:

@@ -33,21 +33,14 @@ class Hop:
 
 @dataclass(frozen=True)
 class Route:
-    """The links of an exchange.
-
-    Parameters
-    ----------
-    hops : tuple of Hop
-        The links, each once for each direction in which it is used.
-    turns : float
-        Messages that follow one another. [-]
-    latency : float
-        One way over the longest link. [s]
-    """
+    """The links of an exchange."""
 
     hops: tuple[Hop, ...]
+    """The links, each once for each direction in which it is used."""
     turns: float
+    """Messages that follow one another. [-]"""
     latency: float
+    """One way over the longest link. [s]"""
 
     def seconds(self, nbytes: float) -> float:
         """Return how long an exchange of so many bytes of each replica takes on the slowest link. [s]"""

@@ -20,21 +20,14 @@ from planner.techniques.schedules.family import Orders
 
 @dataclass(frozen=True)
 class Hosted:
-    """What a schedule keeps on the host, for a scalar plan.
-
-    Parameters
-    ----------
-    chunks : range
-        Chunks whose activations go there between forward and backward.
-    sizes : tuple of float
-        What the layers of each chunk save for backward in a micro-batch, on one rank. [byte]
-    copy : float
-        Time to copy those of the largest chunk, one way. [s]
-    """
+    """What a schedule keeps on the host, for a scalar plan."""
 
     chunks: range
+    """Chunks whose activations go there between forward and backward."""
     sizes: tuple[float, ...]
+    """What the layers of each chunk save for backward in a micro-batch, on one rank. [byte]"""
     copy: float
+    """Time to copy those of the largest chunk, one way. [s]"""
 
     def play(self, orders: Orders, pipeline: Pipeline, jitter: float = 0.0, seed: int = 0) -> CopiedStep:
         """Play a step with its copies."""
@@ -66,21 +59,15 @@ def hosted_of(case: Case, plan: Plan, costs: Mapping[Piece, LayerCost]) -> Hoste
 
 @dataclass(frozen=True)
 class HostedStep:
-    """A step of a scalar plan played with its copies, and without.
-
-    Parameters
-    ----------
-    seconds, alone : float
-        Passes from first to last, with copies and without. [s]
-    device, host : tuple of float
-        Most bytes of layers' saved tensors at once on each rank's device, those on their way included, and on
-        the host. [byte]
-    """
+    """A step of a scalar plan played with its copies, and without."""
 
     seconds: float
     alone: float
+    """Passes from first to last, with copies and without. [s]"""
     device: tuple[float, ...]
     host: tuple[float, ...]
+    """Most bytes of layers' saved tensors at once on each rank's device, those on their way included, and on
+    the host. [byte]"""
 
 
 def hosted_step(case: Case, plan: Plan, costs: Mapping[Piece, LayerCost]) -> HostedStep:

@@ -31,18 +31,12 @@ from planner.plan import Plan
 
 @dataclass(frozen=True)
 class PlanParts:
-    """What a scalar plan is made of, each part worked out when it is first asked for.
-
-    Parameters
-    ----------
-    plan : Plan
-        The plan.
-    case : Case
-        The job and its techniques.
-    """
+    """What a scalar plan is made of, each part worked out when it is first asked for."""
 
     plan: Plan
+    """The plan."""
     case: Case
+    """The job and its techniques."""
 
     @cached_property
     def ranks(self) -> list[RankPieces]:

@@ -36,45 +36,30 @@ from planner.techniques.engines.family import PassBytes
 
 @dataclass(frozen=True)
 class PassPrice:
-    """The forward and backward passes of a step; arrays over stages have the stage first.
-
-    Parameters
-    ----------
-    busy : Num
-        Seconds of all passes, bubble included. [s]
-    bound : Num
-        The same for the best assignment of layers to stages that there could be, by the closed form. [s]
-    floor : Num
-        The same, however the step is played. [s]
-    micro : Num
-        Seconds of a micro-batch on each stage, its messages included. [s]
-    hop : Num
-        Exposed seconds of messages between stages in each micro-batch, on each stage. [s]
-    unlike : Truth
-        Whether far and near messages make stages of equal layers unlike.
-    window : Num
-        Seconds of a micro-batch on the slowest stage that may hide traffic: all but what runs again. [s]
-    weights : StageWeights
-        Weights of each stage.
-    mean : StageWeights
-        The mean over the stages.
-    nbytes : PassBytes
-        What the passes need in memory, where nothing is on the host.
-    layers : LayerPasses
-        What of all this is of layers.
-    """
+    """The forward and backward passes of a step; arrays over stages have the stage first."""
 
     busy: Num
+    """Seconds of all passes, bubble included. [s]"""
     bound: Num
+    """The same for the best assignment of layers to stages that there could be, by the closed form. [s]"""
     floor: Num
+    """The same, however the step is played. [s]"""
     micro: Num
+    """Seconds of a micro-batch on each stage, its messages included. [s]"""
     hop: Num
+    """Exposed seconds of messages between stages in each micro-batch, on each stage. [s]"""
     unlike: Truth
+    """Whether far and near messages make stages of equal layers unlike."""
     window: Num
+    """Seconds of a micro-batch on the slowest stage that may hide traffic: all but what runs again. [s]"""
     weights: StageWeights
+    """Weights of each stage."""
     mean: StageWeights
+    """The mean over the stages."""
     nbytes: PassBytes
+    """What the passes need in memory, where nothing is on the host."""
     layers: LayerPasses
+    """What of all this is of layers."""
 
 
 @dataclass(frozen=True)
@@ -222,21 +207,14 @@ def _busy(case: Case, plan: Plan, micro: Num, everything: Num, share: tuple[Num,
 
 @dataclass(frozen=True)
 class StepBytes:
-    """What a step needs in memory, whatever its seconds; arrays over stages have the stage first.
-
-    Parameters
-    ----------
-    passing : PassBytes
-        Of the passes, without what waits on the host.
-    memory : StageMemory
-        Bytes of each stage.
-    total : Num
-        What the device of each stage reports in use. [byte]
-    """
+    """What a step needs in memory, whatever its seconds; arrays over stages have the stage first."""
 
     passing: PassBytes
+    """Of the passes, without what waits on the host."""
     memory: StageMemory
+    """Bytes of each stage."""
     total: Num
+    """What the device of each stage reports in use. [byte]"""
 
 
 def price_bytes(case: Case, plan: Plan, passes: PassPrice, stages: Stages) -> StepBytes:

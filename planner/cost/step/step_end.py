@@ -29,26 +29,18 @@ ENDLESS = 1e30
 
 @dataclass(frozen=True)
 class StepEnd:
-    """Traffic and optimizer of every stage, and of the mean one; neither micro-batches nor passes matter.
-
-    Parameters
-    ----------
-    traffic, least_traffic : Traffic
-        What data parallelism sends, for each stage and for the mean one.
-    optimizer, offload : Num
-        Seconds of the optimizer on the device, and of an offloaded one, for each stage. [s]
-    least : Num
-        Seconds of both for the mean stage. [s]
-    links : tuple of LinkBytes
-        What is sent beside copies of activations to the host, where there are any.
-    """
+    """Traffic and optimizer of every stage, and of the mean one; neither micro-batches nor passes matter."""
 
     traffic: DataTraffic
     least_traffic: DataTraffic
+    """What data parallelism sends, for each stage and for the mean one."""
     optimizer: Num
     offload: Num
+    """Seconds of the optimizer on the device, and of an offloaded one, for each stage. [s]"""
     least: Num
+    """Seconds of both for the mean stage. [s]"""
     links: tuple[LinkBytes, ...] = ()
+    """What is sent beside copies of activations to the host, where there are any."""
 
     def taken(self, index: NDArray[np.intp]) -> StepEnd:
         """Return the plans at ``index`` of the last axis."""

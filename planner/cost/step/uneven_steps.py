@@ -27,36 +27,24 @@ Costs = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class LengthClass:
-    """Documents of about one length.
-
-    Parameters
-    ----------
-    least, most : int
-        Shortest and longest. [token]
-    documents, tokens : float
-        Shares of all documents and of their tokens. [-]
-    ranks : int
-        Ranks that each takes where context parallelism follows the length. [-]
-    """
+    """Documents of about one length."""
 
     least: int
     most: int
+    """Shortest and longest. [token]"""
     documents: float
     tokens: float
+    """Shares of all documents and of their tokens. [-]"""
     ranks: int
+    """Ranks that each takes where context parallelism follows the length. [-]"""
 
 
 @dataclass(frozen=True)
 class UnevenSteps:
-    """Steps of one plan, drawn from its lengths with a fixed seed.
-
-    Parameters
-    ----------
-    answer : Estimate
-        The plan, priced.
-    """
+    """Steps of one plan, drawn from its lengths with a fixed seed."""
 
     answer: Estimate
+    """The plan, priced."""
 
     @cached_property
     def case(self) -> Case:

@@ -88,29 +88,20 @@ def exchanged_bytes(case: Case, group: ShardGroup) -> Num:
 
 @dataclass(frozen=True)
 class DataTraffic:
-    """What data parallelism sends for the weights of one stage, hidden or not.
-
-    Parameters
-    ----------
-    reduce : Num
-        Seconds to reduce the gradients once. [s]
-    gather : Num
-        Seconds to gather the weights, in a round where they are sharded, else in a step. [s]
-    reduced, gathered : Num
-        Bytes that one rank sends for either, as a ring. [byte]
-    fetch : Num
-        Of ``gather``, seconds in which weights come up from the host or from its disks. [s]
-    exchange, exchanged : Num
-        Seconds and bytes to reduce gradients among a schedule's copies, once in a step. [s, byte]
-    """
+    """What data parallelism sends for the weights of one stage, hidden or not."""
 
     reduce: Num
+    """Seconds to reduce the gradients once. [s]"""
     gather: Num
+    """Seconds to gather the weights, in a round where they are sharded, else in a step. [s]"""
     reduced: Num
     gathered: Num
+    """Bytes that one rank sends for either, as a ring. [byte]"""
     exchange: Num = 0.0
     exchanged: Num = 0.0
+    """Seconds and bytes to reduce gradients among a schedule's copies, once in a step. [s, byte]"""
     fetch: Num = 0.0
+    """Of ``gather``, seconds in which weights come up from the host or from its disks. [s]"""
 
     @property
     def fetched(self) -> DataTraffic:

@@ -23,19 +23,13 @@ from planner.plan import Plan
 
 @dataclass(frozen=True)
 class LinkBytes:
-    """What data parallelism sends of a group's weights over a rank's own link, whatever its micro-batches.
-
-    Parameters
-    ----------
-    ahead, behind : Num
-        Gathered in a round for forward, and again for backward. [byte]
-    reduced : Num
-        Of one reduction. [byte]
-    """
+    """What data parallelism sends of a group's weights over a rank's own link, whatever its micro-batches."""
 
     ahead: Num
     behind: Num
+    """Gathered in a round for forward, and again for backward. [byte]"""
     reduced: Num
+    """Of one reduction. [byte]"""
 
 
 def link_bytes(case: Case, parts: Sequence[ShardGroup]) -> tuple[LinkBytes, ...]:

@@ -32,23 +32,16 @@ ROUNDING = 1e-12
 
 @dataclass(frozen=True)
 class Holding:
-    """Who holds one kind of state: dense or experts, weights or optimizer.
-
-    Parameters
-    ----------
-    nbytes : array
-        Bytes of each piece of the model: embedding, layers, head. [byte]
-    stages : array
-        Whether a pipeline stage (rows) has a piece (columns), 0 or 1.
-    stage, low, high : array
-        Of each rank its stage, and the interval of each of the stage's pieces that it holds. [-]
-    """
+    """Who holds one kind of state: dense or experts, weights or optimizer."""
 
     nbytes: Column
+    """Bytes of each piece of the model: embedding, layers, head. [byte]"""
     stages: Column
+    """Whether a pipeline stage (rows) has a piece (columns), 0 or 1."""
     stage: Column
     low: Column
     high: Column
+    """Of each rank its stage, and the interval of each of the stage's pieces that it holds. [-]"""
 
     def held(self) -> Column:
         """Return the bytes that each rank holds. [byte]"""
@@ -118,22 +111,15 @@ def _stages(answer: Estimate) -> Column:
 
 @dataclass(frozen=True)
 class Move:
-    """What moves between two plans.
-
-    Parameters
-    ----------
-    old, new : list of Holding
-        Who held what, and who needs what.
-    per_node : int
-        Accelerators of a node. [-]
-    left : int
-        Accelerators, the first ones, that still hold their part; those of the other nodes are lost. [-]
-    """
+    """What moves between two plans."""
 
     old: list[Holding]
     new: list[Holding]
+    """Who held what, and who needs what."""
     per_node: int
+    """Accelerators of a node. [-]"""
     left: int
+    """Accelerators, the first ones, that still hold their part; those of the other nodes are lost. [-]"""
 
     @property
     def ranks(self) -> int:

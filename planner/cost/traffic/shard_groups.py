@@ -18,41 +18,28 @@ from planner.techniques.engines.family import GATHERED_BYTES
 
 @dataclass(frozen=True)
 class ShardGroup:
-    """Ranks that hold the same weights.
-
-    Parameters
-    ----------
-    params : Num
-        Weights that learn on each rank. [element]
-    gathered : Num
-        Bytes of all weights on each rank, gathered. [byte]
-    shards : Num
-        Ranks over which states are spread. [-]
-    replicas : Num
-        Copies of that, reduced among one another. [-]
-    stride : Num
-        Distance between neighbours of a shard group. [-]
-    messages : Num
-        Pieces in which they travel. [-]
-    gathers : Num
-        How often the weights are gathered: in a round where they are sharded, else in a step. [-]
-    calls : Num
-        How often a pass reduces each gradient, or a part of it: once for each call of its sharded unit. [-]
-    apart : Num
-        Distance between the copies of a stage that a schedule holds: ranks i and pp - 1 - i hold the same
-        two stages; the pair that is farthest apart decides, and half the job's length between two ranks spans
-        a tier exactly where some pair does. [-]
-    """
+    """Ranks that hold the same weights."""
 
     params: Num
+    """Weights that learn on each rank. [element]"""
     gathered: Num
+    """Bytes of all weights on each rank, gathered. [byte]"""
     shards: Num
+    """Ranks over which states are spread. [-]"""
     replicas: Num
+    """Copies of that, reduced among one another. [-]"""
     stride: Num
+    """Distance between neighbours of a shard group. [-]"""
     messages: Num
+    """Pieces in which they travel. [-]"""
     gathers: Num
+    """How often the weights are gathered: in a round where they are sharded, else in a step. [-]"""
     calls: Num
+    """How often a pass reduces each gradient, or a part of it: once for each call of its sharded unit. [-]"""
     apart: Num
+    """Distance between the copies of a stage that a schedule holds: ranks i and pp - 1 - i hold the same two
+    stages; the pair that is farthest apart decides, and half the job's length between two ranks spans a tier
+    exactly where some pair does. [-]"""
 
     @property
     def replicated(self) -> bool:

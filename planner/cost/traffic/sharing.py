@@ -14,27 +14,18 @@ from planner.plan import Plan
 
 @dataclass(frozen=True)
 class Sharing:
-    """The weights of a stage by the ranks that share them; neither micro-batches nor passes matter.
-
-    Parameters
-    ----------
-    stepped : Num
-        Weights whose states are on one rank. [element]
-    node_ranks : Num
-        Ranks of the job in one node. [-]
-    matrices : list of SharedMatrices
-        Of an optimizer that steps whole ones.
-    groups : list of ShardGroup
-        Ranks that reduce gradients and gather weights among one another.
-    padded : list of ShardGroup
-        The same with what fills buffers up.
-    """
+    """The weights of a stage by the ranks that share them; neither micro-batches nor passes matter."""
 
     stepped: Num
+    """Weights whose states are on one rank. [element]"""
     node_ranks: Num
+    """Ranks of the job in one node. [-]"""
     matrices: list[SharedMatrices]
+    """Of an optimizer that steps whole ones."""
     groups: list[ShardGroup]
+    """Ranks that reduce gradients and gather weights among one another."""
     padded: list[ShardGroup]
+    """The same with what fills buffers up."""
 
 
 def stepped_elements(case: Case, plan: Plan, held: StageWeights) -> Num:

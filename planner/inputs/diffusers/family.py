@@ -19,33 +19,22 @@ TIMESTEPS = 256
 
 @dataclass(frozen=True)
 class DiffusersFamily:
-    """How one class of diffusers is read.
-
-    Parameters
-    ----------
-    name : str
-        The class, as ``_class_name`` has it.
-    cite : str
-        Where its structure was read.
-    defaults : mapping
-        Its constructor's own values.
-    record : callable
-        Makes the fields of the model from its checked config.
-    fixed : mapping
-        Keys of which one value alone is expressed.
-    free : frozenset of str
-        Keys that change neither weights nor products.
-    aliases : tuple of str
-        None: a class has one name.
-    """
+    """How one class of diffusers is read."""
 
     name: str
+    """The class, as ``_class_name`` has it."""
     cite: str
+    """Where its structure was read."""
     defaults: Mapping[str, Any]
+    """Its constructor's own values."""
     record: Callable[[Config], dict[str, Any]]
+    """Makes the fields of the model from its checked config."""
     fixed: Mapping[str, Any]
+    """Keys of which one value alone is expressed."""
     free: frozenset[str]
+    """Keys that change neither weights nor products."""
     aliases: tuple[str, ...] = ()
+    """None: a class has one name."""
 
     @property
     def known(self) -> frozenset[str]:

@@ -16,24 +16,16 @@ _BITS: Final = 1e9 / 8
 
 @dataclass(frozen=True)
 class Adapter:
-    """One port of an adapter.
-
-    Parameters
-    ----------
-    name : str
-        Adapter and port, such as ``mlx5_0`` or ``mlx5_0/2``.
-    active : bool
-        Whether the port is up.
-    rate : float
-        Line rate, one direction. [byte/s]
-    layer : str
-        ``InfiniBand`` or ``Ethernet``.
-    """
+    """One port of an adapter."""
 
     name: str
+    """Adapter and port, such as ``mlx5_0`` or ``mlx5_0/2``."""
     active: bool
+    """Whether the port is up."""
     rate: float
+    """Line rate, one direction. [byte/s]"""
     layer: str
+    """``InfiniBand`` or ``Ethernet``."""
 
 
 def read_ibstat(text: str, where: str) -> tuple[Adapter, ...]:

@@ -36,50 +36,33 @@ _CLOSE: Final = 0.03
 
 @dataclass(frozen=True)
 class Timed:
-    """One size.
-
-    Parameters
-    ----------
-    nbytes : float
-        As nccl-tests counts it. [byte]
-    out_of_place, in_place : float
-        Times. [s]
-    bus_rate : float
-        Bus bandwidth that is printed out of place. [byte/s]
-    wrong : bool
-        Whether results were wrong.
-    """
+    """One size."""
 
     nbytes: float
+    """As nccl-tests counts it. [byte]"""
     out_of_place: float
     in_place: float
+    """Times. [s]"""
     bus_rate: float
+    """Bus bandwidth that is printed out of place. [byte/s]"""
     wrong: bool
+    """Whether results were wrong."""
 
 
 @dataclass(frozen=True)
 class NcclTest:
-    """One test.
-
-    Parameters
-    ----------
-    operation : str
-        A key of ``BUS_FACTOR``.
-    ranks : int
-        Who took part. [-]
-    hosts : int
-        Hosts that the text names, 0 where it does not show all ranks. [-]
-    device : str
-        Product name of the first device.
-    rows : tuple of Timed
-        By size.
-    """
+    """One test."""
 
     operation: str
+    """A key of ``BUS_FACTOR``."""
     ranks: int
+    """Who took part. [-]"""
     hosts: int
+    """Hosts that the text names, 0 where it does not show all ranks. [-]"""
     device: str
+    """Product name of the first device."""
     rows: tuple[Timed, ...]
+    """By size."""
 
 
 @dataclass

@@ -19,33 +19,23 @@ Tree = dict[str, Any]
 
 @dataclass(frozen=True)
 class Gpu:
-    """One GPU; None is what the text does not say.
-
-    Parameters
-    ----------
-    product : str
-        Name.
-    memory, used, reserved : float
-        What the device reports, what of it is in use, and what its driver keeps, 0 where an old one does not
-        say. [byte]
-    power_limit : float, optional
-        Enforced. [W]
-    sliced : bool
-        Whether it is cut into MIG slices.
-    slowdowns : tuple of str
-        Reasons why it runs slower than it could, heat and brakes alone.
-    fabric : str
-        Identity of the NVLink domain, empty where it has none.
-    """
+    """One GPU; None is what the text does not say."""
 
     product: str
+    """Name."""
     memory: float
     used: float
     reserved: float
+    """What the device reports, what of it is in use, and what its driver keeps, 0 where an old one does not
+    say. [byte]"""
     power_limit: float | None
+    """Enforced. [W]"""
     sliced: bool
+    """Whether it is cut into MIG slices."""
     slowdowns: tuple[str, ...]
+    """Reasons why it runs slower than it could, heat and brakes alone."""
     fabric: str
+    """Identity of the NVLink domain, empty where it has none."""
 
 
 @dataclass(frozen=True)

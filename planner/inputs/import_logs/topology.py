@@ -17,21 +17,14 @@ _NEAR: Final = ("PIX", "PXB")
 
 @dataclass(frozen=True)
 class Topology:
-    """A node as its driver sees it.
-
-    Parameters
-    ----------
-    gpus : tuple of str
-        ``GPU0`` and so on.
-    nics : tuple of str
-        Ports, by their own names where the text has them.
-    links : mapping
-        Two devices to the word between them: ``NV18``, ``PIX``, ``SYS`` ...
-    """
+    """A node as its driver sees it."""
 
     gpus: tuple[str, ...]
+    """``GPU0`` and so on."""
     nics: tuple[str, ...]
+    """Ports, by their own names where the text has them."""
     links: dict[tuple[str, str], str]
+    """Two devices to the word between them: ``NV18``, ``PIX``, ``SYS`` ..."""
 
     @property
     def pairs(self) -> list[str]:

@@ -18,58 +18,38 @@ PLACE = re.compile(r"^(.*?)(?:^|\.)(\d+)(?:\.|$)")
 
 @dataclass(frozen=True)
 class Op:
-    """One operator.
-
-    Parameters
-    ----------
-    name : str
-        Of its result.
-    kind : str
-        As ``torch.ops.aten`` calls it: ``linear``, ``silu``.
-    reads : tuple of str
-        Tensors that it reads, parameters left out.
-    weights : tuple of str
-        Parameters that it reads.
-    shape : tuple of int
-        Of its result.
-    path : str
-        The module that runs it.
-    flops : int
-        Of a product, forward. [FLOP]
-    causal : bool
-        Of attention: whether it is said to be causal, or has a mask.
-    """
+    """One operator."""
 
     name: str
+    """Of its result."""
     kind: str
+    """As ``torch.ops.aten`` calls it: ``linear``, ``silu``."""
     reads: tuple[str, ...] = ()
+    """Tensors that it reads, parameters left out."""
     weights: tuple[str, ...] = ()
+    """Parameters that it reads."""
     shape: Shape = ()
+    """Of its result."""
     path: str = ""
+    """The module that runs it."""
     flops: int = 0
+    """Of a product, forward. [FLOP]"""
     causal: bool = False
+    """Of attention: whether it is said to be causal, or has a mask."""
 
 
 @dataclass(frozen=True)
 class Graph:
-    """An exported model, run on ``tokens`` tokens.
-
-    Parameters
-    ----------
-    ops : tuple of Op
-        In their order.
-    params : mapping
-        Shape of each parameter, shared ones once.
-    tokens : int
-        Of one sequence. [-]
-    inputs : frozenset of str
-        Names of the token ids.
-    """
+    """An exported model, run on ``tokens`` tokens."""
 
     ops: tuple[Op, ...]
+    """In their order."""
     params: Mapping[str, Shape]
+    """Shape of each parameter, shared ones once."""
     tokens: int
+    """Of one sequence. [-]"""
     inputs: frozenset[str] = field(default_factory=frozenset)
+    """Names of the token ids."""
 
     @cached_property
     def by_name(self) -> dict[str, Op]:

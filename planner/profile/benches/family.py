@@ -17,28 +17,19 @@ Shape = Mapping[str, int]
 
 @dataclass(frozen=True)
 class Point:
-    """One thing to measure.
-
-    Parameters
-    ----------
-    bench : str
-        Name of the bench.
-    variant : str
-        Which of its kernels: an operator, a backend, a direction.
-    dtype : str
-        Data type.
-    shape : Mapping
-        Sizes by name. [element]
-    flops, nbytes : float
-        Work of one call: arithmetic, and bytes that it must move. [FLOP], [byte]
-    """
+    """One thing to measure."""
 
     bench: str
+    """Name of the bench."""
     variant: str
+    """Which of its kernels: an operator, a backend, a direction."""
     dtype: str
+    """Data type."""
     shape: Shape
+    """Sizes by name. [element]"""
     flops: float
     nbytes: float
+    """Work of one call: arithmetic, and bytes that it must move. [FLOP], [byte]"""
 
     @property
     def key(self) -> str:

@@ -25,39 +25,27 @@ Fields = dict[str, object]
 
 @dataclass(frozen=True, eq=False)
 class HubType:
-    """One ``model_type``.
-
-    Parameters
-    ----------
-    network, layer : str
-        Classes of the causal language model and of one layer, the unit that is sharded and recomputed;
-        Accelerate takes several names of layers with a comma between them.
-    may_be : callable
-        Whether a model can be of the type, from a glance.
-    fields : callable
-        The type's own keys of a model that may be of it.
-    adapted : mapping
-        Groups of adapted linear layers as the type names them; empty where groups share a name.
-    traits : mapping
-        What its code does that others' does not, by flat name.
-    names : mapping
-        Usual keys that it spells its own way; those without a name it has not.
-    native : bool
-        Whether PyTorch's own fused attention runs it; else FlashAttention's package does. Falcon hands
-        PyTorch keys of one head beside queries of many, which its fused kernels refuse.
-    notes : tuple of str
-        What a user should know of its code, for the run card.
-    """
+    """One ``model_type``."""
 
     network: str
     layer: str
+    """Classes of the causal language model and of one layer, the unit that is sharded and recomputed;
+    Accelerate takes several names of layers with a comma between them."""
     may_be: Callable[[ModelSpec], bool]
+    """Whether a model can be of the type, from a glance."""
     fields: Callable[[ModelSpec], Fields]
+    """The type's own keys of a model that may be of it."""
     adapted: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Groups of adapted linear layers as the type names them; empty where groups share a name."""
     traits: Mapping[str, Any] = field(default_factory=dict)
+    """What its code does that others' does not, by flat name."""
     names: Mapping[str, str] = field(default_factory=dict)
+    """Usual keys that it spells its own way; those without a name it has not."""
     native: bool = True
+    """Whether PyTorch's own fused attention runs it; else FlashAttention's package does. Falcon hands PyTorch
+    keys of one head beside queries of many, which its fused kernels refuse."""
     notes: tuple[str, ...] = ()
+    """What a user should know of its code, for the run card."""
 
 
 def typed(types: Mapping[str, HubType], model: ModelSpec) -> str | None:

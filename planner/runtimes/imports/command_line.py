@@ -46,66 +46,44 @@ Flags = Mapping[str, str]
 
 @dataclass(frozen=True)
 class CommandProgram:
-    """A program that trains, as it stands in a command.
-
-    Parameters
-    ----------
-    place : callable
-        Where it stands among the words of a command, or None; the words after it are its arguments.
-    kind : callable
-        The ``Training.kind`` and the configuration file that it names, or None, from (words, place, flags of
-        the launcher before it, its own flags).
-    """
+    """A program that trains, as it stands in a command."""
 
     place: Callable[[Words], int | None]
+    """Where it stands among the words of a command, or None; the words after it are its arguments."""
     kind: Callable[[Words, int, Flags, Flags], tuple[str, str | None]]
+    """The ``Training.kind`` and the configuration file that it names, or None, from (words, place, flags of
+    the launcher before it, its own flags)."""
 
 
 @dataclass(frozen=True)
 class Training:
-    """What a script trains with.
-
-    Parameters
-    ----------
-    kind : str
-        ``megatron-lm``, ``torchtitan``, ``deepspeed`` or ``fsdp``.
-    flags : mapping
-        Flag of the program to its values joined by blanks; empty for a switch.
-    nodes, ranks : int, optional
-        Nodes, and accelerators of each, where the script says.
-    config : str, optional
-        The configuration file that the command names.
-    doubts : tuple of str
-        Variables of the command that have several values, under conditions.
-    before : mapping
-        Flags of the launcher to their values.
-    words : tuple of str
-        The program and all after it, as they stand.
-    environment : mapping
-        Variables that the script sets, each to its first value.
-    commands : int
-        How many commands of the script train; the last is this one.
-    connections : str, optional
-        ``CUDA_DEVICE_MAX_CONNECTIONS``, where the script sets it, and to one value.
-    written : mapping
-        Text of each file that the script writes before it starts.
-    bare : tuple of str
-        Flags of the launcher that stand without a value.
-    """
+    """What a script trains with."""
 
     kind: str
+    """``megatron-lm``, ``torchtitan``, ``deepspeed`` or ``fsdp``."""
     flags: Mapping[str, str]
+    """Flag of the program to its values joined by blanks; empty for a switch."""
     nodes: int | None
     ranks: int | None
+    """Nodes, and accelerators of each, where the script says."""
     config: str | None
+    """The configuration file that the command names."""
     doubts: tuple[str, ...]
+    """Variables of the command that have several values, under conditions."""
     before: Mapping[str, str] = field(default_factory=dict)
+    """Flags of the launcher to their values."""
     words: tuple[str, ...] = ()
+    """The program and all after it, as they stand."""
     environment: Mapping[str, str] = field(default_factory=dict)
+    """Variables that the script sets, each to its first value."""
     commands: int = 1
+    """How many commands of the script train; the last is this one."""
     connections: str | None = None
+    """``CUDA_DEVICE_MAX_CONNECTIONS``, where the script sets it, and to one value."""
     written: Mapping[str, str] = field(default_factory=dict)
+    """Text of each file that the script writes before it starts."""
     bare: tuple[str, ...] = ()
+    """Flags of the launcher that stand without a value."""
 
     @property
     def gpus(self) -> int | None:

@@ -15,27 +15,18 @@ from planner.runtimes.imports.sheet import Imported
 
 @dataclass(frozen=True)
 class Source:
-    """One configuration file, parsed and never run.
-
-    Parameters
-    ----------
-    path : Path
-        Where it lies.
-    text : str
-        What it holds.
-    tree : mapping
-        The same as nested tables: of JSON, TOML and YAML; empty for Python.
-    starter : Training, optional
-        The command that starts it, of the script that led to it or of one beside it.
-    vocab : int, optional
-        Tokens of the vocabulary, as the user says them.
-    """
+    """One configuration file, parsed and never run."""
 
     path: Path
+    """Where it lies."""
     text: str
+    """What it holds."""
     tree: Mapping[str, Any]
+    """The same as nested tables: of JSON, TOML and YAML; empty for Python."""
     starter: Training | None = None
+    """The command that starts it, of the script that led to it or of one beside it."""
     vocab: int | None = None
+    """Tokens of the vocabulary, as the user says them."""
 
     @property
     def where(self) -> str:
@@ -45,24 +36,16 @@ class Source:
 
 @dataclass(frozen=True)
 class FileFormat:
-    """One kind of configuration file.
-
-    Parameters
-    ----------
-    title : str
-        What it is called in a message, with its article.
-    suffixes : tuple of str
-        Endings of its files, in lower case.
-    fits : callable
-        Whether a source is one; asked in the table's order.
-    read : callable
-        What a source says, its faults among it.
-    """
+    """One kind of configuration file."""
 
     title: str
+    """What it is called in a message, with its article."""
     suffixes: tuple[str, ...]
+    """Endings of its files, in lower case."""
     fits: Callable[[Source], bool]
+    """Whether a source is one; asked in the table's order."""
     read: Callable[[Source], Imported]
+    """What a source says, its faults among it."""
 
 
 def beside(path: Path, name: str) -> str:

@@ -30,33 +30,22 @@ SWITCHES: Final = ("use_peft", "use_peft_lora", "use_lora", "lora_enable", "lora
 
 @dataclass(frozen=True)
 class Dialect:
-    """The defaults of one family of scripts.
-
-    Parameters
-    ----------
-    length : int, optional
-        Tokens of a sequence where nothing is said.
-    recompute : bool
-        Whether layers are recomputed where nothing is said.
-    precision : str
-        Numbers that it computes in where nothing is said.
-    packed : bool
-        Whether it fills sequences up, whatever ``packing`` says.
-    rank : int
-        Rank of adapters where nothing is said.
-    dropout : float
-        Share of their input that adapters drop where nothing is said.
-    loads : str
-        Numbers in which weights are loaded where nothing is said; empty for a script's own.
-    """
+    """The defaults of one family of scripts."""
 
     length: int | None = None
+    """Tokens of a sequence where nothing is said."""
     recompute: bool = False
+    """Whether layers are recomputed where nothing is said."""
     precision: str = "fp32"
+    """Numbers that it computes in where nothing is said."""
     packed: bool = False
+    """Whether it fills sequences up, whatever ``packing`` says."""
     rank: int = 8
+    """Rank of adapters where nothing is said."""
     dropout: float = 0.0
+    """Share of their input that adapters drop where nothing is said."""
     loads: str = ""
+    """Numbers in which weights are loaded where nothing is said; empty for a script's own."""
 
 
 TRAINER: Final = Dialect()

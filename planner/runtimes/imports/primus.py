@@ -52,24 +52,16 @@ def is_one(tree: Mapping[str, Any]) -> bool:
 
 @dataclass(frozen=True)
 class PrimusSettings:
-    """What the trainer of a file is told.
-
-    Parameters
-    ----------
-    framework : str
-        ``megatron`` or ``torchtitan``.
-    values : dict
-        All settings.
-    own : frozenset of str
-        Those that the file itself has.
-    notes : tuple of str
-        What was read and what is missing.
-    """
+    """What the trainer of a file is told."""
 
     framework: str
+    """``megatron`` or ``torchtitan``."""
     values: dict[str, Any]
+    """All settings."""
     own: frozenset[str]
+    """Those that the file itself has."""
     notes: tuple[str, ...]
+    """What was read and what is missing."""
 
 
 def settings(tree: Mapping[str, Any], path: Path) -> PrimusSettings:

@@ -38,24 +38,16 @@ ON: Final = ("grad32", "zero1", "overlap_grad_reduce", "overlap_param_gather")
 
 @dataclass(frozen=True)
 class BridgeRecipe:
-    """One recipe.
-
-    Parameters
-    ----------
-    name : str
-        Its function.
-    model : str
-        The model of the zoo.
-    fields : mapping
-        Field of a ``ConfigContainer``, with its section, to its value.
-    gpus : int, optional
-        Accelerators of a benchmark's recipe, whose batch grows with more of them.
-    """
+    """One recipe."""
 
     name: str
+    """Its function."""
     model: str
+    """The model of the zoo."""
     fields: Mapping[str, Any]
+    """Field of a ``ConfigContainer``, with its section, to its value."""
     gpus: int | None = None
+    """Accelerators of a benchmark's recipe, whose batch grows with more of them."""
 
 
 @cache

@@ -71,21 +71,14 @@ OVERRIDE: Final = re.compile(r"(?:\+\+?|~)?([A-Za-z_]\w*(?:\.\w+)*)=(.*)", re.DO
 
 @dataclass
 class Words:
-    """What follows a launcher.
-
-    Parameters
-    ----------
-    flags : mapping
-        Flag to its value; of a repeated one the last counts.
-    fields : mapping
-        Field, with its section, to the value of its override.
-    problems : list of Problem
-        Words that are neither.
-    """
+    """What follows a launcher."""
 
     flags: dict[str, str] = field(default_factory=dict)
+    """Flag to its value; of a repeated one the last counts."""
     fields: dict[str, Any] = field(default_factory=dict)
+    """Field, with its section, to the value of its override."""
     problems: list[Problem] = field(default_factory=list)
+    """Words that are neither."""
 
     def first(self, *names: str) -> str | None:
         """Return the value of the first flag that is given."""

@@ -20,24 +20,16 @@ from planner.runtimes.imports.sheet import Sheet
 
 
 class Kind(NamedTuple):
-    """What a key takes.
-
-    Parameters
-    ----------
-    keys : pattern
-        The keys.
-    holds : callable
-        Whether a value will do.
-    expected : str
-        What will do, in words.
-    null : bool
-        Whether null may stand there, as if the key were not.
-    """
+    """What a key takes."""
 
     keys: re.Pattern[str]
+    """The keys."""
     holds: Callable[[Any], bool]
+    """Whether a value will do."""
     expected: str
+    """What will do, in words."""
     null: bool = True
+    """Whether null may stand there, as if the key were not."""
 
 
 def _fraction(value: Any) -> bool:

@@ -25,47 +25,32 @@ def unset_hint(text: str) -> str:
 
 @dataclass(frozen=True)
 class Imported:
-    """What a file says.
-
-    Parameters
-    ----------
-    runtime : str
-        Whose file it is.
-    options : mapping
-        Option of the command line, as the fields of its records spell it, to its text.
-    places : mapping
-        Option to the key that says it.
-    model : ModelSpec, optional
-        The architecture, where the file has it whole.
-    model_name : str, optional
-        The name of a model of the zoo, where the file names one.
-    changes : tuple of str
-        Traits that the file sets, as ``TRAIT=VALUE``.
-    unknown : tuple of str
-        Keys that were not understood.
-    notes : tuple of str
-        What was read otherwise than as written.
-    faults : tuple of (str, Problem)
-        What is wrong with the file, each with the option that says it in its place: a fault counts only where
-        the user does not give that option.
-    lifted : tuple of str
-        Rules of the runtime that are about the files that the planner writes for it, where another tool's
-        file is read.
-    cluster : mapping
-        The cluster that the file names, as options: counts where the user names no other.
-    """
+    """What a file says."""
 
     runtime: str
+    """Whose file it is."""
     options: Mapping[str, str]
+    """Option of the command line, as the fields of its records spell it, to its text."""
     places: Mapping[str, str]
+    """Option to the key that says it."""
     model: ModelSpec | None = None
+    """The architecture, where the file has it whole."""
     model_name: str | None = None
+    """The name of a model of the zoo, where the file names one."""
     changes: tuple[str, ...] = ()
+    """Traits that the file sets, as ``TRAIT=VALUE``."""
     unknown: tuple[str, ...] = ()
+    """Keys that were not understood."""
     notes: tuple[str, ...] = ()
+    """What was read otherwise than as written."""
     faults: tuple[tuple[str, Problem], ...] = ()
+    """What is wrong with the file, each with the option that says it in its place: a fault counts only where
+    the user does not give that option."""
     lifted: tuple[str, ...] = ()
+    """Rules of the runtime that are about the files that the planner writes for it, where another tool's file
+    is read."""
     cluster: Mapping[str, str] = field(default_factory=dict)
+    """The cluster that the file names, as options: counts where the user names no other."""
 
     def checked(self, given: Iterable[str] = ()) -> Imported:
         """Return this, if nothing is wrong beside what the options that are ``given`` say in its place.

@@ -47,30 +47,21 @@ _EXPR: Final = re.compile(r"\s*expr\s+")
 
 @dataclass(frozen=True)
 class ShellScript:
-    """What a script would start.
-
-    Parameters
-    ----------
-    commands : tuple of tuple of str
-        The words of each simple command, expanded; a variable that the script does not set stays ``${NAME}``.
-    directives : dict
-        What ``#SBATCH`` lines say.
-    doubts : tuple of tuple of str
-        For each command the variables in it that have several values, by conditions that nobody has tried.
-    texts : tuple of str
-        Values of variables that are several words, such as a command kept for later; the last first.
-    variables : mapping
-        Values of each variable that the script sets.
-    written : mapping
-        Text of each file that it writes from a here-document, or with ``echo``.
-    """
+    """What a script would start."""
 
     commands: tuple[tuple[str, ...], ...]
+    """The words of each simple command, expanded; a variable that the script does not set stays
+    ``${NAME}``."""
     directives: dict[str, str]
+    """What ``#SBATCH`` lines say."""
     doubts: tuple[tuple[str, ...], ...]
+    """For each command the variables in it that have several values, by conditions that nobody has tried."""
     texts: tuple[str, ...] = ()
+    """Values of variables that are several words, such as a command kept for later; the last first."""
     variables: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """Values of each variable that the script sets."""
     written: Mapping[str, str] = field(default_factory=dict)
+    """Text of each file that it writes from a here-document, or with ``echo``."""
 
 
 def read_script(text: str, where: str, outer: ShellScript | None = None) -> ShellScript:

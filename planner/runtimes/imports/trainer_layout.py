@@ -40,30 +40,20 @@ SHARED: Final = ("micro_batch", "accumulation", "precision")
 
 @dataclass(frozen=True)
 class TrainerLaunch:
-    """On what a training starts.
-
-    Parameters
-    ----------
-    gpus : int, optional
-        Accelerators in all.
-    config : Path, optional
-        An Accelerate YAML.
-    flags : mapping
-        Arguments of the launcher.
-    spread : bool
-        Whether each process has several devices, over which its layers are spread.
-    open : bool
-        Whether a launcher that nobody knows may lay it out: the file alone does not say.
-    missing : str
-        The name of an Accelerate YAML that is not there.
-    """
+    """On what a training starts."""
 
     gpus: int | None = None
+    """Accelerators in all."""
     config: Path | None = None
+    """An Accelerate YAML."""
     flags: Mapping[str, str] = field(default_factory=dict)
+    """Arguments of the launcher."""
     open: bool = False
+    """Whether a launcher that nobody knows may lay it out: the file alone does not say."""
     spread: bool = False
+    """Whether each process has several devices, over which its layers are spread."""
     missing: str = ""
+    """The name of an Accelerate YAML that is not there."""
 
 
 OF_OUR_FILES: Final = (

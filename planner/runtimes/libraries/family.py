@@ -51,25 +51,17 @@ NO_SMOKE: Final = "its files always train on the data that DATA_PATH names; TRAI
 
 @dataclass(frozen=True)
 class Tuning:
-    """A plan as a library writes it.
-
-    Parameters
-    ----------
-    plan, job : Plan, Job
-        The scalar plan, and what it is for.
-    host : str
-        The runtime under the Trainer: ``fsdp`` or ``deepspeed``.
-    attention : str
-        As transformers names the implementation.
-    dropout : float
-        Share of its input that an adapter drops.
-    """
+    """A plan as a library writes it."""
 
     plan: Plan
     job: Job
+    """The scalar plan, and what it is for."""
     host: str
+    """The runtime under the Trainer: ``fsdp`` or ``deepspeed``."""
     attention: str
+    """As transformers names the implementation."""
     dropout: float
+    """Share of its input that an adapter drops."""
 
     @property
     def run(self) -> TrainingRun:

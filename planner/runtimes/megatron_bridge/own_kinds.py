@@ -20,43 +20,29 @@ from planner.runtimes.megatron_bridge.vision import GROWN, family_of
 
 
 class OwnLayers(NamedTuple):
-    """One provider.
-
-    Parameters
-    ----------
-    module, provider : str
-        Module and class.
-    builds : callable
-        Whether it builds what Megatron-core lacks of a model.
-    numbers : tuple of str
-        Fields of `Numerics` that it has a place for, beside Megatron-core's.
-    fields : callable
-        Fields of its own for a model.
-    whole_sequence : bool
-        Whether its attention knows no context parallelism.
-    whole_groups : bool
-        Whether each tensor-parallel rank needs a key/value head of its own.
-    traits : mapping
-        What its layers do that Megatron-core's do not, by flat name.
-    methods : tuple of str
-        How its layers are trained: with adapters where Megatron-Bridge has a recipe that does.
-    spec : str
-        Of the general provider: the module and the function that describes its layers.
-    variants : tuple of str
-        Variants of the model that it builds, which Megatron-core does not.
-    """
+    """One provider."""
 
     module: str
     provider: str
+    """Module and class."""
     builds: Callable[[ModelSpec], bool]
+    """Whether it builds what Megatron-core lacks of a model."""
     numbers: tuple[str, ...]
+    """Fields of `Numerics` that it has a place for, beside Megatron-core's."""
     fields: Callable[[ModelSpec], Section]
+    """Fields of its own for a model."""
     whole_sequence: bool = False
+    """Whether its attention knows no context parallelism."""
     whole_groups: bool = False
+    """Whether each tensor-parallel rank needs a key/value head of its own."""
     traits: Mapping[str, Any] = MappingProxyType({})
+    """What its layers do that Megatron-core's do not, by flat name."""
     methods: tuple[str, ...] = ("full", "lora")
+    """How its layers are trained: with adapters where Megatron-Bridge has a recipe that does."""
     spec: tuple[str, str] | None = None
+    """Of the general provider: the module and the function that describes its layers."""
     variants: tuple[Variant, ...] = ()
+    """Variants of the model that it builds, which Megatron-core does not."""
 
     @property
     def imports(self) -> str:

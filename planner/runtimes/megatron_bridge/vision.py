@@ -29,32 +29,22 @@ with deferred():
 
 
 class Seen(NamedTuple):
-    """How the library builds a model that sees: its providers, its encoder's config, its step.
-
-    Parameters
-    ----------
-    module, provider, sparse : str
-        Module of the model's class, and the class, of a dense model and of one with experts.
-    config : str
-        Class of the encoder's config in transformers.
-    sections : tuple of int
-        Pairs of a head's channels that turn by time, height and width; none where tokens turn by place. [-]
-    step : str
-        Module of the forward step.
-    split : bool
-        Whether the encoder is Megatron-core's own, split over tensor-parallel ranks as the layers are.
-    whole : callable, optional
-        The whole model's config, of the model and the encoder's config, where the provider takes that.
-    """
+    """How the library builds a model that sees: its providers, its encoder's config, its step."""
 
     module: str
     provider: str
     sparse: str
+    """Module of the model's class, and the class, of a dense model and of one with experts."""
     config: str
+    """Class of the encoder's config in transformers."""
     sections: tuple[int, ...]
+    """Pairs of a head's channels that turn by time, height and width; none where tokens turn by place. [-]"""
     step: str
+    """Module of the forward step."""
     split: bool
+    """Whether the encoder is Megatron-core's own, split over tensor-parallel ranks as the layers are."""
     whole: Callable[[ModelSpec, str], str] | None = None
+    """The whole model's config, of the model and the encoder's config, where the provider takes that."""
 
 
 GROWN: Final[Variant] = "scaled-queries"

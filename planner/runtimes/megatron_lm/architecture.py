@@ -39,37 +39,26 @@ Biases = Literal["none", "qkv", "all", "mixed"]
 
 @dataclass(frozen=True)
 class Architecture:
-    """The model as Megatron-core's flags see it.
-
-    Parameters
-    ----------
-    mixer : Attention or LatentAttention
-        Attention of the first layer that has it, which all share but for window and rotary positions; of a
-        model without any, one head as wide as the model.
-    dense, experts : DenseFfn or None, Experts or None
-        The two kinds of feed-forward, where the model has them.
-    biases : str
-        Which linear layers have a bias.
-    window : int or None
-        Tokens that a windowed layer sees, itself included.
-    windowed, rotary, expert : tuple of bool
-        For each layer, whether it has a window, rotary positions, experts.
-    recurrent : RecurrentMixer or None
-        The mixer of layers that pass a state along, where there are any.
-    linear : tuple of bool
-        For each layer, whether it is one of these.
-    """
+    """The model as Megatron-core's flags see it."""
 
     mixer: Attention | LatentAttention
+    """Attention of the first layer that has it, which all share but for window and rotary positions; of a
+    model without any, one head as wide as the model."""
     dense: DenseFfn | None
     experts: Experts | None
+    """The two kinds of feed-forward, where the model has them."""
     biases: Biases
+    """Which linear layers have a bias."""
     window: int | None
+    """Tokens that a windowed layer sees, itself included."""
     windowed: tuple[bool, ...]
     rotary: tuple[bool, ...]
     expert: tuple[bool, ...]
+    """For each layer, whether it has a window, rotary positions, experts."""
     recurrent: Recurrent | None = None
+    """The mixer of layers that pass a state along, where there are any."""
     linear: tuple[bool, ...] = ()
+    """For each layer, whether it is one of these."""
 
     @property
     def gated(self) -> bool:

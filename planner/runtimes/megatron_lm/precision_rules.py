@@ -20,25 +20,17 @@ from planner.runtimes.offered import offered
 
 @dataclass(frozen=True)
 class PrecisionRecipe:
-    """One low-bit recipe of Transformer Engine.
-
-    Parameters
-    ----------
-    rows, columns : int
-        What the number of tokens and the width of a product's operands are multiples of. [element]
-    capability : float
-        Compute capability from which on NVIDIA's accelerators can run it.
-    below : float
-        Compute capability from which on they cannot.
-    on_rocm : bool
-        Whether AMD's can.
-    """
+    """One low-bit recipe of Transformer Engine."""
 
     rows: int
     columns: int
+    """What the number of tokens and the width of a product's operands are multiples of. [element]"""
     capability: float
+    """Compute capability from which on NVIDIA's accelerators can run it."""
     below: float = math.inf
+    """Compute capability from which on they cannot."""
     on_rocm: bool = True
+    """Whether AMD's can."""
 
     def runs_on(self, device: Accelerator) -> bool:
         """Return whether an accelerator can run it; one of unknown capability is taken to."""

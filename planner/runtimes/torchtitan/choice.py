@@ -10,24 +10,16 @@ from planner.runtimes.family import StepLine
 
 @dataclass(frozen=True)
 class TitanChoice:
-    """Switches of a run.
-
-    Parameters
-    ----------
-    compiled : bool
-        Whether layers are compiled.
-    async_tp : bool
-        Whether tensor-parallel messages go in pieces beside their products.
-    float8_scales : str
-        ``rows`` or ``tensor``, where the precision is fp8.
-    loss_chunks : int
-        Parts of a micro-batch at head and loss.
-    """
+    """Switches of a run."""
 
     compiled: bool
+    """Whether layers are compiled."""
     async_tp: bool = False
+    """Whether tensor-parallel messages go in pieces beside their products."""
     float8_scales: str = "rows"
+    """``rows`` or ``tensor``, where the precision is fp8."""
     loss_chunks: int = 1
+    """Parts of a micro-batch at head and loss."""
 
 
 DEFAULT_CHUNKS: Final = 8.0

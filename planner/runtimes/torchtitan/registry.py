@@ -19,44 +19,30 @@ from planner.runtimes.torchtitan.table import DEGREES
 
 @dataclass(frozen=True)
 class RegistryEntry:
-    """One configuration of the registry.
-
-    Parameters
-    ----------
-    model : str
-        The model of the zoo with the same parts.
-    length : int
-        Longest context. [token]
-    sequences : int
-        Sequences of that length in a micro-batch of a data-parallel rank.
-    recompute : str
-        ``none``, ``selective`` or ``full``.
-    tp, ep : int
-        Degrees; all others are 1, and every rank left shards.
-    float8 : str, optional
-        Recipe of float8, for the linear layers.
-    precision : str
-        Of the products of linear layers.
-    compiled, async_tp : bool
-        Whether the model is compiled, and tensor-parallel messages go in pieces beside their products.
-    schedule : str
-        Of a pipeline, where the command line asks for one.
-    graphs : bool
-        Whether CUDA graphs are left on, which neither pipelines nor most dispatchers of experts can have.
-    """
+    """One configuration of the registry."""
 
     model: str
+    """The model of the zoo with the same parts."""
     length: int
+    """Longest context. [token]"""
     sequences: int
+    """Sequences of that length in a micro-batch of a data-parallel rank."""
     recompute: str = "selective"
+    """``none``, ``selective`` or ``full``."""
     tp: int = 1
     ep: int = 1
+    """Degrees; all others are 1, and every rank left shards."""
     float8: str | None = None
+    """Recipe of float8, for the linear layers."""
     precision: str = "bf16"
+    """Of the products of linear layers."""
     compiled: bool = False
     async_tp: bool = False
+    """Whether the model is compiled, and tensor-parallel messages go in pieces beside their products."""
     schedule: str = "1F1B"
+    """Of a pipeline, where the command line asks for one."""
     graphs: bool = True
+    """Whether CUDA graphs are left on, which neither pipelines nor most dispatchers of experts can have."""
 
     def flags(self) -> dict[str, str]:
         """Return the command line that says the same."""

@@ -16,28 +16,19 @@ from planner.rules import Mask, divides
 
 @dataclass(frozen=True)
 class TorchSchedule:
-    """One class of ``torch.distributed.pipelining.schedules``.
-
-    Parameters
-    ----------
-    name : str
-        As ``pipeline_parallel_schedule`` takes it.
-    least_chunks, most_chunks : float
-        Chunks per rank. [-]
-    microbatches : callable
-        Whether it runs (pp, micro-batches).
-    text : str
-        The micro-batches it takes, in words.
-    splits_backward : bool
-        Whether the weight gradient is a pass of its own, which a compiled layer cannot give.
-    """
+    """One class of ``torch.distributed.pipelining.schedules``."""
 
     name: str
+    """As ``pipeline_parallel_schedule`` takes it."""
     least_chunks: float
     most_chunks: float
+    """Chunks per rank. [-]"""
     microbatches: Callable[[Num, Num], Mask]
+    """Whether it runs (pp, micro-batches)."""
     text: str
+    """The micro-batches it takes, in words."""
     splits_backward: bool = False
+    """Whether the weight gradient is a pass of its own, which a compiled layer cannot give."""
 
 
 def _any_count(pp: Num, microbatches: Num) -> Mask:

@@ -23,39 +23,26 @@ STEP_TOKENS: Final = "--training.num_tokens_per_train_step"
 
 @dataclass(frozen=True)
 class SemiSync:
-    """How torchft keeps replicas together, in the words of torchtitan's ``fault_tolerance``.
-
-    Parameters
-    ----------
-    method : str
-        ``diloco``, ``local_sgd``, or empty where gradients are averaged at every step.
-    steps : int
-        ``sync_steps``: inner steps in which each fragment goes once.
-    fragments : int
-        ``num_fragments``.
-    delay : int
-        ``fragment_sync_delay``.
-    quantize : bool
-        ``should_quantize``: float8 on the wire.
-    replicas : int
-        ``group_size``: replica groups.
-    replica : int
-        ``replica_id`` of this one.
-    exchange : float
-        Time of an exchange, which sets the time after which torchft gives it up. [s]
-    least : int, optional
-        ``min_replica_size``: replica groups without which no step is made; all if not given.
-    """
+    """How torchft keeps replicas together, in the words of torchtitan's ``fault_tolerance``."""
 
     method: str
+    """``diloco``, ``local_sgd``, or empty where gradients are averaged at every step."""
     steps: int
+    """``sync_steps``: inner steps in which each fragment goes once."""
     fragments: int
+    """``num_fragments``."""
     delay: int
+    """``fragment_sync_delay``."""
     quantize: bool
+    """``should_quantize``: float8 on the wire."""
     replicas: int
+    """``group_size``: replica groups."""
     replica: int
+    """``replica_id`` of this one."""
     exchange: float
+    """Time of an exchange, which sets the time after which torchft gives it up. [s]"""
     least: int | None = None
+    """``min_replica_size``: replica groups without which no step is made; all if not given."""
 
     @property
     def timeout_ms(self) -> int:

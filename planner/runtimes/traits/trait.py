@@ -12,41 +12,28 @@ LARGEST: Final = 1e15
 
 @dataclass(frozen=True)
 class Trait:
-    """One trait, as users know it.
-
-    Parameters
-    ----------
-    name : str
-        Flat name, as ``--set``, eras, fitted constants and plan files have it.
-    subject, field : str
-        Its record in the stack, and its name there.
-    kind : type
-        Of its values: ``float``, ``bool``, or ``str`` where it is one of some words.
-    default : float, bool or str
-        Its value in today's Megatron-core.
-    meaning, unit : str
-        What it says, and in what; no unit where it is no number.
-    words : tuple of str
-        What it may be, where it is a word.
-    above_zero : bool
-        Whether it may not be zero.
-    least : float
-        The least that it may be.
-    up_to : float
-        The most that it may be.
-    """
+    """One trait, as users know it."""
 
     name: str
+    """Flat name, as ``--set``, eras, fitted constants and plan files have it."""
     subject: str
     field: str
+    """Its record in the stack, and its name there."""
     kind: type[Any]
+    """Of its values: ``float``, ``bool``, or ``str`` where it is one of some words."""
     default: float | bool | str
+    """Its value in today's Megatron-core."""
     meaning: str
     unit: str
+    """What it says, and in what; no unit where it is no number."""
     words: tuple[str, ...]
+    """What it may be, where it is a word."""
     above_zero: bool
+    """Whether it may not be zero."""
     up_to: float
+    """The most that it may be."""
     least: float
+    """The least that it may be."""
 
 
 def trait(

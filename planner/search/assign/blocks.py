@@ -28,21 +28,15 @@ Key = tuple[tuple[int, int], ...]
 
 @dataclass(frozen=True)
 class Blocks:
-    """All blocks of at most so many layers.
-
-    Parameters
-    ----------
-    keys : tuple of Key
-        The distinct ones.
-    counts : array (blocks, K)
-        Layers of each kind in them. [-]
-    index : array (layers + 1, most + 1)
-        Distinct block that starts at a layer and has so many; -1 where there is none.
-    """
+    """All blocks of at most so many layers."""
 
     keys: tuple[Key, ...]
+    """The distinct ones."""
     counts: Column
+    """Shape (blocks, K): layers of each kind in them. [-]"""
     index: NDArray[np.intp]
+    """Shape (layers + 1, most + 1): distinct block that starts at a layer and has so many; -1 where there is
+    none."""
 
 
 def make_blocks(problem: AssignProblem, most: int) -> Blocks:
@@ -71,30 +65,20 @@ def _extended(parts: list[tuple[int, int]], kind: int) -> list[tuple[int, int]]:
 
 @dataclass(frozen=True)
 class Relaxed:
-    """The relaxation of one stage while no layer rebuilds more than so many bytes.
-
-    Parameters
-    ----------
-    allowed : array (K, S)
-        Strategies that rebuild no more.
-    nbytes : array (K, S)
-        Bytes of a layer for as long as it lives. [byte]
-    room : float
-        Bytes for them. [byte]
-    multipliers : array (multipliers,)
-        Seconds for each byte. [s/byte]
-    least : array (K, multipliers)
-        Cheapest time plus what its bytes cost, of a layer. [s]
-    smallest : array (K,)
-        Fewest bytes of a layer. [byte]
-    """
+    """The relaxation of one stage while no layer rebuilds more than so many bytes."""
 
     allowed: NDArray[np.bool_]
+    """Shape (K, S): strategies that rebuild no more."""
     nbytes: Column
+    """Shape (K, S): bytes of a layer for as long as it lives. [byte]"""
     room: float
+    """Bytes for them. [byte]"""
     multipliers: Column
+    """Shape (multipliers,): seconds for each byte. [s/byte]"""
     least: Column
+    """Shape (K, multipliers): cheapest time plus what its bytes cost, of a layer. [s]"""
     smallest: Column
+    """Shape (K,): fewest bytes of a layer. [byte]"""
 
     def bound(self, counts: Column) -> Column:
         """Seconds that blocks with these ``counts`` take at least; infinite where they do not fit. [s]"""

@@ -19,21 +19,14 @@ TIE = 1e-12
 
 @dataclass(frozen=True)
 class LayerChoice:
-    """What is known of a block on a stage.
-
-    Parameters
-    ----------
-    seconds : float
-        Time of the best choice found, or infinite. [s]
-    bound : float
-        Time that no choice beats; equal to ``seconds`` where the search was complete. [s]
-    stage : Stage
-        The choice.
-    """
+    """What is known of a block on a stage."""
 
     seconds: float
+    """Time of the best choice found, or infinite. [s]"""
     bound: float
+    """Time that no choice beats; equal to ``seconds`` where the search was complete. [s]"""
     stage: Stage
+    """The choice."""
 
 
 @dataclass(frozen=True)

@@ -36,28 +36,19 @@ MOST_ROUNDS = 2_000
 
 @dataclass(frozen=True)
 class Solution:
-    """An assignment, and what is known of the best.
-
-    Parameters
-    ----------
-    assignment : Assignment
-        What each stage holds.
-    incumbent, bound : float
-        Its seconds for all passes of a step, and seconds that no assignment beats. [s]
-    seconds : float
-        Time that it took. [s]
-    method : str
-        ``decomposition`` or ``integer program``.
-    note : str
-        Why a solver was not used or not believed, where one was asked.
-    """
+    """An assignment, and what is known of the best."""
 
     assignment: Assignment
+    """What each stage holds."""
     incumbent: float
     bound: float
+    """Its seconds for all passes of a step, and seconds that no assignment beats. [s]"""
     seconds: float
+    """Time that it took. [s]"""
     method: str
+    """``decomposition`` or ``integer program``."""
     note: str = ""
+    """Why a solver was not used or not believed, where one was asked."""
 
     @property
     def gap(self) -> float:

@@ -43,21 +43,14 @@ BOUND_SECONDS = 2.0
 
 @dataclass(frozen=True)
 class Improver:
-    """Prices the plans of one scan, and assigns their layers.
-
-    Parameters
-    ----------
-    scan : Scope
-        Job, runtime, choices and memory limit.
-    memory_limit : float, optional
-        Device memory that may be used. [byte]
-    assigned : set of Plan
-        Plans whose layers were assigned, as they are without recompute.
-    """
+    """Prices the plans of one scan, and assigns their layers."""
 
     scan: Scope
+    """Job, runtime, choices and memory limit."""
     memory_limit: float | None = None
+    """Device memory that may be used. [byte]"""
     assigned: set[Plan] = field(default_factory=set, compare=False)
+    """Plans whose layers were assigned, as they are without recompute."""
     _priced: dict[Plan, Estimate] = field(default_factory=dict, compare=False, repr=False)
     _last: dict[Plan, tuple[PlanCosts, Column | None]] = field(
         default_factory=dict, compare=False, repr=False
@@ -288,25 +281,17 @@ def counted_bound(problem: AssignProblem, first: int) -> float:
 
 @dataclass(frozen=True)
 class Improvement:
-    """What assignment did for the best plan of a job.
-
-    Parameters
-    ----------
-    uniform, step : float
-        Seconds of the best plan before and after. [s]
-    solution : Solution, optional
-        The bound of its passes, every layer choosing freely; None where there is none.
-    passes : float
-        Seconds of its passes. [s]
-    seconds : float
-        Time that assignment took. [s]
-    """
+    """What assignment did for the best plan of a job."""
 
     uniform: float
     step: float
+    """Seconds of the best plan before and after. [s]"""
     solution: Solution | None
+    """The bound of its passes, every layer choosing freely; None where there is none."""
     passes: float
+    """Seconds of its passes. [s]"""
     seconds: float
+    """Time that assignment took. [s]"""
 
     @property
     def gain(self) -> float:

@@ -25,21 +25,14 @@ def known_modules(job: Job, runtime: Runtime) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Freed:
-    """What recompute of a module alone frees in all layers of a micro-batch, and what it takes.
-
-    Parameters
-    ----------
-    module : str
-        Its name.
-    seconds : float
-        Time of running it again. [s]
-    nbytes : float
-        What is no longer kept. [byte]
-    """
+    """What recompute of a module alone frees in all layers of a micro-batch, and what it takes."""
 
     module: str
+    """Its name."""
     seconds: float
+    """Time of running it again. [s]"""
     nbytes: float
+    """What is no longer kept. [byte]"""
 
 
 def freed_by(plan: Plan, job: Job, runtime: Runtime, modules: Sequence[str]) -> list[Freed]:

@@ -38,24 +38,16 @@ MOST_TIMES_MEAN = 4
 
 @dataclass(frozen=True)
 class PlanCosts:
-    """A plan's layers under several recompute choices.
-
-    Parameters
-    ----------
-    problem : AssignProblem
-        The assignment problem in which every layer chooses freely; a strategy for each name.
-    names : tuple of str
-        Recompute choices, as the plan spells them.
-    rebuilt : array (S,)
-        Bytes that the largest layer of the model rebuilds under each choice. [byte]
-    hop : float
-        Seconds of a micro-batch's messages on a stage, at most. [s]
-    """
+    """A plan's layers under several recompute choices."""
 
     problem: AssignProblem
+    """The assignment problem in which every layer chooses freely; a strategy for each name."""
     names: tuple[str, ...]
+    """Recompute choices, as the plan spells them."""
     rebuilt: Column
+    """Shape (S,): bytes that the largest layer of the model rebuilds under each choice. [byte]"""
     hop: float = 0.0
+    """Seconds of a micro-batch's messages on a stage, at most. [s]"""
 
 
 def is_assignable(plan: Plan, case: Case) -> bool:

@@ -47,44 +47,31 @@ Assignment = tuple[Stage, ...]
 
 @dataclass(frozen=True)
 class AssignProblem:
-    r"""Layers, strategies and stages.
-
-    Parameters
-    ----------
-    runs : tuple of (int, int)
-        Kind and number of equal layers, in the order of the model. [-]
-    seconds : array (K, S)
-        Time of a micro-batch in a layer, forward and backward; infinite where a strategy is none. [s]
-    held : array (K, S)
-        Bytes that a layer keeps for each micro-batch in flight. [byte]
-    rebuilt : array (K, S)
-        Bytes that exist while the backward of one such layer runs. [byte]
-    static : array (K, S)
-        Bytes of a layer at rest. [byte]
-    extra_seconds, extra_bytes : array (p,)
-        Time and bytes of each stage beside its layers: embedding, head, messages. [s], [byte]
-    floor_bytes : array (p,)
-        What of a stage's backward exists at least, however little is rebuilt. [byte]
-    in_flight : array (p,)
-        Micro-batches whose activations a stage holds. [-]
-    capacity : array (p,)
-        Bytes that a stage may use. [byte]
-    sum_weight, slowest_weight : float
-        What a step takes of the sum over stages and of the slowest stage; 1 and m - 1 for 1F1B. [-]
-    """
+    r"""Layers, strategies and stages."""
 
     runs: tuple[tuple[int, int], ...]
+    """Kind and number of equal layers, in the order of the model. [-]"""
     seconds: Column
+    """Shape (K, S): time of a micro-batch in a layer, forward and backward; infinite where a strategy is
+    none. [s]"""
     held: Column
+    """Shape (K, S): bytes that a layer keeps for each micro-batch in flight. [byte]"""
     rebuilt: Column
+    """Shape (K, S): bytes that exist while the backward of one such layer runs. [byte]"""
     static: Column
+    """Shape (K, S): bytes of a layer at rest. [byte]"""
     extra_seconds: Column
     extra_bytes: Column
+    """Shape (p,): time and bytes of each stage beside its layers: embedding, head, messages. [s], [byte]"""
     floor_bytes: Column
+    """Shape (p,): what of a stage's backward exists at least, however little is rebuilt. [byte]"""
     in_flight: Column
+    """Shape (p,): micro-batches whose activations a stage holds. [-]"""
     capacity: Column
+    """Shape (p,): bytes that a stage may use. [byte]"""
     sum_weight: float
     slowest_weight: float
+    """What a step takes of the sum over stages and of the slowest stage; 1 and m - 1 for 1F1B. [-]"""
 
     @property
     def stages(self) -> int:
@@ -115,22 +102,15 @@ class AssignProblem:
 
 @dataclass(frozen=True)
 class Price:
-    """What an assignment costs.
-
-    Parameters
-    ----------
-    seconds : float
-        All passes of a step. [s]
-    stage_seconds, stage_bytes : array
-        A micro-batch, and the memory, of every stage. [s], [byte]
-    fits : bool
-        Whether every stage has the memory.
-    """
+    """What an assignment costs."""
 
     seconds: float
+    """All passes of a step. [s]"""
     stage_seconds: Column
     stage_bytes: Column
+    """A micro-batch, and the memory, of every stage. [s], [byte]"""
     fits: bool
+    """Whether every stage has the memory."""
 
 
 def price(problem: AssignProblem, assignment: Assignment) -> Price:

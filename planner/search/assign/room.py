@@ -19,21 +19,14 @@ from planner.search.assign.problem import ROUNDING, layer_kinds
 
 @dataclass(frozen=True)
 class StageRoom:
-    """What the layers of a plan need on each stage, and the room for them there.
-
-    Parameters
-    ----------
-    sums : array (stages, layers + 1)
-        Bytes of all layers before one, were they on that stage. [byte]
-    room : array (stages,)
-        What a stage may use beside what it holds whatever its layers. [byte]
-    capacity : float
-        What the roomiest stage may use. [byte]
-    """
+    """What the layers of a plan need on each stage, and the room for them there."""
 
     sums: Column
+    """Shape (stages, layers + 1): bytes of all layers before one, were they on that stage. [byte]"""
     room: Column
+    """Shape (stages,): what a stage may use beside what it holds whatever its layers. [byte]"""
     capacity: float
+    """What the roomiest stage may use. [byte]"""
 
     @classmethod
     def of(cls, costs: PlanCosts) -> StageRoom:

@@ -29,27 +29,18 @@ Stages = tuple[int, ...]
 
 @dataclass(frozen=True)
 class CutProblem:
-    """A graph to be cut.
-
-    Parameters
-    ----------
-    graph : LayerGraph
-        Its layers, each after those that it reads.
-    stages : int
-        Stages, each of at least one layer. [-]
-    microbatches : int
-        Micro-batches of a step. [-]
-    memory_limit : float
-        What a stage may hold, infinite where nothing limits it. [byte]
-    rate : float
-        Of the link between two stages, infinite where messages take no time. [byte/s]
-    """
+    """A graph to be cut."""
 
     graph: LayerGraph
+    """Its layers, each after those that it reads."""
     stages: int
+    """Stages, each of at least one layer. [-]"""
     microbatches: int
+    """Micro-batches of a step. [-]"""
     memory_limit: float
+    """What a stage may hold, infinite where nothing limits it. [byte]"""
     rate: float
+    """Of the link between two stages, infinite where messages take no time. [byte/s]"""
 
     def in_flight(self, stage: int) -> int:
         """Micro-batches whose activations a stage of 1F1B keeps. [-]"""

@@ -15,48 +15,32 @@ from planner.search.scope import Scope
 
 @dataclass(frozen=True)
 class SearchOperator:
-    """A way to make a better plan of a candidate.
-
-    Parameters
-    ----------
-    name : str
-        What it does.
-    turn : float
-        When it comes: after all operators of lower turns.
-    cost : float
-        What it takes to refine a candidate, in prices of a plan. [-]
-    kept : float
-        Candidates that a scan keeps for it, over the effort. [-]
-    order : callable
-        By what it takes them, the least first.
-    proves : bool
-        Whether the search's space has what it makes, so that its candidates belong to the proof.
-    rank : int
-        It refines what could be among so many best plans.
-    follows : str
-        The operator whose plans it refines further; those of the scan where it is empty.
-    sure : bool
-        Whether it does so whatever their bounds, which do not hold for what it makes of them.
-    leads : bool
-        Whether it takes the best rows of the scan first, whatever their bounds.
-    beats : bool
-        Whether what it makes is of use only where it could be better than the best row of the scan.
-    sheds : tuple of str
-        Kinds of plan that a candidate may be of, and what it makes of it is not.
-    """
+    """A way to make a better plan of a candidate."""
 
     name: str
+    """What it does."""
     turn: float
+    """When it comes: after all operators of lower turns."""
     cost: float
+    """What it takes to refine a candidate, in prices of a plan. [-]"""
     kept: float = 1.0
+    """Candidates that a scan keeps for it, over the effort. [-]"""
     order: Order = by_bound
+    """By what it takes them, the least first."""
     proves: bool = False
+    """Whether the search's space has what it makes, so that its candidates belong to the proof."""
     rank: int = 1
+    """It refines what could be among so many best plans."""
     follows: str = ""
+    """The operator whose plans it refines further; those of the scan where it is empty."""
     sure: bool = False
+    """Whether it does so whatever their bounds, which do not hold for what it makes of them."""
     leads: bool = False
+    """Whether it takes the best rows of the scan first, whatever their bounds."""
     beats: bool = True
+    """Whether what it makes is of use only where it could be better than the best row of the scan."""
     sheds: tuple[str, ...] = ()
+    """Kinds of plan that a candidate may be of, and what it makes of it is not."""
 
     aliases: ClassVar[tuple[str, ...]] = ()
 

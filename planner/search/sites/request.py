@@ -21,54 +21,36 @@ STEPS: Final = (1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0)
 
 @dataclass(frozen=True)
 class SitesRequest:
-    """Everything that a search over sites needs.
-
-    Parameters
-    ----------
-    profile : SitesProfile
-        Sites and links.
-    clusters : mapping
-        The cluster of each site, at its price.
-    model : ModelSpec
-        What is trained.
-    workload : Workload
-        That of all replicas together: its batch is the sum of theirs.
-    runtime : Runtime
-        Training framework inside each site.
-    syncs : tuple of Sync
-        Methods to compare.
-    steps : tuple of int
-        Inner steps to try, rising.
-    packed : Packed, optional
-        The compression of all; each method's own if not given.
-    asked : bool
-        Whether the user named the methods.
-    fixed : mapping
-        Axes of the plan that the user has set.
-    memory_limit : float, optional
-        Device memory that may be used. [byte]
-    oom_risk : float
-        Accepted probability of running out of memory. [-]
-    settings : OpenSettings, optional
-        Settings of the runtime that may be chosen.
-    batches : mapping
-        Sequences of a replica at each site, where they are shared by speed; equal shares if not given.
-    """
+    """Everything that a search over sites needs."""
 
     profile: SitesProfile
+    """Sites and links."""
     clusters: Mapping[str, HardwareProfile]
+    """The cluster of each site, at its price."""
     model: ModelSpec
+    """What is trained."""
     workload: Workload
+    """That of all replicas together: its batch is the sum of theirs."""
     runtime: Runtime
+    """Training framework inside each site."""
     syncs: tuple[Sync, ...]
+    """Methods to compare."""
     steps: tuple[int, ...]
+    """Inner steps to try, rising."""
     packed: Packed | None = None
+    """The compression of all; each method's own if not given."""
     asked: bool = False
+    """Whether the user named the methods."""
     fixed: Mapping[str, object] = field(default_factory=dict)
+    """Axes of the plan that the user has set."""
     memory_limit: float | None = None
+    """Device memory that may be used. [byte]"""
     oom_risk: float = 0.05
+    """Accepted probability of running out of memory. [-]"""
     settings: OpenSettings | None = None
+    """Settings of the runtime that may be chosen."""
     batches: Mapping[str, int] = field(default_factory=dict)
+    """Sequences of a replica at each site, where they are shared by speed; equal shares if not given."""
 
     def workload_at(self, name: str) -> Workload:
         """The workload of one replica at a site."""

@@ -22,40 +22,27 @@ RATES: Final = tuple(10.0 ** (0.25 * place) for place in range(24, 50))
 
 @dataclass(frozen=True)
 class Ranked:
-    """One way with its plans and its place.
-
-    Parameters
-    ----------
-    price : SyncPrice
-        Time, traffic and memory.
-    plans : mapping
-        The plan of a replica at each site.
-    refused : tuple of str
-        Why the runtime does not run it; empty where it does.
-    compute : float, optional
-        Times the compute to the same loss; None where nobody knows. [-]
-    tokens : float, optional
-        Tokens to train. [-]
-    step_tokens : float
-        Tokens of an inner step over all replicas. [-]
-    usd_per_hour : float, optional
-        Of all accelerators. [USD/h]
-    crossover : float, optional
-        Rate of the narrowest link below which it needs less time than exact data parallelism, infinite where
-        it always does and 0 where it never does; None where it is that itself. [byte/s]
-    steps : tuple of float
-        Time of a step at each of `RATES`, of one job over the sites, whose plan is that of all of them. [s]
-    """
+    """One way with its plans and its place."""
 
     price: SyncPrice
+    """Time, traffic and memory."""
     plans: Inside
+    """The plan of a replica at each site."""
     refused: tuple[str, ...]
+    """Why the runtime does not run it; empty where it does."""
     compute: float | None
+    """Times the compute to the same loss; None where nobody knows. [-]"""
     tokens: float | None
+    """Tokens to train. [-]"""
     step_tokens: float
+    """Tokens of an inner step over all replicas. [-]"""
     usd_per_hour: float | None
+    """Of all accelerators. [USD/h]"""
     crossover: float | None = None
+    """Rate of the narrowest link below which it needs less time than exact data parallelism, infinite where
+    it always does and 0 where it never does; None where it is that itself. [byte/s]"""
     steps: tuple[float, ...] = ()
+    """Time of a step at each of `RATES`, of one job over the sites, whose plan is that of all of them. [s]"""
 
     @property
     def sync(self) -> Sync:
@@ -91,45 +78,30 @@ class Ranked:
 
 @dataclass(frozen=True)
 class SitesResult:
-    """Ranked ways and an account of the search.
-
-    Parameters
-    ----------
-    ranked : tuple of Ranked
-        Ways that may be ranked, best first.
-    others : tuple of Ranked
-        Ways that nobody runs and nobody asked for, in the same order.
-    by_steps : tuple of Ranked
-        The first way with each number of inner steps.
-    narrowest : float
-        Rate of the narrowest link. [byte/s]
-    critical_tokens : float
-        Critical batch of the model. [-]
-    searched : int
-        Legal plans that were priced inside the sites. [-]
-    unfit : tuple of str
-        Methods for which no plan fits.
-    elapsed : float
-        Time of the search. [s]
-    failed : SearchResult, optional
-        The search inside a site that found nothing, where no way is left.
-    rates : tuple of float
-        Rates of the narrowest link for which ways are drawn. [byte/s]
-    curves : mapping
-        Time of an inner step of each method at these rates, all links in proportion. [s]
-    """
+    """Ranked ways and an account of the search."""
 
     ranked: tuple[Ranked, ...]
+    """Ways that may be ranked, best first."""
     others: tuple[Ranked, ...]
+    """Ways that nobody runs and nobody asked for, in the same order."""
     by_steps: tuple[Ranked, ...]
+    """The first way with each number of inner steps."""
     narrowest: float
+    """Rate of the narrowest link. [byte/s]"""
     critical_tokens: float
+    """Critical batch of the model. [-]"""
     searched: int
+    """Legal plans that were priced inside the sites. [-]"""
     unfit: tuple[str, ...]
+    """Methods for which no plan fits."""
     elapsed: float
+    """Time of the search. [s]"""
     failed: SearchResult | None = None
+    """The search inside a site that found nothing, where no way is left."""
     rates: tuple[float, ...] = ()
+    """Rates of the narrowest link for which ways are drawn. [byte/s]"""
     curves: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    """Time of an inner step of each method at these rates, all links in proportion. [s]"""
 
 
 def trained_at(request: SitesRequest, inside: Inside) -> Trained:

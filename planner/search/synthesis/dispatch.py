@@ -22,34 +22,23 @@ DEEP_FIRST: Final = ((True, True), (True, False), (False, True), (False, False))
 
 @dataclass(frozen=True)
 class DispatchSetting:
-    """One try.
-
-    Parameters
-    ----------
-    leads : tuple of int
-        Most micro-batches between forward and input gradient of every chunk.
-    least_gap : float
-        Share of a weight gradient's time that a gap must have to take one. [-]
-    level : bool
-        Whether a weight gradient also goes into any gap that would make this rank the idlest.
-    free_early : bool
-        Whether a weight gradient goes first where memory keeps a forward waiting, whatever else is ready.
-    forward_first : bool
-        Whether forwards go before gradients.
-    deep_first : tuple of bool
-        Whether, of several chunks on a rank, the last goes first: among forwards, among gradients.
-    reserve : bool
-        Whether a forward leaves room for the same micro-batch in later chunks of the rank. Then no rank ever
-        waits for room for ever.
-    """
+    """One try."""
 
     leads: tuple[int, ...]
+    """Most micro-batches between forward and input gradient of every chunk."""
     least_gap: float = 0.5
+    """Share of a weight gradient's time that a gap must have to take one. [-]"""
     level: bool = False
+    """Whether a weight gradient also goes into any gap that would make this rank the idlest."""
     free_early: bool = False
+    """Whether a weight gradient goes first where memory keeps a forward waiting, whatever else is ready."""
     forward_first: bool = False
+    """Whether forwards go before gradients."""
     deep_first: tuple[bool, bool] = (True, True)
+    """Whether, of several chunks on a rank, the last goes first: among forwards, among gradients."""
     reserve: bool = True
+    """Whether a forward leaves room for the same micro-batch in later chunks of the rank. Then no rank ever
+    waits for room for ever."""
 
 
 def settings(problem: OrderProblem) -> Iterator[DispatchSetting]:

@@ -50,37 +50,26 @@ class Played(NamedTuple):
 
 @dataclass(frozen=True)
 class OrderProblem:
-    """A pipeline, the memory of its ranks, and what is to be small.
-
-    Parameters
-    ----------
-    ranks : tuple of int
-        Rank of every chunk; the first chunks stand one on each rank, in the order of the ranks.
-    forward, input_gradient, weight_gradient : tuple of float
-        Times of a micro-batch in every chunk. [s]
-    hops : tuple of float
-        Latency of the message from every chunk to the next, and back; occupies nobody. [s]
-    saved, kept : tuple of float
-        Activations that a micro-batch leaves in every chunk from the start of its forward, and what of them
-        stays between input and weight gradient, in any unit of memory. [-]
-    limits : tuple of float
-        Activations that every rank may hold, in the same unit. [-]
-    microbatches : int
-        Micro-batches of the step.
-    objective : Objective
-        What is to be small.
-    """
+    """A pipeline, the memory of its ranks, and what is to be small."""
 
     ranks: tuple[int, ...]
+    """Rank of every chunk; the first chunks stand one on each rank, in the order of the ranks."""
     forward: Times
     input_gradient: Times
     weight_gradient: Times
+    """Times of a micro-batch in every chunk. [s]"""
     hops: Times
+    """Latency of the message from every chunk to the next, and back; occupies nobody. [s]"""
     saved: Times
     kept: Times
+    """Activations that a micro-batch leaves in every chunk from the start of its forward, and what of them
+    stays between input and weight gradient, in any unit of memory. [-]"""
     limits: Times
+    """Activations that every rank may hold, in the same unit. [-]"""
     microbatches: int
+    """Micro-batches of the step."""
     objective: Objective = "makespan"
+    """What is to be small."""
 
     def __post_init__(self) -> None:
         if self.ranks[: self.pp] != tuple(range(self.pp)) or len(self.limits) != self.pp:

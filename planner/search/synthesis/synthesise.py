@@ -44,37 +44,25 @@ LEAST_SECONDS: Final = 0.1
 
 @dataclass(frozen=True)
 class Synthesis:
-    """An order, and what is known of the best.
-
-    Parameters
-    ----------
-    problem : OrderProblem
-        The pipeline that the order is for: one of those asked.
-    orders : Orders
-        The passes of every rank.
-    incumbent, bound : float
-        Its value of the objective, and a value that no order for any of the pipelines beats. [s]
-    seconds : float
-        Time that it took. [s]
-    method : str
-        What found the order: a hand-made schedule's name, or the part of the search.
-    solver : str
-        The solver that was asked, or empty.
-    rival : tuple of (str, float), or None
-        Name and value of the best hand-made schedule within the limits. [s]
-    note : str
-        Why a solver was not used or not believed, where one was asked.
-    """
+    """An order, and what is known of the best."""
 
     problem: OrderProblem
+    """The pipeline that the order is for: one of those asked."""
     orders: Orders
+    """The passes of every rank."""
     incumbent: float
     bound: float
+    """Its value of the objective, and a value that no order for any of the pipelines beats. [s]"""
     seconds: float
+    """Time that it took. [s]"""
     method: str
+    """What found the order: a hand-made schedule's name, or the part of the search."""
     solver: str
+    """The solver that was asked, or empty."""
     rival: tuple[str, float] | None
+    """Name and value of the best hand-made schedule within the limits. [s]"""
     note: str
+    """Why a solver was not used or not believed, where one was asked."""
 
     @property
     def gap(self) -> float:

@@ -17,18 +17,12 @@ Solve = Callable[[SearchRequest], SweepOutcome]
 
 @dataclass(frozen=True)
 class ExecutorSettings:
-    """How many searches run at once, and where.
-
-    Parameters
-    ----------
-    jobs : int, optional
-        Searches at once; None is as many as there are cores.
-    address : str, optional
-        The cluster's address, where there is one.
-    """
+    """How many searches run at once, and where."""
 
     jobs: int | None = None
+    """Searches at once; None is as many as there are cores."""
     address: str | None = None
+    """The cluster's address, where there is one."""
 
 
 class ExecutorRun(Protocol):

@@ -27,51 +27,35 @@ FETCHES_AHEAD = 3.0
 
 @dataclass(frozen=True)
 class PassBytes:
-    """Bytes that the passes of a step need on each stage, however the states are sharded. [byte]
-
-    Parameters
-    ----------
-    activations : Num
-        What forward leaves for backward, for all micro-batches in flight.
-    rebuilt : Num
-        What the backward of one layer needs besides.
-    loss : Num
-        What the loss needs besides, on the stage that has it.
-    largest_layer : Num
-        Weights that learn in the largest layer. [element]
-    product : Num
-        Weights of the largest product, where it is needed. [element]
-    gathered_layer, gathered_head, gathered_embedding : Num
-        Weights of the largest layer, and of the ends that a stage has, gathered for use.
-    head : Num
-        Weights of the head that learn, on the stage that has it. [element]
-    one_layer : Num
-        What one layer leaves for backward.
-    grown : Num, optional
-        Share of a stage's gradients that are there while its activations are still at their peak, where
-        those of some layers come back from the host. [-]
-    graphed : Num
-        Of ``activations``, those in the memory of layers' CUDA graphs.
-    chunk : Num
-        Weights that learn in the largest chunk, where chunks stay gathered. [element]
-    gathered_chunk : Num
-        All weights of that chunk, gathered.
-    """
+    """Bytes that the passes of a step need on each stage, however the states are sharded. [byte]"""
 
     activations: Num
+    """What forward leaves for backward, for all micro-batches in flight."""
     rebuilt: Num
+    """What the backward of one layer needs besides."""
     loss: Num
+    """What the loss needs besides, on the stage that has it."""
     largest_layer: Num
+    """Weights that learn in the largest layer. [element]"""
     gathered_layer: Num
     gathered_head: Num
     gathered_embedding: Num
+    """Weights of the largest layer, and of the ends that a stage has, gathered for use."""
     head: Num
+    """Weights of the head that learn, on the stage that has it. [element]"""
     one_layer: Num
+    """What one layer leaves for backward."""
     grown: Num | None = None
+    """Share of a stage's gradients that are there while its activations are still at their peak, where those
+    of some layers come back from the host. [-]"""
     product: Num = 0.0
+    """Weights of the largest product, where it is needed. [element]"""
     graphed: Num = 0.0
+    """Of ``activations``, those in the memory of layers' CUDA graphs."""
     chunk: Num = 0.0
+    """Weights that learn in the largest chunk, where chunks stay gathered. [element]"""
     gathered_chunk: Num = 0.0
+    """All weights of that chunk, gathered."""
 
     @property
     def table(self) -> Num:
@@ -81,53 +65,37 @@ class PassBytes:
 
 @dataclass(frozen=True)
 class Step:
-    """All of a step that decides what comes and goes in it.
-
-    Parameters
-    ----------
-    passes : PassBytes
-        What its passes need.
-    plan, sharding : Plan, Sharding
-        The degrees, and what the ranks of a data-parallel group share.
-    gradients, gathered : Num
-        All gradients of a stage as a rank keeps them, and all its weights if gathered at once, or the copies
-        of those that autocast makes. [byte]
-    gradient_bytes, reduce_bytes : float
-        A gradient as it is kept, and as it travels. [byte]
-    waiting : float
-        Flat buckets that wait for gradients through the passes. [byte]
-    whole_layers : bool
-        Whether recompute repeats whole layers.
-    loss_beside : bool
-        Whether the loss's buffers are still there in the first layer's backward.
-    loss_in_parts : bool
-        Whether the loss comes in parts, the head's gradients summed over them.
-    whole_tables : bool
-        Whether backward makes the gradient of a divided embedding at its whole size (DTensor).
-    after_others : bool
-        Whether its passes come after others, with whose gradients theirs are summed.
-    live_elements, bucket_elements : float
-        Weights gathered at most beside a product, and gradients reduced at once; 0 for layers. [element]
-    small_between : bool
-        Whether small weights that are gathered too stand between the large ones: adapters.
-    """
+    """All of a step that decides what comes and goes in it."""
 
     passes: PassBytes
+    """What its passes need."""
     plan: Plan
     sharding: Sharding
+    """The degrees, and what the ranks of a data-parallel group share."""
     gradients: Num
     gathered: Num
+    """All gradients of a stage as a rank keeps them, and all its weights if gathered at once, or the copies
+    of those that autocast makes. [byte]"""
     gradient_bytes: float
     reduce_bytes: float
+    """A gradient as it is kept, and as it travels. [byte]"""
     waiting: float = 0.0
+    """Flat buckets that wait for gradients through the passes. [byte]"""
     whole_layers: bool = False
+    """Whether recompute repeats whole layers."""
     loss_beside: bool = False
+    """Whether the loss's buffers are still there in the first layer's backward."""
     loss_in_parts: bool = False
+    """Whether the loss comes in parts, the head's gradients summed over them."""
     whole_tables: bool = False
+    """Whether backward makes the gradient of a divided embedding at its whole size (DTensor)."""
     after_others: bool = False
+    """Whether its passes come after others, with whose gradients theirs are summed."""
     live_elements: float = 0.0
     bucket_elements: float = 0.0
+    """Weights gathered at most beside a product, and gradients reduced at once; 0 for layers. [element]"""
     small_between: bool = False
+    """Whether small weights that are gathered too stand between the large ones: adapters."""
 
     @property
     def head_gathers(self) -> Num:
@@ -213,30 +181,20 @@ class Step:
 
 @dataclass(frozen=True)
 class Moment:
-    """One moment of a step, with what comes and goes in it. [byte]
-
-    Parameters
-    ----------
-    name : str
-        What happens, in words.
-    phase : str
-        ``loss``, ``backward`` or ``optimizer``.
-    size : Num
-        What moments are compared by: all that is there at the moment and not through the whole step.
-    activations : Num
-        Of that, what forward has left for backward.
-    gradients : Num, optional
-        Of that, gradients; None where they live through the whole step.
-    spans : bool
-        Whether ``size`` holds the activations, which are else the same at all moments.
-    """
+    """One moment of a step, with what comes and goes in it. [byte]"""
 
     name: str
+    """What happens, in words."""
     phase: Literal["loss", "backward", "optimizer"]
+    """``loss``, ``backward`` or ``optimizer``."""
     size: Num
+    """What moments are compared by: all that is there at the moment and not through the whole step."""
     activations: Num
+    """Of that, what forward has left for backward."""
     gradients: Num | None = None
+    """Of that, gradients; None where they live through the whole step."""
     spans: bool = True
+    """Whether ``size`` holds the activations, which are else the same at all moments."""
 
 
 Moments = tuple[Moment, ...]

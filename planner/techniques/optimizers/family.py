@@ -19,30 +19,20 @@ def nothing(m: Num, n: Num) -> Num:
 
 @dataclass(frozen=True)
 class MatrixStep:
-    """What a step does with each matrix of the layers beside its moments.
-
-    Parameters
-    ----------
-    flops : OfMatrix
-        Arithmetic. [FLOP]
-    kept : OfMatrix
-        What is kept in fp32 beside the moments. [element]
-    exchanged : OfMatrix, optional
-        What replicas reduce in the place of its gradient, where that is something else. [element]
-    whole : bool
-        Whether the rank that steps it needs it whole.
-    dealt : bool
-        Whether replicas that share no states deal the work out and gather its results.
-    rate_share : float
-        Share of the rate of 16-bit products that its arithmetic reaches: a half in TF32. [-]
-    """
+    """What a step does with each matrix of the layers beside its moments."""
 
     flops: OfMatrix
+    """Arithmetic. [FLOP]"""
     kept: OfMatrix = nothing
+    """What is kept in fp32 beside the moments. [element]"""
     exchanged: OfMatrix | None = None
+    """What replicas reduce in the place of its gradient, where that is something else. [element]"""
     whole: bool = False
+    """Whether the rank that steps it needs it whole."""
     dealt: bool = False
+    """Whether replicas that share no states deal the work out and gather its results."""
     rate_share: float = 1.0
+    """Share of the rate of 16-bit products that its arithmetic reaches: a half in TF32. [-]"""
 
 
 @dataclass(frozen=True)

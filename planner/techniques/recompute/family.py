@@ -17,24 +17,16 @@ MODULES: Final = (
 
 @dataclass(frozen=True)
 class RecomputeChoice:
-    """A technique with its argument, ready to price.
-
-    Parameters
-    ----------
-    whole_layer : bool
-        Whether only the input of a layer is kept.
-    modules : frozenset of str
-        Parts whose forward runs again, where not the whole layer.
-    layers : float
-        Layers of each stage to which it applies; infinite for all. [-]
-    parts : float
-        Parts of a sequence in which a layer runs again and backward, one after another. [-]
-    """
+    """A technique with its argument, ready to price."""
 
     whole_layer: bool
+    """Whether only the input of a layer is kept."""
     modules: frozenset[str]
+    """Parts whose forward runs again, where not the whole layer."""
     layers: float
+    """Layers of each stage to which it applies; infinite for all. [-]"""
     parts: float = 1.0
+    """Parts of a sequence in which a layer runs again and backward, one after another. [-]"""
 
 
 @dataclass(frozen=True)

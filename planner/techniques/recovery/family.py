@@ -26,39 +26,27 @@ d98e8a64, ``megatron/training/arguments.py``: ``--inprocess-soft-timeout``). [s]
 
 @dataclass(frozen=True)
 class Held:
-    """Who holds what of a plan without failures, as a recovery asks for it.
-
-    Parameters
-    ----------
-    plan, model : Plan, ModelSpec
-        The layout, and what it trains.
-    gpus, per_node : int
-        Accelerators, and those of a node. [-]
-    replicas : float
-        Ranks that hold the same state, optimizer included. [-]
-    step : float
-        A step without failures. [s]
-    compute : float
-        Of it the arithmetic. [s]
-    weight_bytes, gradient_bytes : float
-        Weights, and gradients as replicas exchange them, of one rank. [byte]
-    state_bytes : float
-        Weights and optimizer states of one rank, each once over all ranks. [byte]
-    spare_bytes : float
-        Memory of a device that the plan leaves. [byte]
-    """
+    """Who holds what of a plan without failures, as a recovery asks for it."""
 
     plan: Plan
     model: ModelSpec
+    """The layout, and what it trains."""
     gpus: int
     per_node: int
+    """Accelerators, and those of a node. [-]"""
     replicas: float
+    """Ranks that hold the same state, optimizer included. [-]"""
     step: float
+    """A step without failures. [s]"""
     compute: float
+    """Of it the arithmetic. [s]"""
     weight_bytes: float
     gradient_bytes: float
+    """Weights, and gradients as replicas exchange them, of one rank. [byte]"""
     state_bytes: float
+    """Weights and optimizer states of one rank, each once over all ranks. [byte]"""
     spare_bytes: float
+    """Memory of a device that the plan leaves. [byte]"""
 
     @property
     def nodes(self) -> int:

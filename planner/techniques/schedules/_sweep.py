@@ -22,21 +22,14 @@ CLEARLY = 1e-6
 
 @dataclass(frozen=True)
 class SweepSetting:
-    """One try.
-
-    Parameters
-    ----------
-    warm_up : tuple of int
-        Forwards of each rank before its first gradient.
-    least_gap : float
-        Share of a weight gradient's time that a gap must have to take one. [-]
-    level : bool
-        Whether a weight gradient also goes into any gap that would make this rank the idlest.
-    """
+    """One try."""
 
     warm_up: tuple[int, ...]
+    """Forwards of each rank before its first gradient."""
     least_gap: float
+    """Share of a weight gradient's time that a gap must have to take one. [-]"""
     level: bool
+    """Whether a weight gradient also goes into any gap that would make this rank the idlest."""
 
 
 def shortest_order(pp: int, microbatches: int, times: PassTimes, limit: float) -> Orders:
@@ -94,30 +87,21 @@ def settings(pp: int, times: PassTimes, limit: float) -> Iterator[SweepSetting]:
 
 @dataclass(slots=True)
 class Rank:
-    """Clock, memory and passes of one rank while an order is laid out.
-
-    Parameters
-    ----------
-    clock, begin, idle : float
-        Times of its last end and first start, and what it has idled in between.
-    held : float
-        Activations held, in micro-batches.
-    waiting : int
-        Weight gradients that could run.
-    forward_ends, gradient_ends : list of float
-        Ends of its passes, by micro-batch.
-    kinds : list of str
-        Its passes; each kind takes the micro-batches in their order.
-    """
+    """Clock, memory and passes of one rank while an order is laid out."""
 
     clock: float = 0.0
     begin: float = 0.0
     idle: float = 0.0
+    """Times of its last end and first start, and what it has idled in between."""
     held: float = 0.0
+    """Activations held, in micro-batches."""
     waiting: int = 0
+    """Weight gradients that could run."""
     forward_ends: list[float] = field(default_factory=list)
     gradient_ends: list[float] = field(default_factory=list)
+    """Ends of its passes, by micro-batch."""
     kinds: list[Kind] = field(default_factory=list)
+    """Its passes; each kind takes the micro-batches in their order."""
 
     def run(self, kind: Kind, span: float, arrival: float) -> float:
         """Append a pass, as early as its input has arrived; return its end."""

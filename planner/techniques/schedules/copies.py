@@ -40,41 +40,27 @@ class Copy(NamedTuple):
 
 @dataclass(frozen=True)
 class CopyRecord:
-    """What one rank copies and holds over a step.
-
-    Parameters
-    ----------
-    stage : int
-        The pipeline rank.
-    copies : int
-        Chunk activations sent to the host; as many come back.
-    busy : float
-        Time of its copies, both ways. [s]
-    peak_on_device, peak_on_host : int
-        Most chunk activations on the device at once, those on their way included, and on the host.
-    """
+    """What one rank copies and holds over a step."""
 
     stage: int
+    """The pipeline rank."""
     copies: int
+    """Chunk activations sent to the host; as many come back."""
     busy: float
+    """Time of its copies, both ways. [s]"""
     peak_on_device: int
     peak_on_host: int
+    """Most chunk activations on the device at once, those on their way included, and on the host."""
 
 
 @dataclass(frozen=True)
 class CopiedStep:
-    """A played step and its copies.
-
-    Parameters
-    ----------
-    timeline : Timeline
-        The passes.
-    copies : tuple of tuple of Copy
-        Copies of every rank, in their order.
-    """
+    """A played step and its copies."""
 
     timeline: Timeline
+    """The passes."""
     copies: tuple[tuple[Copy, ...], ...]
+    """Copies of every rank, in their order."""
 
     def records(self) -> tuple[CopyRecord, ...]:
         """Sum up what each rank copies and holds."""

@@ -17,29 +17,20 @@ Times = tuple[float, ...]
 
 @dataclass(frozen=True)
 class Pipeline:
-    """Where the chunks of a model live, and what a micro-batch costs in each.
-
-    Parameters
-    ----------
-    ranks : tuple of int
-        Rank of every chunk.
-    forward, input_gradient, weight_gradient : tuple of float
-        Times of a micro-batch in every chunk. [s]
-    hops : tuple of float
-        Latency of the message from every chunk to the next, and back; unused at the end of a route. [s]
-    routes : int
-        Directions in which micro-batches run; each owns an equal run of chunks.
-    sends_occupy : bool
-        Whether a message also keeps its sender from the next pass.
-    """
+    """Where the chunks of a model live, and what a micro-batch costs in each."""
 
     ranks: tuple[int, ...]
+    """Rank of every chunk."""
     forward: Times
     input_gradient: Times
     weight_gradient: Times
+    """Times of a micro-batch in every chunk. [s]"""
     hops: Times
+    """Latency of the message from every chunk to the next, and back; unused at the end of a route. [s]"""
     routes: int = 1
+    """Directions in which micro-batches run; each owns an equal run of chunks."""
     sends_occupy: bool = False
+    """Whether a message also keeps its sender from the next pass."""
 
     @classmethod
     def uniform(
@@ -70,19 +61,13 @@ class Pipeline:
 
 @dataclass(frozen=True)
 class Timeline:
-    """When every pass of a step ran.
-
-    Parameters
-    ----------
-    orders : Orders
-        The passes of every rank.
-    starts, ends : tuple of tuple of float
-        Times in the places of ``orders``. [s]
-    """
+    """When every pass of a step ran."""
 
     orders: Orders
+    """The passes of every rank."""
     starts: tuple[Times, ...]
     ends: tuple[Times, ...]
+    """Times in the places of ``orders``. [s]"""
 
     @property
     def makespan(self) -> float:

@@ -39,23 +39,16 @@ Orders = tuple[tuple[Pass, ...], ...]
 
 @dataclass(frozen=True)
 class PassTimes:
-    """Times of one micro-batch through one chunk, and of a message; a searched order depends on them.
-
-    Parameters
-    ----------
-    forward, input_gradient, weight_gradient : float
-        Times of the passes of one chunk. [s]
-    hop : float
-        Latency of a message to another rank, which occupies nobody. [s]
-    kept_share : float
-        Share of a chunk's activations that stay between input and weight gradient. [-]
-    """
+    """Times of one micro-batch through one chunk, and of a message; a searched order depends on them."""
 
     forward: float = 1.0
     input_gradient: float = 1.0
     weight_gradient: float = 1.0
+    """Times of the passes of one chunk. [s]"""
     hop: float = 0.0
+    """Latency of a message to another rank, which occupies nobody. [s]"""
     kept_share: float = 1.0
+    """Share of a chunk's activations that stay between input and weight gradient. [-]"""
 
 
 UNIT: Final = PassTimes()
@@ -76,18 +69,12 @@ Condition = Callable[[Pipe], Mask]
 
 @dataclass(frozen=True)
 class InRounds:
-    """A closed form that also takes the micro-batches of a round, made one of the pipeline alone: `Seconds`.
-
-    Parameters
-    ----------
-    formula : Callable
-        Takes the pipeline and ``per_round``, micro-batches that go through a chunk before the next starts.
-    per_round : Callable
-        Those micro-batches, from (pp, microbatches).
-    """
+    """A closed form that also takes the micro-batches of a round, made one of the pipeline: `Seconds`."""
 
     formula: Callable[[Pipe, Num], Num]
+    """Takes the pipeline and ``per_round``, micro-batches that go through a chunk before the next starts."""
     per_round: Callable[[Num, Num], Num] = round_microbatches
+    """Those micro-batches, from (pp, microbatches)."""
 
     def __call__(self, pipe: Pipe) -> Num:
         """Return what the formula gives."""
@@ -102,18 +89,12 @@ class OrderOf(Protocol):
 
 @dataclass(frozen=True)
 class ScheduleRule:
-    """A condition on the degrees without which a schedule cannot run.
-
-    Parameters
-    ----------
-    text : str
-        The rule in words, as the reason given where it is broken.
-    test : Callable
-        True for the (pp, vpp, microbatches) that keep it; scalars or arrays.
-    """
+    """A condition on the degrees without which a schedule cannot run."""
 
     text: str
+    """The rule in words, as the reason given where it is broken."""
     test: Callable[[Num, Num, Num], Mask]
+    """True for the (pp, vpp, microbatches) that keep it; scalars or arrays."""
 
 
 def loop_rank(chunk: int, pp: int, vpp: int) -> int:
@@ -181,81 +162,56 @@ def weight_gradient_hides(pipe: Pipe, messages: Num) -> Mask:
 
 @dataclass(frozen=True)
 class Schedule:
-    """One way to order the passes of a pipeline.
-
-    Parameters
-    ----------
-    name : str
-        The contract's name.
-    aliases : tuple of str
-        Other spellings, PyTorch's among them.
-    cite : str
-        Where it is described.
-    splits_backward : bool
-        Whether input and weight gradient are passes of their own.
-    rules : tuple of ScheduleRule
-        What the degrees must keep.
-    bubble_seconds : Seconds
-        Makespan of one step minus the busiest rank's work, closed form. [s]
-    span_bubble_seconds : Seconds
-        Longest time from first start to last end on one rank, minus its work: what a step costs where the
-        next step starts without a barrier, and the bubble of the Zero Bubble papers. [s]
-    in_flight_chunks : PerRank
-        Chunk activations held at the peak, each until its weight gradient (or whole backward) is done; in a V
-        exact on the peak rank from ``2 pp`` micro-batches on, else an upper bound. [-]
-    order : OrderOf
-        The executable order.
-    placement : Callable
-        Rank of a chunk from (chunk, pp, vpp).
-    messages : Degrees
-        Sends of one micro-batch between ranks, both ways, over all ranks. [-]
-    awaiting_weight_chunks : PerRank
-        How many of `in_flight_chunks` hold only what the weight gradient needs. [-]
-    weight_copies : float
-        Weights, gradients and optimizer states that a rank holds, over its share 1 / pp of the model; ranks
-        that hold the same stage reduce their gradients with one another. [-]
-    weight_versions : PerRank
-        Versions of the weights kept for micro-batches in flight. [-]
-    rounds : Degrees
-        How often a step gathers a chunk's sharded weights, once forward and once backward, and reduces its
-        gradients: for every pass, or for as many as run through the chunk one after the other. [-]
-    routes : int
-        Directions in which micro-batches run.
-    offloaded_chunks : Callable
-        Chunks of each rank, its first, whose activations wait on the host between forward and backward, from
-        ``vpp``. [-]
-    on_device_chunks : PerRank, optional
-        Of `in_flight_chunks`, those that are on the device at most, where copies keep up with the passes;
-        all of them where nothing goes to the host. [-]
-    additive : bool
-        Whether a step takes the sum over the stages and m - 1 times the slowest, for any shares of passes.
-    flushes : bool
-        Whether a step ends with an empty pipeline; if not, the closed form is the steady state.
-    holds : Condition
-        Where the closed forms are exact or within 1% of the makespan.
-    """
+    """One way to order the passes of a pipeline."""
 
     name: str
+    """The contract's name."""
     aliases: tuple[str, ...]
+    """Other spellings, PyTorch's among them."""
     cite: str
+    """Where it is described."""
     splits_backward: bool
+    """Whether input and weight gradient are passes of their own."""
     rules: tuple[ScheduleRule, ...]
+    """What the degrees must keep."""
     bubble_seconds: Seconds
+    """Makespan of one step minus the busiest rank's work, closed form. [s]"""
     span_bubble_seconds: Seconds
+    """Longest time from first start to last end on one rank, minus its work: what a step costs where the next
+    step starts without a barrier, and the bubble of the Zero Bubble papers. [s]"""
     in_flight_chunks: PerRank
+    """Chunk activations held at the peak, each until its weight gradient (or whole backward) is done; in a V
+    exact on the peak rank from ``2 pp`` micro-batches on, else an upper bound. [-]"""
     order: OrderOf
+    """The executable order."""
     placement: Callable[[int, int, int], int] = loop_rank
+    """Rank of a chunk from (chunk, pp, vpp)."""
     messages: Degrees = loop_messages
+    """Sends of one micro-batch between ranks, both ways, over all ranks. [-]"""
     awaiting_weight_chunks: PerRank = none
+    """How many of `in_flight_chunks` hold only what the weight gradient needs. [-]"""
     weight_copies: float = 1.0
+    """Weights, gradients and optimizer states that a rank holds, over its share 1 / pp of the model; ranks
+    that hold the same stage reduce their gradients with one another. [-]"""
     weight_versions: PerRank = one
+    """Versions of the weights kept for micro-batches in flight. [-]"""
     rounds: Degrees = every_pass
+    """How often a step gathers a chunk's sharded weights, once forward and once backward, and reduces its
+    gradients: for every pass, or for as many as run through the chunk one after the other. [-]"""
     routes: int = 1
+    """Directions in which micro-batches run."""
     offloaded_chunks: Callable[[Num], Num] = no_chunks
+    """Chunks of each rank, its first, whose activations wait on the host between forward and backward, from
+    ``vpp``. [-]"""
     on_device_chunks: PerRank | None = None
+    """Of `in_flight_chunks`, those that are on the device at most, where copies keep up with the passes; all
+    of them where nothing goes to the host. [-]"""
     additive: bool = False
+    """Whether a step takes the sum over the stages and m - 1 times the slowest, for any shares of passes."""
     flushes: bool = True
+    """Whether a step ends with an empty pipeline; if not, the closed form is the steady state."""
     holds: Condition = always
+    """Where the closed forms are exact or within 1% of the makespan."""
 
     @property
     def hosts(self) -> bool:

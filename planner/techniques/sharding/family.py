@@ -8,32 +8,22 @@ from planner.numeric import Num
 
 @dataclass(frozen=True)
 class Sharding:
-    """One stage of the ZeRO family.
-
-    Parameters
-    ----------
-    name : str
-        ``zero0`` to ``zero3``.
-    stage : int
-        The contract's number.
-    cite : str
-        Where it is described.
-    shards_optimizer, shards_gradients, shards_parameters : bool
-        What each rank keeps only a part of.
-    aliases : tuple of str
-        Other spellings.
-    keeps_gathered : bool
-        Whether parameters that are sharded between steps stay gathered from forward to backward.
-    """
+    """One stage of the ZeRO family."""
 
     name: str
+    """``zero0`` to ``zero3``."""
     stage: int
+    """The contract's number."""
     cite: str
+    """Where it is described."""
     shards_optimizer: bool
     shards_gradients: bool
     shards_parameters: bool
+    """What each rank keeps only a part of."""
     aliases: tuple[str, ...] = ()
+    """Other spellings."""
     keeps_gathered: bool = False
+    """Whether parameters that are sharded between steps stay gathered from forward to backward."""
 
     def optimizer_shards(self, shards: Num) -> Num:
         """Ranks that share the optimizer states. [-]"""

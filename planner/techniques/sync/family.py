@@ -60,24 +60,16 @@ class Send(NamedTuple):
 
 @dataclass(frozen=True)
 class SyncTiming:
-    """When a method exchanges.
-
-    Parameters
-    ----------
-    period : float
-        Inner steps from one exchange to the next. [-]
-    sends : tuple of Send
-        What goes in each period.
-    fragments : int
-        Parts of the model that take turns. [-]
-    delay : int
-        Inner steps after which a part's result is used. [-]
-    """
+    """When a method exchanges."""
 
     period: float
+    """Inner steps from one exchange to the next. [-]"""
     sends: tuple[Send, ...]
+    """What goes in each period."""
     fragments: int = 1
+    """Parts of the model that take turns. [-]"""
     delay: int = 0
+    """Inner steps after which a part's result is used. [-]"""
 
     @property
     def models_per_step(self) -> float:
@@ -87,22 +79,15 @@ class SyncTiming:
 
 @dataclass(frozen=True)
 class Penalty:
-    """What a method costs in learning, beside exact data parallelism.
-
-    Parameters
-    ----------
-    kind : str
-        ``none``: it computes the same; ``law``: by the scaling laws of DiLoCo; ``range``: printed ratios of
-        a quality that no compute is known to buy back; ``unknown``.
-    text : str
-        What was seen, with its range.
-    source : str
-        Where.
-    """
+    """What a method costs in learning, beside exact data parallelism."""
 
     kind: Literal["none", "law", "range", "unknown"]
+    """``none``: it computes the same; ``law``: by the scaling laws of DiLoCo; ``range``: printed ratios of a
+    quality that no compute is known to buy back; ``unknown``."""
     text: str
+    """What was seen, with its range."""
     source: str
+    """Where."""
 
     def compute(self, params: float, replicas: int) -> float | None:
         """Return times the compute to the same loss; None where nobody knows."""
@@ -140,24 +125,16 @@ def best_batch_tokens(params: float, replicas: int) -> float:
 
 @dataclass(frozen=True)
 class Parts:
-    """What of a model a method sends and trains.
-
-    Parameters
-    ----------
-    sent : float
-        What goes in an exchange of the whole, over the whole. [-]
-    trained : float
-        Share of the parameters that have a gradient and optimizer states on a replica. [-]
-    touched : float
-        Bytes that a step moves in device memory for each parameter beside its passes. [byte/element]
-    lacks : str
-        What a model has to have and does not.
-    """
+    """What of a model a method sends and trains."""
 
     sent: float = 1.0
+    """What goes in an exchange of the whole, over the whole. [-]"""
     trained: float = 1.0
+    """Share of the parameters that have a gradient and optimizer states on a replica. [-]"""
     touched: float = 0.0
+    """Bytes that a step moves in device memory for each parameter beside its passes. [byte/element]"""
     lacks: str = ""
+    """What a model has to have and does not."""
 
 
 def whole_model(model: ModelSpec, replicas: int) -> Parts:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from planner.cli.options import Format, OutputOptions, spread
+from planner.cli.options import Format, OutputOptions, spread, text_option
 from planner.cli.output import emit_document, emit_page, emit_rows
 from planner.deferred import deferred
 from planner.question.reading import Reading
@@ -28,10 +28,8 @@ MOST_RING_RANKS = 512
 @spread
 def balance(
     shown: OutputOptions,
-    seq_len: Annotated[
-        str, typer.Option(metavar="TOKENS", help="Tokens of the sequence: 512K.", show_default=False)
-    ],
-    cp: Annotated[str, typer.Option(metavar="N", help="Ranks that share it.", show_default=False)],
+    seq_len: Annotated[str, text_option("TOKENS", "Tokens of the sequence: 512K.")],
+    cp: Annotated[str, text_option("N", "Ranks that share it.")],
     mask: Annotated[
         str,
         typer.Option(
@@ -41,17 +39,13 @@ def balance(
     ] = "causal",
     round_times: Annotated[
         str | None,
-        typer.Option(
-            metavar="C,FAR[,NEAR]",
-            help="Times in any unit of the mean rank's attention in a round, of a message over the slowest "
+        text_option(
+            "C,FAR[,NEAR]",
+            "Times in any unit of the mean rank's attention in a round, of a message over the slowest "
             "hop, and of one inside a domain.",
-            show_default=False,
         ),
     ] = None,
-    domain: Annotated[
-        str | None,
-        typer.Option(metavar="G", help="Ranks that fast links join. [default: 8]", show_default=False),
-    ] = None,
+    domain: Annotated[str | None, text_option("G", "Ranks that fast links join. [default: 8]")] = None,
 ) -> None:
     """Compare token layouts for an attention mask: load of the busiest rank over the mean, also by round.
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from planner.cli import complete
-from planner.cli.options import Format, OutputOptions, Texts, Written, of_fields, spread
+from planner.cli.options import Format, OutputOptions, Texts, Written, of_fields, spread, text_option
 from planner.cli.output import emit_document, emit_page, emit_rows
 from planner.cli.progress import Progress
 from planner.deferred import deferred
@@ -52,21 +52,11 @@ def budget(
             autocompletion=complete.model,
         ),
     ] = None,
-    flops: Annotated[
-        str | None,
-        typer.Option(metavar="F", help="Model FLOPs of the training: 1e24.", show_default=False),
-    ] = None,
-    dollars: Annotated[
-        str | None, typer.Option(metavar="D", help="Money for accelerators: 1M.", show_default=False)
-    ] = None,
-    days: Annotated[
-        str | None, typer.Option(metavar="D", help="Days of training at most.", show_default=False)
-    ] = None,
+    flops: Annotated[str | None, text_option("F", "Model FLOPs of the training: 1e24.")] = None,
+    dollars: Annotated[str | None, text_option("D", "Money for accelerators: 1M.")] = None,
+    days: Annotated[str | None, text_option("D", "Days of training at most.")] = None,
     family: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME", help="Sizes by rule: llama or gpt. [default: llama]", show_default=False
-        ),
+        str | None, text_option("NAME", "Sizes by rule: llama or gpt. [default: llama]")
     ] = None,
     law: Annotated[
         str,

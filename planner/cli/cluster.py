@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from planner.cli.cluster_change import cluster_change, present_jobs, read_change
-from planner.cli.options import Format, OutputOptions, spread
+from planner.cli.options import Format, OutputOptions, spread, text_option
 from planner.cli.output import emit_document, emit_page, emit_rows
 from planner.cli.progress import Progress
 from planner.deferred import deferred
@@ -56,22 +56,13 @@ def cluster(
         typer.Option("--changing", help="Let shares change while jobs run; each change costs a restart."),
     ] = False,
     lose: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NODES",
-            help="Nodes lost: new shares of all jobs, by the job that is hit.",
-            show_default=False,
-        ),
+        str | None, text_option("NODES", "Nodes lost: new shares of all jobs, by the job that is hit.")
     ] = None,
     nodes_return: Annotated[
-        str | None,
-        typer.Option(metavar="NODES", help="Nodes that join: new shares of all jobs.", show_default=False),
+        str | None, text_option("NODES", "Nodes that join: new shares of all jobs.")
     ] = None,
     failures: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME", help="How often machines fail, with --lose: llama3, a log.", show_default=False
-        ),
+        str | None, text_option("NAME", "How often machines fail, with --lose: llama3, a log.")
     ] = None,
 ) -> None:
     """Share one cluster among several jobs: accelerators, start and end of each, compared with a queue.

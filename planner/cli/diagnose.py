@@ -10,7 +10,15 @@ import typer
 from planner.cli.explain import priced, read_saved
 from planner.cli.from_file import AnyJobOptions, FromOption, asked_of
 from planner.cli.mfu import above_zero, refuse_beside
-from planner.cli.options import Format, OutputOptions, PlanOptions, StepTimeOption, TokenRateOption, spread
+from planner.cli.options import (
+    Format,
+    OutputOptions,
+    PlanOptions,
+    StepTimeOption,
+    TokenRateOption,
+    spread,
+    text_option,
+)
 from planner.cli.output import emit_document, emit_page, emit_rows
 from planner.cli.printable import to_stderr
 from planner.deferred import deferred
@@ -45,11 +53,10 @@ def diagnose(
     oom: Annotated[bool, typer.Option("--oom", help="The run ran out of device memory.")] = False,
     log: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="A log of Megatron, NeMo, torchtitan, DeepSpeed, nanotron, Composer, the Hugging Face "
+        text_option(
+            "FILE",
+            "A log of Megatron, NeMo, torchtitan, DeepSpeed, nanotron, Composer, the Hugging Face "
             "trainer or the planner's own scripts.",
-            show_default=False,
         ),
     ] = None,
 ) -> None:

@@ -9,7 +9,15 @@ import typer
 
 from planner.cli.from_file import AnyJobOptions, FromOption, asked_of
 from planner.cli.notes import file_notes, job_notes
-from planner.cli.options import ForceOption, Format, JobOptions, OutputOptions, PlanOptions, spread
+from planner.cli.options import (
+    ForceOption,
+    Format,
+    JobOptions,
+    OutputOptions,
+    PlanOptions,
+    spread,
+    text_option,
+)
 from planner.cli.output import emit_document, emit_page, emit_rows
 from planner.cli.printable import to_stderr
 from planner.deferred import deferred
@@ -37,9 +45,7 @@ def estimate(
     shown: OutputOptions,
     context: typer.Context,
     source: FromOption = None,
-    save: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write the plan file here.", show_default=False)
-    ] = None,
+    save: Annotated[Path | None, text_option("FILE", "Write the plan file here.")] = None,
     force: ForceOption = False,
 ) -> None:
     """Price one plan in full: time, memory by stage, traffic, cost, and what was assumed.

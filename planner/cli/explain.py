@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from planner.cli.options import Format, OutputOptions, spread
+from planner.cli.options import Format, OutputOptions, spread, text_option
 from planner.cli.output import emit_document, emit_page, emit_rows
 from planner.cli.printable import to_stderr
 from planner.cli.progress import Progress
@@ -49,10 +49,7 @@ def explain(
         bool, typer.Option("--formulas", help="Show each term's formula, the numbers put in, and its source.")
     ] = False,
     term: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME", help="The formulas of one term alone, such as tp_comm.", show_default=False
-        ),
+        str | None, text_option("NAME", "The formulas of one term alone, such as tp_comm.")
     ] = None,
     ranks: Annotated[
         bool, typer.Option("--ranks", help="Show where each rank sits, and its place in every group.")

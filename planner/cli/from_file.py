@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 import typer
 
 from planner.cli import complete, from_file_cluster, from_file_start
-from planner.cli.options import JobOptions, PlanOptions
+from planner.cli.options import JobOptions, PlanOptions, text_option
 from planner.dataclasses import dataclass, fields, replace
 from planner.deferred import deferred
 from planner.errors import InputError, Problem
@@ -38,11 +38,8 @@ DERIVED: Final = ("accumulation", "instances", "ranks")
 
 FromOption = Annotated[
     Path | None,
-    typer.Option(
-        "--from",
-        metavar="FILE",
-        help="Launch files to price: of Megatron, DeepSpeed, torchtitan, Accelerate or nanotron.",
-        show_default=False,
+    text_option(
+        "FILE", "Launch files to price: of Megatron, DeepSpeed, torchtitan, Accelerate or nanotron.", "--from"
     ),
 ]
 
@@ -63,11 +60,7 @@ class AnyJobOptions(JobOptions):
     ] = ""
     vocab_size: Annotated[
         str | None,
-        typer.Option(
-            metavar="N",
-            help="Tokens of the vocabulary, where the file of --from gives a shape without it.",
-            show_default=False,
-        ),
+        text_option("N", "Tokens of the vocabulary, where the file of --from gives a shape without it."),
     ] = None
 
 

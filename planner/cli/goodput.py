@@ -10,7 +10,7 @@ import typer
 from planner.cli.explain import priced, read_saved
 from planner.cli.goodput_nodes import NodeOptions, goodput_nodes
 from planner.cli.goodput_recoveries import goodput_recoveries
-from planner.cli.options import Format, OutputOptions, spread
+from planner.cli.options import Format, OutputOptions, spread, text_option
 from planner.cli.output import emit_document, emit_page, emit_rows
 from planner.cli.search_goodput import FailureOptions
 from planner.deferred import deferred
@@ -33,76 +33,46 @@ def goodput(
     ],
     shown: OutputOptions,
     checkpoint_time: Annotated[
-        str | None,
-        typer.Option(metavar="TIME", help="How long training pauses to save: 30s.", show_default=False),
+        str | None, text_option("TIME", "How long training pauses to save: 30s.")
     ] = None,
     restart_time: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TIME", help="Time from a failure until training resumes: 15min.", show_default=False
-        ),
+        str | None, text_option("TIME", "Time from a failure until training resumes: 15min.")
     ] = None,
     device_mtbf: Annotated[
         str | None,
-        typer.Option(
-            metavar="TIME",
-            help="Mean time between failures of one accelerator. [default: Llama 3's, 2112d]",
-            show_default=False,
-        ),
+        text_option("TIME", "Mean time between failures of one accelerator. [default: Llama 3's, 2112d]"),
     ] = None,
     interval: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TIME", help="Training between checkpoints: 1h. [default: the best]", show_default=False
-        ),
+        str | None, text_option("TIME", "Training between checkpoints: 1h. [default: the best]")
     ] = None,
-    lose: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NODES", help="Nodes lost: find the best plan on the others.", show_default=False
-        ),
-    ] = None,
+    lose: Annotated[str | None, text_option("NODES", "Nodes lost: find the best plan on the others.")] = None,
     nodes_return: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NODES", help="Nodes that join: find the best plan with them.", show_default=False
-        ),
+        str | None, text_option("NODES", "Nodes that join: find the best plan with them.")
     ] = None,
     stragglers: Annotated[
         str | None,
-        typer.Option(
-            metavar="NAME:SHARE",
-            help="Spread of a rank's step: normal:3%, exponential:3%, or a log with the column seconds.",
-            show_default=False,
+        text_option(
+            "NAME:SHARE",
+            "Spread of a rank's step: normal:3%, exponential:3%, or a log with the column seconds.",
         ),
     ] = None,
     failures: Annotated[
         str | None,
-        typer.Option(
-            metavar="NAME",
-            help="Rate of failures: llama3, meta-a100 or a log as CSV; ranks the recoveries of the plan.",
-            show_default=False,
+        text_option(
+            "NAME", "Rate of failures: llama3, meta-a100 or a log as CSV; ranks the recoveries of the plan."
         ),
     ] = None,
     recovery: Annotated[
-        str | None,
-        typer.Option(metavar="NAME[:TIME]", help="One recovery alone, with --failures.", show_default=False),
+        str | None, text_option("NAME[:TIME]", "One recovery alone, with --failures.")
     ] = None,
     storage: Annotated[
         str | None,
-        typer.Option(
-            metavar="RATE",
-            help="Rate at which checkpoints are read and written, with --failures or --lose: 40GB/s.",
-            show_default=False,
+        text_option(
+            "RATE", "Rate at which checkpoints are read and written, with --failures or --lose: 40GB/s."
         ),
     ] = None,
     repair: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TIME",
-            help="Time until lost nodes are back: says whether to wait.",
-            show_default=False,
-        ),
+        str | None, text_option("TIME", "Time until lost nodes are back: says whether to wait.")
     ] = None,
     fully_reshardable: Annotated[
         bool,

@@ -12,7 +12,7 @@ from planner.cli.hardware_collectives import collectives_command
 from planner.cli.hardware_curves import curve_fields
 from planner.cli.hardware_import import import_command
 from planner.cli.hardware_prices import prices_command
-from planner.cli.options import Format, FormatOption
+from planner.cli.options import Format, FormatOption, text_option
 from planner.cli.output import emit_rows
 from planner.errors import Infeasible, InputError, Problem
 from planner.inputs.hardware import Accelerator, HardwareProfile
@@ -74,19 +74,11 @@ def list_command(
     accelerators: Annotated[
         bool, typer.Option("--accelerators", help="List accelerators, not clusters.")
     ] = False,
-    memory: Annotated[
-        str | None,
-        typer.Option(metavar="GIB", help="Only those with at least this much memory.", show_default=False),
-    ] = None,
-    node: Annotated[
-        str | None,
-        typer.Option(metavar="N", help="Only nodes of exactly this many accelerators.", show_default=False),
-    ] = None,
+    memory: Annotated[str | None, text_option("GIB", "Only those with at least this much memory.")] = None,
+    node: Annotated[str | None, text_option("N", "Only nodes of exactly this many accelerators.")] = None,
     price: Annotated[
         str | None,
-        typer.Option(
-            metavar="USD", help="Only those at or below this hourly price; unpriced ones are left out."
-        ),
+        text_option("USD", "Only those at or below this hourly price; unpriced ones are left out."),
     ] = None,
     output: FormatOption = Format.table,
 ) -> None:

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from planner.cli.complete import cluster
-from planner.cli.options import Format, FormatOption
+from planner.cli.options import Format, FormatOption, text_option
 from planner.cli.output import emit_document, emit_page, emit_rows
 from planner.deferred import deferred
 from planner.question.reading import Reading
@@ -21,17 +21,9 @@ def collectives_command(
     name: Annotated[
         str, typer.Argument(metavar="CLUSTER", help="A cluster, or a profile's path.", autocompletion=cluster)
     ],
-    gpus: Annotated[
-        str | None,
-        typer.Option(
-            metavar="N", help="Accelerators that take part. [default: two nodes]", show_default=False
-        ),
-    ] = None,
+    gpus: Annotated[str | None, text_option("N", "Accelerators that take part. [default: two nodes]")] = None,
     size: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="SIZE", help="Sizes such as 512MiB. [default: 1MiB to 16GiB]", show_default=False
-        ),
+        list[str] | None, text_option("SIZE", "Sizes such as 512MiB. [default: 1MiB to 16GiB]")
     ] = None,
     output: FormatOption = Format.table,
 ) -> None:

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 import yaml
 
-from planner.cli.options import ForceOption, Format, FormatOption
+from planner.cli.options import ForceOption, Format, FormatOption, text_option
 from planner.cli.output import emit_rows
 from planner.cli.printable import to_stderr
 from planner.deferred import deferred
@@ -39,9 +39,7 @@ def prices_command(
     instance: Annotated[
         str, typer.Option(metavar="NAME", help="The instance whose profile --out writes.")
     ] = "",
-    out: Annotated[
-        Path | None, typer.Option("--out", metavar="FILE.yaml", help="Write a profile at this price.")
-    ] = None,
+    out: Annotated[Path | None, text_option("FILE.yaml", "Write a profile at this price.", "--out")] = None,
     seller: Annotated[
         str, typer.Option(metavar="NAME", help="Who sells it. [default: the catalogue's folder]")
     ] = "",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from planner.cli.notes import vendor_notes
-from planner.cli.options import ForceOption, QuietOption, VerboseOption
+from planner.cli.options import ForceOption, QuietOption, VerboseOption, text_option
 from planner.cli.progress import Progress
 from planner.cli.versions import version_notes
 from planner.dataclasses import replace
@@ -36,11 +36,10 @@ if TYPE_CHECKING:
 
 TargetOption = Annotated[
     str | None,
-    typer.Option(
+    text_option(
+        "NAME",
+        "What reads the files: a runtime, trl, axolotl or llama-factory. [default: the plan's runtime]",
         "--target",
-        metavar="NAME",
-        help="What reads the files: a runtime, trl, axolotl or llama-factory. [default: the plan's runtime]",
-        show_default=False,
     ),
 ]
 LauncherOption = Annotated[
@@ -52,13 +51,7 @@ LauncherOption = Annotated[
     ),
 ]
 VersionOption = Annotated[
-    str | None,
-    typer.Option(
-        "--target-version",
-        metavar="RELEASE",
-        help="Release of the target. [default: the plan's]",
-        show_default=False,
-    ),
+    str | None, text_option("RELEASE", "Release of the target. [default: the plan's]", "--target-version")
 ]
 SmokeOption = Annotated[
     bool,

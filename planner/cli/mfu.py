@@ -8,8 +8,6 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from planner.cli.config import settings
 from planner.cli.explain import priced, read_saved
 from planner.cli.options import (
@@ -20,6 +18,7 @@ from planner.cli.options import (
     StepTimeOption,
     TokenRateOption,
     spread,
+    text_option,
 )
 from planner.cli.output import emit_document, emit_page, emit_rows
 from planner.cli.progress import Progress
@@ -47,8 +46,7 @@ def mfu(
     step_time: StepTimeOption = None,
     tokens_per_s: TokenRateOption = None,
     tokens_per_s_per_gpu: Annotated[
-        str | None,
-        typer.Option(metavar="X", help="Measured tokens/s of one accelerator.", show_default=False),
+        str | None, text_option("X", "Measured tokens/s of one accelerator.")
     ] = None,
 ) -> None:
     """Convert a measured speed to MFU and HFU, and explain its gap to the estimate.

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from planner.cli.complete import model as complete
-from planner.cli.options import Format, FormatOption
+from planner.cli.options import Format, FormatOption, text_option
 from planner.cli.output import emit_rows
 from planner.cli.printable import to_stderr
 from planner.errors import Infeasible, InputError, Problem
@@ -134,7 +134,7 @@ def import_command(
         ),
     ],
     out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="The model YAML to write; by default it is printed.")
+        Path | None, text_option("FILE", "The model YAML to write; by default it is printed.")
     ] = None,
     name: Annotated[
         str, typer.Option(metavar="NAME", help="The model's name; by default the folder's.")

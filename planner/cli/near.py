@@ -10,7 +10,7 @@ import typer
 
 from planner.cli import complete
 from planner.cli.from_file import FileRequest, asked_of
-from planner.cli.options import JobOptions, PlanOptions
+from planner.cli.options import JobOptions, PlanOptions, text_option
 from planner.dataclasses import dataclass, replace
 from planner.deferred import deferred
 from planner.errors import InputError, Problem
@@ -30,12 +30,11 @@ if TYPE_CHECKING:
 
 NearOption = Annotated[
     Path | None,
-    typer.Option(
-        "--near",
-        metavar="FILE",
-        help="A recipe, launch file or saved plan: keep its layout and settings as far as they run here, and "
+    text_option(
+        "FILE",
+        "A recipe, launch file or saved plan: keep its layout and settings as far as they run here, and "
         "tell what had to change.",
-        show_default=False,
+        "--near",
     ),
 ]
 

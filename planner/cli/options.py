@@ -24,20 +24,19 @@ class Format(StrEnum):
     markdown = "markdown"
 
 
+def text_option(metavar: str, told: str, *flags: str) -> Any:
+    """Return an option that takes a text, None where it is not given; ``told`` is its help."""
+    return typer.Option(*flags, metavar=metavar, help=told, show_default=False)
+
+
 FormatOption = Annotated[Format, typer.Option("--format", help="Output format.")]
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no notes.")]
 VerboseOption = Annotated[
     bool, typer.Option("--verbose", "-v", help="Print the whole answer, and progress on standard error.")
 ]
 ForceOption = Annotated[bool, typer.Option("--force", help="Overwrite existing files.")]
-StepTimeOption = Annotated[
-    str | None,
-    typer.Option(metavar="S", help="Measured seconds of an optimizer step.", show_default=False),
-]
-TokenRateOption = Annotated[
-    str | None,
-    typer.Option(metavar="X", help="Measured tokens/s of all accelerators.", show_default=False),
-]
+StepTimeOption = Annotated[str | None, text_option("S", "Measured seconds of an optimizer step.")]
+TokenRateOption = Annotated[str | None, text_option("X", "Measured tokens/s of all accelerators.")]
 
 
 Text = str | None

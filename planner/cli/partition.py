@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from planner.cli.options import Format, OutputOptions, spread
+from planner.cli.options import Format, OutputOptions, spread, text_option
 from planner.cli.output import emit_document, emit_page, emit_rows
 from planner.cli.progress import Progress
 from planner.deferred import deferred
@@ -33,23 +33,16 @@ def partition(
         typer.Argument(metavar="GRAPH", help="A YAML, JSON or CSV file of layers with times and bytes."),
     ],
     shown: OutputOptions,
-    stages: Annotated[str, typer.Option(metavar="N", help="Stages to cut it into.", show_default=False)],
+    stages: Annotated[str, text_option("N", "Stages to cut it into.")],
     microbatches: Annotated[
-        str | None,
-        typer.Option(metavar="M", help="Micro-batches of a step. [default: the stages]", show_default=False),
+        str | None, text_option("M", "Micro-batches of a step. [default: the stages]")
     ] = None,
-    memory_limit: Annotated[
-        str | None,
-        typer.Option(metavar="GIB", help="What a stage may hold under 1F1B.", show_default=False),
-    ] = None,
+    memory_limit: Annotated[str | None, text_option("GIB", "What a stage may hold under 1F1B.")] = None,
     link: Annotated[
-        str | None,
-        typer.Option(
-            metavar="RATE", help="Link between two stages: 50 GB/s. [default: messages take no time]"
-        ),
+        str | None, text_option("RATE", "Link between two stages: 50 GB/s. [default: messages take no time]")
     ] = None,
     time_limit: Annotated[
-        str | None, typer.Option(metavar="S", help="Seconds to look for the best cut. [default: 20]")
+        str | None, text_option("S", "Seconds to look for the best cut. [default: 20]")
     ] = None,
 ) -> None:
     """Cut a graph of layers into stages with the fastest bottleneck, each within a memory limit.

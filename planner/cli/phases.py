@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from planner.cli.options import Format, OutputOptions, PlanOptions, Texts, Written, of_fields, spread
+from planner.cli.options import (
+    Format,
+    OutputOptions,
+    PlanOptions,
+    Texts,
+    Written,
+    of_fields,
+    spread,
+    text_option,
+)
 from planner.cli.output import emit_document, emit_page, emit_rows
 from planner.cli.search_goodput import read_rate
 from planner.deferred import deferred
@@ -42,15 +51,9 @@ def phases(
     job: PhaseJobOptions,
     plan: PlanOptions,
     shown: OutputOptions,
-    phase: Annotated[
-        Texts,
-        typer.Option(metavar="LENGTH:TOKENS", help="A phase: 8Ki:10T; given in order.", show_default=False),
-    ] = None,
+    phase: Annotated[Texts, text_option("LENGTH:TOKENS", "A phase: 8Ki:10T; given in order.")] = None,
     storage: Annotated[
-        str | None,
-        typer.Option(
-            metavar="RATE", help="Rate at which checkpoints are written and read: 40GB/s.", show_default=False
-        ),
+        str | None, text_option("RATE", "Rate at which checkpoints are written and read: 40GB/s.")
     ] = None,
 ) -> None:
     """Plan a training whose sequences grow: the best plan for each phase, the switches, and one plan for all.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from planner.cli.options import Format, OutputOptions, Written, of_fields, spread
+from planner.cli.options import Format, OutputOptions, Written, of_fields, spread, text_option
 from planner.cli.output import emit_document, emit_page, emit_rows
 from planner.deferred import deferred
 from planner.fields import JOB
@@ -54,19 +54,12 @@ def rl(
     prompt_len: Annotated[str | None, _count("prompt_len", "Tokens of a prompt.")] = None,
     answer_len: Annotated[str | None, _count("answer_len", "Tokens of an answer, on average.")] = None,
     longest: Annotated[
-        str | None,
-        typer.Option(
-            metavar="N",
-            help="Tokens of an answer, at most. [default: four times the mean]",
-            show_default=False,
-        ),
+        str | None, text_option("N", "Tokens of an answer, at most. [default: four times the mean]")
     ] = None,
     generate_on: Annotated[
         str | None,
-        typer.Option(
-            metavar="NAME:N",
-            help="Accelerators of another cluster that generate while all of --hardware train: l40s:16.",
-            show_default=False,
+        text_option(
+            "NAME:N", "Accelerators of another cluster that generate while all of --hardware train: l40s:16."
         ),
     ] = None,
     reference: Annotated[

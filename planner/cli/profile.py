@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from planner.cli.options import Format, FormatOption, QuietOption, VerboseOption
+from planner.cli.options import Format, FormatOption, QuietOption, VerboseOption, text_option
 from planner.cli.output import emit_document, emit_rows
 from planner.deferred import deferred
 from planner.errors import InputError, Problem
@@ -41,8 +41,7 @@ def profile(
         float, typer.Option("--minutes", metavar="M", help="Time for the benchmarks of one device.")
     ] = 5.0,
     only: Annotated[
-        list[str] | None,
-        typer.Option("--only", metavar="BENCH", help="Run only this benchmark; repeatable."),
+        list[str] | None, text_option("BENCH", "Run only this benchmark; repeatable.", "--only")
     ] = None,
     cluster: Annotated[
         str,

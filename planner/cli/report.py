@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from planner.cli.explain import priced, pricer_of, read_saved, request_of
-from planner.cli.options import ForceOption, QuietOption, VerboseOption
+from planner.cli.options import ForceOption, QuietOption, VerboseOption, text_option
 from planner.cli.progress import Progress
 from planner.dataclasses import replace
 from planner.deferred import deferred
@@ -58,8 +58,7 @@ def report(
         ),
     ] = False,
     time_limit: Annotated[
-        str | None,
-        typer.Option(metavar="S", help="Seconds that the searches of each may take. [default: 60]"),
+        str | None, text_option("S", "Seconds that the searches of each may take. [default: 60]")
     ] = None,
     force: ForceOption = False,
     quiet: QuietOption = False,

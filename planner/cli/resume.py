@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from planner.cli.explain import priced, read_saved
-from planner.cli.options import Format, OutputOptions, spread
+from planner.cli.options import Format, OutputOptions, spread, text_option
 from planner.cli.output import emit_document, emit_page, emit_rows
 from planner.cli.search_goodput import read_rate
 from planner.deferred import deferred
@@ -24,10 +24,7 @@ def resume(
     old: Annotated[Path, typer.Argument(metavar="OLD", help="The plan that saved the checkpoint.")],
     new: Annotated[Path, typer.Argument(metavar="NEW", help="The plan that resumes from it.")],
     shown: OutputOptions,
-    storage: Annotated[
-        str | None,
-        typer.Option(metavar="RATE", help="Rate at which checkpoints are read: 40GB/s.", show_default=False),
-    ] = None,
+    storage: Annotated[str | None, text_option("RATE", "Rate at which checkpoints are read: 40GB/s.")] = None,
     fully_reshardable: Annotated[
         bool,
         typer.Option(

@@ -23,6 +23,7 @@ from planner.cli.options import (
     Texts,
     option_of,
     spread,
+    text_option,
 )
 from planner.cli.output import emit_document, emit_page, emit_rows
 from planner.cli.printable import to_stderr
@@ -75,27 +76,16 @@ def search(
     slowdown: Annotated[Text, option_of(FIELDS["slowdown"])] = None,
     synthesize: Annotated[
         str | None,
-        typer.Option(
-            metavar="SECONDS",
-            help="Build pass orders for the best plans, for at most this long, if the runtime accepts them.",
-            show_default=False,
+        text_option(
+            "SECONDS",
+            "Build pass orders for the best plans, for at most this long, if the runtime accepts them.",
         ),
     ] = None,
     front: Annotated[
-        str | None,
-        typer.Option(
-            metavar="N",
-            help="Also search under N memory limits, to show time against memory.",
-            show_default=False,
-        ),
+        str | None, text_option("N", "Also search under N memory limits, to show time against memory.")
     ] = None,
-    save: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write the best plan's file here.", show_default=False)
-    ] = None,
-    emit: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="Write the launch files of the best plan here.", show_default=False),
-    ] = None,
+    save: Annotated[Path | None, text_option("FILE", "Write the best plan's file here.")] = None,
+    emit: Annotated[Path | None, text_option("DIR", "Write the launch files of the best plan here.")] = None,
     flags: Annotated[
         bool, typer.Option("--flags", help="Also print the best plan as its runtime's own flags.")
     ] = False,

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from planner.cli.options import ForceOption, Format, FormatOption, QuietOption, VerboseOption
+from planner.cli.options import ForceOption, Format, FormatOption, QuietOption, VerboseOption, text_option
 from planner.cli.output import emit_document
 from planner.cli.progress import Progress
 from planner.cli.simulate_asked import (
@@ -41,82 +41,66 @@ def simulate(
         ),
     ] = None,
     schedule: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME", help="Order of the passes; `synthesized` makes one.", show_default=False
-        ),
+        str | None, text_option("NAME", "Order of the passes; `synthesized` makes one.")
     ] = None,
-    pp: Annotated[str | None, typer.Option(metavar="P", help="Pipeline ranks.", show_default=False)] = None,
+    pp: Annotated[str | None, text_option("P", "Pipeline ranks.")] = None,
     vpp: Annotated[
-        str | None,
-        typer.Option(metavar="V", help="Chunks on each rank. [default: the fewest that the schedule has]"),
+        str | None, text_option("V", "Chunks on each rank. [default: the fewest that the schedule has]")
     ] = None,
-    microbatches: Annotated[
-        str | None, typer.Option(metavar="M", help="Micro-batches of the step.", show_default=False)
-    ] = None,
+    microbatches: Annotated[str | None, text_option("M", "Micro-batches of the step.")] = None,
     pass_times: Annotated[
         str | None,
-        typer.Option(
-            metavar="F,B,W[,P2P]",
-            help="Times of one chunk in any unit: forward, input gradient, weight gradient, message; for a "
+        text_option(
+            "F,B,W[,P2P]",
+            "Times of one chunk in any unit: forward, input gradient, weight gradient, message; for a "
             "synthesized schedule also of each chunk, joined by semicolons.",
-            show_default=False,
         ),
     ] = None,
     memory_limit: Annotated[
         str | None,
-        typer.Option(
-            metavar="UNITS",
-            help="Chunks whose activations a rank of a synthesized schedule may hold. [default: all]",
+        text_option(
+            "UNITS", "Chunks whose activations a rank of a synthesized schedule may hold. [default: all]"
         ),
     ] = None,
     kept_share: Annotated[
         str | None,
-        typer.Option(
-            metavar="X",
-            help="Share of a chunk's activations kept from input to weight gradient. [default: 1]",
-        ),
+        text_option("X", "Share of a chunk's activations kept from input to weight gradient. [default: 1]"),
     ] = None,
     objective: Annotated[
         str | None,
-        typer.Option(
-            metavar="makespan|span",
-            help="What a synthesized schedule minimises: the step, or the longest time from first start "
+        text_option(
+            "makespan|span",
+            "What a synthesized schedule minimises: the step, or the longest time from first start "
             "to last end on one rank. [default: makespan]",
         ),
     ] = None,
     time_limit: Annotated[
-        str | None, typer.Option(metavar="S", help="Seconds to look for a schedule. [default: 20]")
+        str | None, text_option("S", "Seconds to look for a schedule. [default: 20]")
     ] = None,
     copy_time: Annotated[
         str | None,
-        typer.Option(
-            metavar="T",
-            help="Time to copy a chunk's saved activations to the host, or back, if the schedule does.",
+        text_option(
+            "T", "Time to copy a chunk's saved activations to the host, or back, if the schedule does."
         ),
     ] = None,
     fill: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="T,T,...",
-            help="Times of a frozen component's layers, to run in idle time; once for each component. "
+        text_option(
+            "T,T,...",
+            "Times of a frozen component's layers, to run in idle time; once for each component. "
             "Beside a PLAN in seconds, or `encoder` for its frozen one.",
-            show_default=False,
         ),
     ] = None,
     fill_parts: Annotated[
-        str | None,
-        typer.Option(metavar="N", help="Parts of a frozen layer's batch. [default: the micro-batches]"),
+        str | None, text_option("N", "Parts of a frozen layer's batch. [default: the micro-batches]")
     ] = None,
     sends_occupy: Annotated[
         bool, typer.Option("--sends-occupy", help="A message blocks its sender's next pass.")
     ] = False,
-    jitter: Annotated[
-        str | None, typer.Option(metavar="X", help="Relative spread of pass times, such as 0.05.")
-    ] = None,
-    seed: Annotated[str | None, typer.Option(metavar="N", help="Seed of the spread. [default: 0]")] = None,
+    jitter: Annotated[str | None, text_option("X", "Relative spread of pass times, such as 0.05.")] = None,
+    seed: Annotated[str | None, text_option("N", "Seed of the spread. [default: 0]")] = None,
     trace_file: Annotated[
-        Path | None, typer.Option("--trace", metavar="FILE", help="Write a trace for Chrome or Perfetto.")
+        Path | None, text_option("FILE", "Write a trace for Chrome or Perfetto.", "--trace")
     ] = None,
     ascii_picture: Annotated[bool, typer.Option("--ascii", help="Draw the step in 80 columns.")] = False,
     force: ForceOption = False,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from planner.cli import complete
-from planner.cli.options import Format, JobOptions, OutputOptions, PlanOptions
+from planner.cli.options import Format, JobOptions, OutputOptions, PlanOptions, text_option
 from planner.cli.output import emit_document, emit_page, emit_rows
 from planner.cli.progress import Progress
 from planner.dataclasses import dataclass, fields, replace
@@ -71,11 +71,10 @@ class SiteOptions:
     ] = None
     inner_steps: Annotated[
         str | None,
-        typer.Option(
+        text_option(
+            "N|A..B",
+            "Local steps between two exchanges of the same parameters. [default: 100..1000]",
             "--inner-steps",
-            metavar="N|A..B",
-            help="Local steps between two exchanges of the same parameters. [default: 100..1000]",
-            show_default=False,
         ),
     ] = None
     compress: Annotated[
@@ -92,12 +91,11 @@ class SiteOptions:
     ] = None
     batch_shares: Annotated[
         str | None,
-        typer.Option(
-            "--batch-shares",
-            metavar="equal|speed",
-            help="How replicas share the batch: alike, so that all wait for the slowest, or by their speed. "
+        text_option(
+            "equal|speed",
+            "How replicas share the batch: alike, so that all wait for the slowest, or by their speed. "
             "[default: equal]",
-            show_default=False,
+            "--batch-shares",
         ),
     ] = None
 

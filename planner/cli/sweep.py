@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from planner.cli.options import ForceOption, Format, OutputOptions, spread
+from planner.cli.options import ForceOption, Format, OutputOptions, spread, text_option
 from planner.cli.output import as_csv, emit_document, emit_page, emit_rows
 from planner.cli.progress import Progress
 from planner.cli.versions import version_notes
@@ -49,38 +49,20 @@ def sweep(
     shown: OutputOptions,
     out: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Results, .jsonl or .csv. [default: the grid's name with .jsonl, in this folder]",
-            show_default=False,
+        text_option(
+            "FILE", "Results, .jsonl or .csv. [default: the grid's name with .jsonl, in this folder]"
         ),
     ] = None,
-    jobs: Annotated[
-        str | None,
-        typer.Option(
-            metavar="N", help="Searches to run at once. [default: one per core]", show_default=False
-        ),
-    ] = None,
+    jobs: Annotated[str | None, text_option("N", "Searches to run at once. [default: one per core]")] = None,
     resume: Annotated[
         bool, typer.Option("--resume/--no-resume", help="Skip cases whose results are there.")
     ] = True,
     executor: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME", help="Where it runs: local or ray. [default: local]", show_default=False
-        ),
+        str | None, text_option("NAME", "Where it runs: local or ray. [default: local]")
     ] = None,
-    ray: Annotated[
-        str | None,
-        typer.Option(
-            metavar="ADDRESS", help="Run on this Ray cluster: auto or HOST:PORT.", show_default=False
-        ),
-    ] = None,
+    ray: Annotated[str | None, text_option("ADDRESS", "Run on this Ray cluster: auto or HOST:PORT.")] = None,
     finish_in: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TIME", help="Report the fewest GPUs that finish in this time: 30d.", show_default=False
-        ),
+        str | None, text_option("TIME", "Report the fewest GPUs that finish in this time: 30d.")
     ] = None,
     longest_sequence: Annotated[
         bool, typer.Option("--longest-sequence", help="Report the longest sequence that fits.")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from planner.calibrate.runs.blanks import blanks_told
-from planner.cli.options import Format, QuietOption, VerboseOption
+from planner.cli.options import Format, QuietOption, VerboseOption, text_option
 from planner.cli.output import as_csv
 from planner.cli.progress import Progress
 from planner.deferred import deferred
@@ -57,9 +57,7 @@ def validate(
     ] = None,
     overlay: Annotated[
         Path | None,
-        typer.Option(
-            "--overlay", metavar="FILE", help="Constants that add to or replace those that ship, as YAML."
-        ),
+        text_option("FILE", "Constants that add to or replace those that ship, as YAML.", "--overlay"),
     ] = None,
     output: Annotated[Format, typer.Option("--format", help="Output format.")] = Format.table,
     quiet: QuietOption = False,

@@ -51,10 +51,7 @@ class Overlay:
 def read_overlay(path: Path) -> Overlay:
     """Return what a file adds or replaces.
 
-    Parameters
-    ----------
-    path : Path
-        A YAML file with a list ``constants``, or a cluster profile with site shares.
+    ``path``: a YAML file with a list ``constants``, or a cluster profile with site shares.
 
     Raises
     ------

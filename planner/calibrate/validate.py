@@ -76,14 +76,7 @@ class Validation:
 def validate(rows: Iterable[Run | Fault], catalogue: Catalogue, price: Price) -> Validation:
     """Price every row of a table that can be priced.
 
-    Parameters
-    ----------
-    rows : iterable of Run or Fault
-        The table, read one row at a time.
-    catalogue : Catalogue
-        Where rows find models, clusters and runtimes.
-    price : Price
-        What is validated.
+    ``rows``: the table, read one row at a time; ``catalogue``: where rows find models, clusters and runtimes.
     """
     outcomes: list[Outcome] = []
     skipped: list[Skip] = []
@@ -108,18 +101,9 @@ def validate_out_of_fold(
 ) -> Validation:
     """Price every row with constants fitted to the rows of the other sources, models or accelerators.
 
-    Parameters
-    ----------
-    rows : iterable of Run or Fault
-        The table.
-    catalogue : Catalogue
-        Where rows find models, clusters and runtimes.
-    fit : Fit
-        Fits on the rows outside the fold.
-    fold : {"source", "model", "accelerator"} or callable
-        What a fold's rows have in common.
-    tell : callable
-        Takes a line after each fold.
+    ``catalogue``: where rows find models, clusters and runtimes; ``fit``: fits on the rows outside the fold;
+    ``fold``: ``source`` or ``model`` or ``accelerator``: what a fold's rows have in common; ``tell``: takes a
+    line after each fold.
     """
     table = list(rows)
     skipped: list[Skip] = []

@@ -36,16 +36,8 @@ def emit_rows(
 ) -> None:
     """Write rows with the same keys.
 
-    Parameters
-    ----------
-    rows : sequence of mappings
-        All with the same keys.
-    output : Format
-        JSON and CSV have the keys as they are.
-    headings : mapping, optional
-        Shorter headings for a table.
-    legend : str
-        Lines below a table.
+    ``rows``: all with the same keys; ``output``: JSON and CSV have the keys as they are; ``headings``:
+    shorter headings for a table.
     """
     if output is Format.json:
         emit_document([dict(row) for row in rows])

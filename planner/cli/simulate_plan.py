@@ -44,18 +44,9 @@ def simulate_plan(
 ) -> None:
     """Play a saved plan.
 
-    Parameters
-    ----------
-    path : Path
-        The plan file.
-    reading : Reading
-        Faults of the options so far.
-    spread : tuple of (float, int)
-        Relative spread of pass times, and its seed.
-    answer : Answer
-        How the step is told.
-    frozen : tuple of (list of str, str)
-        Components that run in idle time, and the parts of a layer's batch.
+    ``reading``: faults of the options so far; ``spread``: relative spread of pass times, and its seed;
+    ``answer``: how the step is told; ``frozen``: components that run in idle time, and the parts of a layer's
+    batch.
 
     Raises
     ------

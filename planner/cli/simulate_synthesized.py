@@ -34,18 +34,10 @@ def simulate_synthesized(
 ) -> None:
     """Make an order, play it, and tell it with what is known of the best.
 
-    Parameters
-    ----------
-    reading : Reading
-        Faults of the options so far.
-    options : mapping
-        What the user wrote for every option that describes the pipeline and the search.
-    sends_occupy : bool
-        Whether messages keep their senders while the order is played.
-    spread : tuple of (float, int)
-        Relative spread of pass times while the order is played, and its seed.
-    answer : Answer
-        How the step is told.
+    ``reading``: faults of the options so far; ``options``: what the user wrote for every option that
+    describes the pipeline and the search; ``sends_occupy``: whether messages keep their senders while the
+    order is played; ``spread``: relative spread of pass times while the order is played, and its seed;
+    ``answer``: how the step is told.
 
     Raises
     ------

@@ -32,14 +32,7 @@ Tell = Callable[[int], None]
 def read_grid(grid: Grid, where: str, tell: Tell) -> list[SweepCase]:
     """Return every case of a grid; values that only some cases cannot have leave a case without request.
 
-    Parameters
-    ----------
-    grid : Grid
-        What is asked.
-    where : str
-        Its file, for messages.
-    tell : callable
-        Told how many cases are read.
+    ``tell``: told how many cases are read.
 
     Raises
     ------

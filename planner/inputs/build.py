@@ -38,16 +38,8 @@ _SIGNS = {"gt": "more than", "ge": "at least", "lt": "less than", "le": "at most
 def build(kind: type[R], raw: Any, where: str, sources: Mapping[str, str] | None = None) -> R:
     """Return the record of type ``kind`` that ``raw`` describes.
 
-    Parameters
-    ----------
-    kind : type
-        The record to make.
-    raw : Any
-        What the file says, as `read_yaml` returns it.
-    where : str
-        The file, for messages.
-    sources : Mapping of str to str, optional
-        Short names of sources that quantities may cite, each with what it stands for.
+    ``raw``: what the file says, as `read_yaml` returns it; ``sources``: short names of sources that
+    quantities may cite, each with what it stands for.
 
     Raises
     ------

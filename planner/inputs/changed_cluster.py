@@ -23,16 +23,8 @@ def changed_cluster(
 
     A part that is a mapping changes fields of the base's part; one that is a name takes its place.
 
-    Parameters
-    ----------
-    raw : mapping
-        What the file holds, sources left out.
-    path : Path
-        The file, for messages.
-    parts : frozenset of str
-        Fields of a pool that are parts.
-    load : callable
-        What the file of a cluster by its name or path holds, its sources written out.
+    ``raw``: what the file holds, sources left out; ``parts``: fields of a pool that are parts; ``load``: what
+    the file of a cluster by its name or path holds, its sources written out.
 
     Raises
     ------

@@ -72,12 +72,7 @@ def share_of_kin(arch: str, shares: Mapping[str, float]) -> float:
     The geometric mean over the accelerators with runs: those of its architecture, or of the one whose curves
     it borrows; else all of them.
 
-    Parameters
-    ----------
-    arch : str
-        Architecture of the accelerator.
-    shares : mapping
-        Shares of the accelerators with runs, by name.
+    ``shares``: shares of the accelerators with runs, by name.
 
     Examples
     --------

@@ -56,12 +56,7 @@ class ImportedModel:
 def read_hf_config(path: Path, name: str = "") -> ImportedModel:
     """Return the model that a ``config.json``, or the folder that holds one, describes.
 
-    Parameters
-    ----------
-    path : Path
-        The file or its folder.
-    name : str, optional
-        The model's name; by default the folder's.
+    ``path``: the file or its folder; ``name``: the model's name; by default the folder's.
 
     Raises
     ------

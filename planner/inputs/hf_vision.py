@@ -154,12 +154,8 @@ TOWERS: Final[Mapping[str, str]] = {
 def encoder_of(raw: Raw, text: Raw, config: Config | None = None) -> Fields:
     """Return the record of a config's encoder under its key; nothing where none is there, or expressed.
 
-    Parameters
-    ----------
-    raw, text : mapping
-        The config, and that of its language model.
-    config : Config, optional
-        Where keys that are wrong are noted as faults.
+    ``raw`` and ``text``: the config, and that of its language model; ``config``: where keys that are wrong
+    are noted as faults.
     """
     kind = str(raw.get("model_type"))
     key, other = ("vision_config", "audio_config")[:: -1 if kind in hf_towers.HEARS else 1]

@@ -115,15 +115,11 @@ class Chip(Protocol):
 def load_kernels(accelerator: Chip, sustained: bool = True) -> Kernels:
     """Return what the kernels of an accelerator reach.
 
-    Parameters
-    ----------
-    accelerator : Chip
-        Its ``curves`` names a file, or else its name does; without either the curves of a relative are
-        taken (`RELATIVES`), as shares of this accelerator's peak and bandwidth, their efficiency scaled by
-        the measured matrix product ceilings where both are known, by power for each FLOP elsewhere, and with
-        an empty measured range, so that everything counts as extrapolated.
-    sustained : bool
-        Whether rates are those that hours of work hold, not those of a short benchmark.
+    ``accelerator``: its ``curves`` names a file, or else its name does; without either the curves of a
+    relative are taken (`RELATIVES`), as shares of this accelerator's peak and bandwidth, their efficiency
+    scaled by the measured matrix product ceilings where both are known, by power for each FLOP elsewhere, and
+    with an empty measured range, so that everything counts as extrapolated; ``sustained``: whether rates are
+    those that hours of work hold, not those of a short benchmark.
 
     Raises
     ------

@@ -50,10 +50,7 @@ def layer_faults(layers: Sequence[str], predicted: str, blocks: Collection[str])
 def parse_layers(text: str) -> tuple[str, ...]:
     """Return the block of each layer, first to last.
 
-    Parameters
-    ----------
-    text : str
-        Parts joined by commas; a part is a block's name or a list in parentheses, either with a count.
+    ``text``: parts joined by commas; a part is a block's name or a list in parentheses, either with a count.
 
     Raises
     ------

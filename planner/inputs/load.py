@@ -24,11 +24,8 @@ def model_names() -> list[str]:
 def load_model(text: str) -> ModelSpec:
     """Return the model that ``text`` means.
 
-    Parameters
-    ----------
-    text : str
-        A name or alias from the zoo, as people write it; a model YAML, a Hugging Face ``config.json`` or a
-        folder with one; or an id whose ``config.json`` lies in the local cache of the Hugging Face Hub.
+    ``text``: a name or alias from the zoo, as people write it; a model YAML, a Hugging Face ``config.json``
+    or a folder with one; or an id whose ``config.json`` lies in the local cache of the Hugging Face Hub.
 
     Raises
     ------

@@ -47,14 +47,9 @@ def accelerator_names() -> list[str]:
 def load_hardware(text: str, where: str = "hardware") -> HardwareProfile:
     """Return the cluster that ``text`` means.
 
-    Parameters
-    ----------
-    text : str
-        A name or alias of a shipped cluster, whatever its case, with or without the cloud's name before
-        it; the name of an accelerator, which stands for its usual cluster; or a path to a YAML file whose
-        pools name parts or hold them.
-    where : str
-        The option that ``text`` came from, for messages.
+    ``text``: a name or alias of a shipped cluster, whatever its case, with or without the cloud's name before
+    it; the name of an accelerator, which stands for its usual cluster; or a path to a YAML file whose pools
+    name parts or hold them; ``where``: the option that ``text`` came from, for messages.
 
     Raises
     ------

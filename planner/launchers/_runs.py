@@ -30,14 +30,9 @@ def variable_block(
 ) -> str:
     """Return the head of a script: the user's variables, and one sentence where a needed one is unset.
 
-    Parameters
-    ----------
-    command : Command
-        Its variables come first; those of a real run alone are not asked for in a smoke run.
-    settings : LauncherSettings
-        Says which kind of run is meant where the user says nothing.
-    needs, optional : iterable of str
-        The launcher's own, asked for in either kind of run, and those that may be unset.
+    ``command``: its variables come first; those of a real run alone are not asked for in a smoke run;
+    ``settings``: says which kind of run is meant where the user says nothing; ``needs`` and ``optional``: the
+    launcher's own, asked for in either kind of run, and those that may be unset.
     """
     always = dict.fromkeys((*command.needs, *needs))
     real = [name for name in dict.fromkeys(command.production_needs) if name not in always]
@@ -138,16 +133,8 @@ def _indented(text: str) -> str:
 def start_block(command: Command, start: str, folder: str = "", ends: bool = True) -> str:
     """Return the lines that start the program, and after a smoke run say how to hold it against the plan.
 
-    Parameters
-    ----------
-    command : Command
-        What is started.
-    start : str
-        The command line.
-    folder : str
-        Where the plan file is, as shell text with a slash at its end.
-    ends : bool
-        Whether the script becomes the program in a real run, so that signals reach it.
+    ``folder``: where the plan file is, as shell text with a slash at its end; ``ends``: whether the script
+    becomes the program in a real run, so that signals reach it.
     """
     real = f"exec {start}\n" if ends else f"{start}\n"
     if command.smoke is None:

@@ -78,24 +78,10 @@ def launch_files(
 ) -> dict[str, str]:
     """Return the files that start a scalar plan, name to text.
 
-    Parameters
-    ----------
-    plan : Plan
-        The plan, one alone.
-    job : Job
-        What it is for.
-    wanted : Target
-        Runtime, launcher and version.
-    card : Card
-        Texts for the run card.
-    order : str, optional
-        The order of the passes, where one was made for the plan.
-    smoke : bool
-        Whether they start a smoke run where the user does not say otherwise.
-    saving : Saving, optional
-        How often it saves, where that was chosen.
-    weights : str
-        The folder of the model's weights on this machine, if any: CHECKPOINT where nobody says another.
+    ``card``: texts for the run card; ``order``: the order of the passes, where one was made for the plan;
+    ``smoke``: whether they start a smoke run where the user does not say otherwise; ``saving``: how often it
+    saves, where that was chosen; ``weights``: the folder of the model's weights on this machine, if any:
+    CHECKPOINT where nobody says another.
 
     Raises
     ------

@@ -83,14 +83,7 @@ Tell = Callable[[float, str], None]
 def check_plan(estimate: Estimate, device: Device, tell: Tell) -> Checked:
     """Run the operators of a plan's peak stage on a device.
 
-    Parameters
-    ----------
-    estimate : Estimate
-        The plan, priced.
-    device : Device
-        Where its kernels run.
-    tell : callable
-        Told the share done and what is being done.
+    ``tell``: told the share done and what is being done.
     """
     case, plan, notes = checked_case(estimate)
     parts = stage_parts(case, plan)

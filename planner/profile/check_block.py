@@ -124,12 +124,7 @@ class Layer:
 def kept_bytes(layer: Layer, recompute: bool) -> Kept:
     """Run both passes of a layer and count what is kept between them.
 
-    Parameters
-    ----------
-    layer : Layer
-        The layer.
-    recompute : bool
-        Whether its forward pass is repeated, so that its input alone is kept.
+    ``recompute``: whether its forward pass is repeated, so that its input alone is kept.
     """
     device, torch = layer.device, layer.device.torch
     weights = layer.weights()

@@ -65,18 +65,8 @@ class Kernel:
 def measured_pair(name: str, shape: Shape, widths: Widths, traits: Traits, device: Device) -> Pair:
     """Time both passes of an operator.
 
-    Parameters
-    ----------
-    name : str
-        Of the operator.
-    shape : Shape
-        What it works on.
-    widths : Widths
-        Row lengths of the model.
-    traits : Traits
-        Whether the runtime fuses chains of kernels, which are then compiled where there is a GPU.
-    device : Device
-        Where it runs.
+    ``widths``: row lengths of the model; ``traits``: whether the runtime fuses chains of kernels, which are
+    then compiled where there is a GPU.
     """
     if shape.kind == "scan":
         return Pair(None, None, "a scan: planner profile --only scan times it")

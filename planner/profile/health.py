@@ -100,12 +100,7 @@ def works(torch: Any, where: str) -> str:
 def check_works(device: Device, alone: bool = False) -> list[str]:
     """Refuse a device that cannot multiply, and return notes on the others of its host.
 
-    Parameters
-    ----------
-    device : Device
-        What is to be measured.
-    alone : bool
-        Leave the others to the ranks that drive them.
+    ``device``: what is to be measured; ``alone``: leave the others to the ranks that drive them.
 
     Raises
     ------

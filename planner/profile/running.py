@@ -56,12 +56,8 @@ def _release(version: str) -> str:
 def software_notes(profile: HardwareProfile, now: Mapping[str, str]) -> list[str]:
     """Say where a profile's curves were measured with another driver or torch than run here.
 
-    Parameters
-    ----------
-    profile : HardwareProfile
-        The cluster of a plan; what ships was measured nowhere, and is not compared.
-    now : mapping
-        Versions of this machine by name, as `running_versions` finds them.
+    ``profile``: the cluster of a plan; what ships was measured nowhere, and is not compared; ``now``:
+    versions of this machine by name, as `running_versions` finds them.
     """
     notes = []
     for pool in profile.pools:

@@ -109,16 +109,9 @@ def read_question(
 ) -> Question | None:
     """Return what is asked, or None where a fault was noted; ``several`` allows several plans to be priced.
 
-    Parameters
-    ----------
-    said : mapping
-        Fields of `planner.fields` by name, as texts or in their own types.
-    reading : Reading
-        Where faults are noted, and how they name a field.
-    files : Files
-        How models and clusters are loaded.
-    several : bool
-        Whether several accelerator counts, clusters and runtimes may be asked about.
+    ``said``: fields of `planner.fields` by name, as texts or in their own types; ``reading``: where faults
+    are noted, and how they name a field; ``files``: how models and clusters are loaded; ``several``: whether
+    several accelerator counts, clusters and runtimes may be asked about.
     """
     for name in () if several else ("hardware", "runtime"):
         if len(said.get(name) or ()) > 1:

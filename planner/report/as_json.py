@@ -55,12 +55,7 @@ OPTIMALITY_KEYS: Final = (
 def estimate_document(answer: Estimate | Unpriced, defaults: Mapping[str, Any]) -> Document:
     """Return the document of one estimate; every figure of a plan that cannot be priced is None.
 
-    Parameters
-    ----------
-    answer : Estimate or Unpriced
-        The plan and what is known of it.
-    defaults : mapping
-        What was taken because nothing was given.
+    ``answer``: the plan and what is known of it; ``defaults``: what was taken because nothing was given.
     """
     job, pool = answer.job, answer.job.hardware.pool
     work = job.workload

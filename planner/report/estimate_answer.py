@@ -63,12 +63,8 @@ SEARCH: Final = "Next: `planner search` without the axes ranks plans that fit; -
 def estimate_answer(answer: Estimate, defaults: Mapping[str, Any]) -> Page:
     """Return an estimate as a page of about 20 lines of 80 columns, at most 24 unless it breaks many rules.
 
-    Parameters
-    ----------
-    answer : Estimate
-        The plan and its price.
-    defaults : mapping
-        What was taken because nothing was given; neither they nor hints are told where it is empty.
+    ``answer``: the plan and its price; ``defaults``: what was taken because nothing was given; neither they
+    nor hints are told where it is empty.
     """
     axes = {axis.name for axis in ASKED_AXES}
     own = {name: value for name, value in defaults.items() if name not in axes}

@@ -226,12 +226,8 @@ def placed(text: str) -> str:
 def read_plan_file(path: Path, text: str | None = None) -> PlanFile:
     """Return what a plan file says, with the records of today.
 
-    Parameters
-    ----------
-    path : Path
-        A file that `plan_yaml` wrote, or that somebody wrote alike.
-    text : str, optional
-        What stands in it, where it has been read already.
+    ``path``: a file that `plan_yaml` wrote, or that somebody wrote alike; ``text``: what stands in it, where
+    it has been read already.
 
     Raises
     ------

@@ -57,16 +57,8 @@ def search_answer(
 ) -> Page:
     """Return a search as a page of about 20 lines of 80 columns, at most 24.
 
-    Parameters
-    ----------
-    result : SearchResult
-        What was found.
-    request : SearchRequest
-        What was asked.
-    defaults : mapping
-        What was taken because nothing was given; neither they nor hints are told where it is empty.
-    rows : int, optional
-        Plans to show; as many as leave the page on one screen if not given.
+    ``defaults``: what was taken because nothing was given; neither they nor hints are told where it is empty;
+    ``rows``: plans to show; as many as leave the page on one screen if not given.
     """
     if not result.plans:
         told = other_runtimes(request) or nothing_fits(result)

@@ -195,12 +195,8 @@ def differences(old: Saved, new: Saved) -> Iterator[str]:
 def verdict(old: Saved, new: Saved, reshardable: bool = False) -> Verdict:
     """Return whether a plan can go on from another's checkpoint.
 
-    Parameters
-    ----------
-    old, new : Saved
-        Who saved, and who loads.
-    reshardable : bool
-        Whether Megatron's optimizer was told to save whole tensors.
+    ``old`` and ``new``: who saved, and who loads; ``reshardable``: whether Megatron's optimizer was told to
+    save whole tensors.
     """
     rules, tool = RESUMING.get(new.runtime.name, (_no_rules, _no_tool))
     faults = (

@@ -166,18 +166,8 @@ def sized(
 
     Models are searched from the smallest; those larger than one that does not fit are not tried.
 
-    Parameters
-    ----------
-    request : SearchRequest
-        Cluster, accelerators, workload and runtimes; its model is none of the answer.
-    models : sequence of ModelSpec
-        Sizes.
-    budget : Budget
-        What may be spent.
-    law : ScalingLaw
-        How good a model becomes.
-    progress : callable, optional
-        Told the share done and the model at hand.
+    ``request``: cluster, accelerators, workload and runtimes; its model is none of the answer; ``law``: how
+    good a model becomes; ``progress``: told the share done and the model at hand.
     """
     found: list[Sized] = []
     ordered = sorted(models, key=lambda model: model.params)

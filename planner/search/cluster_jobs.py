@@ -58,16 +58,8 @@ def curves_of(
 ) -> list[Curve]:
     """Return the jobs of a file with their times; equal searches are made once.
 
-    Parameters
-    ----------
-    file : JobsFile
-        Jobs.
-    profile : HardwareProfile
-        The cluster.
-    parts : dict
-        Model, workload and runtime of each job, by its name.
-    progress : callable, optional
-        Told the share done and the job at hand.
+    ``parts``: model, workload and runtime of each job, by its name; ``progress``: told the share done and the
+    job at hand.
     """
     known: dict[str, Estimate | None] = {}
     found = []

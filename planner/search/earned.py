@@ -64,14 +64,7 @@ Near = Callable[[Kinds], Sequence[Estimate]]
 def earned(lead: Estimate, near: Near, value: Value) -> Estimate:
     """Return a plan, or where it gains too little the best without its kinds, of ties one with little risk.
 
-    Parameters
-    ----------
-    lead : Estimate
-        The best by its price.
-    near : callable
-        Returns plans of the same choice without some kinds.
-    value : callable
-        What is minimised.
+    ``lead``: the best by its price; ``near``: returns plans of the same choice without some kinds.
     """
     for kinds, doubt in DOUBTS if lead.error_band is not None else ():
         others = near(kinds) if kinds(lead.plan, lead.job, lead.runtime) else ()
@@ -92,16 +85,8 @@ def with_earned_lead(
 ) -> Ranking:
     """Return a ranking that is led by the best plan that earns it, of each choice one.
 
-    Parameters
-    ----------
-    ranking : Ranking
-        Plans, best first, with the variants of their meshes.
-    others : sequence of Estimate
-        All plans that may be shown.
-    value : callable
-        What was minimised.
-    guard, key : Guard, Key
-        Play plans that could lead, and rank them.
+    ``ranking``: plans, best first, with the variants of their meshes; ``others``: all plans that may be
+    shown; ``guard`` and ``key``: play plans that could lead, and rank them.
     """
 
     def first(best: Estimate) -> Estimate:

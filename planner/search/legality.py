@@ -137,16 +137,7 @@ def once_alone(
     A setting may ask for a stage whoever shares. Offloading is left alone, since runtimes offer it with some
     stages only.
 
-    Parameters
-    ----------
-    plan : Plan
-        The rows as columns.
-    masks : array (states, rows)
-        Which choices of states make them legal.
-    states : sequence of StateNames
-        Those choices.
-    plain : str
-        The offload without which stages are twins.
+    ``masks``: which choices of states make them legal; ``plain``: the offload without which stages are twins.
     """
     alone = np.asarray(plan.dp * plan.cp) == 1
     left, taken = masks.copy(), np.zeros(masks.shape[1], dtype=bool)

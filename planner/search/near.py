@@ -121,14 +121,8 @@ def near(request: SearchRequest, recipe: Axes, progress: Progress | None = None)
     Of plans that give up one group each, the best is taken; where none does, groups are given up one after
     another, and the settings of the recipe last.
 
-    Parameters
-    ----------
-    request : SearchRequest
-        What is asked; its settings are those of the recipe, and what the user has fixed stays fixed.
-    recipe : mapping
-        Axes of the recipe.
-    progress : callable, optional
-        As for `search`.
+    ``request``: what is asked; its settings are those of the recipe, and what the user has fixed stays fixed;
+    ``progress``: as for `search`.
     """
     kept = {**recipe, **request.fixed}
     settled = replace(request, settings=OpenSettings(pinned=tuple(SETTINGS)), fixed=kept)

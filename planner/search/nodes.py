@@ -89,14 +89,7 @@ def after_change(old: Estimate, request: SearchRequest, left: Left) -> Changed |
     Where no plan of other degrees loads it, the old degrees are kept, on fewer accelerators where the batch
     does not divide among all.
 
-    Parameters
-    ----------
-    old : Estimate
-        The plan that saved.
-    request : SearchRequest
-        The search of its job.
-    left : Left
-        What there is now.
+    ``request``: the search of its job.
     """
     asked = replace(request, gpu_counts=(left.gpus,), cluster_gpus=None, top=5)
     free = found_plans(asked, advise=False).plans

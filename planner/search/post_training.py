@@ -137,16 +137,8 @@ def place(
 
     Shares whose generation alone takes longer than the best found are left out.
 
-    Parameters
-    ----------
-    request : SearchRequest
-        The training alone, on all accelerators.
-    answers : Answers
-        What a step generates.
-    reference : bool
-        Whether a frozen copy scores answers too.
-    others : (Pool, int), optional
-        Accelerators of another cluster that generate beside all of this one.
+    ``request``: the training alone, on all accelerators; ``reference``: whether a frozen copy scores answers
+    too; ``others``: accelerators of another cluster that generate beside all of this one.
     """
     found = list(_placements(request, answers, reference, others))
     return PostTraining(tuple(sorted(found, key=lambda one: one.step)), answers, request)

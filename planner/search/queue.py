@@ -123,14 +123,9 @@ class Queue:
     def run(self, beat: float | None = None, rank: int = 0, until: float = float("inf")) -> bool:
         """Refine what could be better than the best; return whether anything was refined.
 
-        Parameters
-        ----------
-        beat : float, optional
-            What is to be beaten, where the best plan turns out to be worse than its price.
-        rank : int
-            What could be among so many plans is refined too, by operators that look beyond the first.
-        until : float
-            Turns up to which operators come.
+        ``beat``: what is to be beaten, where the best plan turns out to be worse than its price; ``rank``:
+        what could be among so many plans is refined too, by operators that look beyond the first; ``until``:
+        turns up to which operators come.
         """
         left: list[Waiting] = []
         refined = 0

@@ -118,18 +118,8 @@ def with_best_settings(
 
     What gains nothing worth having, in time or memory, stays as it is by default.
 
-    Parameters
-    ----------
-    answer : Estimate
-        A plan of a search.
-    usual : Runtime
-        The runtime as it is where nobody sets anything.
-    settings : iterable of Setting
-        What may be changed.
-    worth : callable
-        What is minimised.
-    at_least : callable
-        What that is at least: settings with which a plan cannot be better are not priced in full.
+    ``answer``: a plan of a search; ``usual``: the runtime as it is where nobody sets anything; ``at_least``:
+    what that is at least: settings with which a plan cannot be better are not priced in full.
     """
     known = list(settings)
     best, least = answer, worth(answer)

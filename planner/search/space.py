@@ -146,18 +146,9 @@ def make_space(
 ) -> Space:
     """Return every structurally legal combination of degrees.
 
-    Parameters
-    ----------
-    job : Job
-        Model, cluster and workload.
-    fixed : mapping
-        Degrees that the user has set, by name.
-    split : tuple of int, optional
-        Layers of each virtual stage, where the user has set them.
-    bare_ends : bool
-        Whether the first stage may hold the embedding alone, and the last one the loss.
-    apart : bool
-        Whether prediction layers stand before a loss alone, where the user has said so.
+    ``fixed``: degrees that the user has set, by name; ``split``: layers of each virtual stage, where the user
+    has set them; ``bare_ends``: whether the first stage may hold the embedding alone, and the last one the
+    loss; ``apart``: whether prediction layers stand before a loss alone, where the user has said so.
     """
     values = axis_values(job, fixed, bare_ends, split)
     cells = int(np.prod([float(len(values[axis])) for axis in AXES]))

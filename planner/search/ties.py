@@ -37,12 +37,8 @@ def caution(answer: Estimate) -> tuple[bool, int, int]:
 def with_careful_lead(ranking: Ranking, *values: Value) -> Ranking:
     """Return a ranking whose first plan is the most careful of those of its choice that tie with the best.
 
-    Parameters
-    ----------
-    ranking : Ranking
-        Plans, best first, with the variants of their meshes.
-    values : callable
-        What was minimised, and by what ties in it are broken, which has ties of its own.
+    ``ranking``: plans, best first, with the variants of their meshes; ``values``: what was minimised, and by
+    what ties in it are broken, which has ties of its own.
     """
     if not ranking.plans:
         return ranking

@@ -71,14 +71,7 @@ def fill(timeline: Timeline, components: Sequence[Component], parts: int) -> Fil
     Greedy: the rank that is idle first takes, of what is ready and ends before its next pass, the longest, or
     what has the longest way to go in its component; the better of the two, and never worse than no filling.
 
-    Parameters
-    ----------
-    timeline : Timeline
-        The played pipeline.
-    components : sequence of Component
-        Their layers.
-    parts : int
-        Equal parts into which a layer's batch is cut.
+    ``parts``: equal parts into which a layer's batch is cut.
     """
     ranks = range(len(timeline.orders))
     gaps = [list(idle_gaps(timeline, rank)) for rank in ranks]

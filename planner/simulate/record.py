@@ -60,12 +60,7 @@ class ActivationBytes:
 def step_record(timeline: Timeline, sizes: ActivationBytes | None = None) -> StepRecord:
     """Sum a played step up.
 
-    Parameters
-    ----------
-    timeline : Timeline
-        The played step.
-    sizes : ActivationBytes, optional
-        Sizes of the activations, for the peak in bytes.
+    ``sizes``: sizes of the activations, for the peak in bytes.
     """
     ranks = range(len(timeline.orders))
     stages = tuple(_rank_record(timeline, rank, sizes) for rank in ranks)

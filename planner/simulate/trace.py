@@ -19,14 +19,8 @@ Event = dict[str, Any]
 def trace(timeline: Timeline, pipeline: Pipeline, unit: float = MICROSECOND) -> Event:
     """Return a played step in the Trace Event Format, ready for JSON.
 
-    Parameters
-    ----------
-    timeline : Timeline
-        The played step.
-    pipeline : Pipeline
-        Places of the chunks, and latencies of the messages.
-    unit : float
-        What stands for one microsecond of the trace, in the timeline's unit: 1e-6 for seconds.
+    ``pipeline``: places of the chunks, and latencies of the messages; ``unit``: what stands for one
+    microsecond of the trace, in the timeline's unit: 1e-6 for seconds.
 
     References
     ----------

@@ -27,14 +27,7 @@ Asked = Mapping[SweepQuestion, float]
 def sweep_page(sweep: Sweep, varying: Sequence[str], asked: Asked) -> Page:
     """Return the page of a sweep.
 
-    Parameters
-    ----------
-    sweep : Sweep
-        All rows.
-    varying : sequence of str
-        Axes with more than one value.
-    asked : mapping
-        Questions with their limits.
+    ``varying``: axes with more than one value.
     """
     rows = sweep.rows
     page: Page = [_head(sweep)]

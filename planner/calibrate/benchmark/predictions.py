@@ -35,12 +35,8 @@ class PredictedRow:
 def read_predictions(lines: Iterable[str], where: str) -> dict[str, PredictedRow]:
     """Return predictions by the key of their row.
 
-    Parameters
-    ----------
-    lines : iterable of str
-        Lines of a CSV file with the column ``id`` and at least one other of `COLUMNS`.
-    where : str
-        What to call the file in messages.
+    ``lines``: lines of a CSV file with the column ``id`` and at least one other of `COLUMNS`; ``where``: what
+    to call the file in messages.
 
     Raises
     ------

@@ -29,14 +29,8 @@ Predictors = Mapping[str, Mapping[str, PredictedRow]]
 def document(truths: Sequence[Scored], untold: Sequence[Skip], predictors: Predictors) -> Json:
     """Return ``planner/benchmark/1``: each predictor's scores, and on the rows that all of them time.
 
-    Parameters
-    ----------
-    truths : sequence of Scored
-        Rows as measured, without predictions.
-    untold : sequence of Skip
-        Rows without a time, or with nothing to be judged by, and why.
-    predictors : mapping
-        What each of them says.
+    ``truths``: rows as measured, without predictions; ``untold``: rows without a time, or with nothing to be
+    judged by, and why; ``predictors``: what each of them says.
     """
     timed = [row for row in truths if row.measured_s]
     answer: Json = {

@@ -36,16 +36,8 @@ def unmeasured() -> frozenset[str]:
 def find_era(framework: str, gpu: str, flash_attn: int | None, zero: str = "") -> Era | None:
     """Return the era that a framework text means, or None where no runtime prices that framework.
 
-    Parameters
-    ----------
-    framework : str
-        As a run table has it.
-    gpu : str
-        The accelerator.
-    flash_attn : int or None
-        Generation of its flash attention, 0 without, None where nothing is stated.
-    zero : str
-        Stage of ZeRO, empty where nothing is stated.
+    ``framework``: as a run table has it; ``flash_attn``: generation of its flash attention, 0 without, None
+    where nothing is stated; ``zero``: stage of ZeRO, empty where nothing is stated.
 
     Examples
     --------

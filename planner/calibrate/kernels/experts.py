@@ -66,16 +66,8 @@ def fit_experts(
 ) -> Fit:
     """Fit one data type of one accelerator, balanced router.
 
-    Parameters
-    ----------
-    table : sequence of rows
-        Rows of one accelerator, data type and backend.
-    dense : GemmCurve
-        Matrix products of the same type, in short bursts as the rows.
-    sheet : Datasheet
-        Its accelerator.
-    known : Mapping
-        Constants that are not fitted.
+    ``table``: rows of one accelerator, data type and backend; ``dense``: matrix products of the same type, in
+    short bursts as the rows; ``known``: constants that are not fitted.
     """
     shape = columns(table, NAMES)
     routed = shape["tokens"] * shape["topk"] / shape["ep"]

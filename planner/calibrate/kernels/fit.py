@@ -118,18 +118,8 @@ def fit(
 ) -> Fit:
     """Fit ``free`` constants of ``model`` to ``columns``.
 
-    Parameters
-    ----------
-    model : callable
-        Constants and shapes to seconds.
-    free : sequence of Free
-        Constants to fit.
-    fixed : Mapping
-        Constants that are known otherwise.
-    columns : Mapping
-        Measured rows.
-    work : array
-        What a constant rate would divide: FLOP or bytes of each row.
+    ``model``: constants and shapes to seconds; ``fixed``: constants that are known otherwise; ``work``: what
+    a constant rate would divide: FLOP or bytes of each row.
     """
     values = solve(model, free, fixed, columns)
     errors = relative_errors(model, values, columns)

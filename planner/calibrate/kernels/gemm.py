@@ -137,16 +137,8 @@ def sustained_ratio(
 ) -> tuple[float, float]:
     """Share of the burst rate held over a second and more, and the mean error with it.
 
-    Parameters
-    ----------
-    table : sequence of rows
-        Products that were repeated for at least one second.
-    dtype : str
-        Data type.
-    sheet : Datasheet
-        Its accelerator.
-    values : Mapping
-        Constants of the burst fit; all but the rate are kept.
+    ``table``: products that were repeated for at least one second; ``values``: constants of the burst fit;
+    all but the rate are kept.
     """
     shape = columns(table, ("m", "n", "k"))
     model = model_of(dtype, sheet)

@@ -118,18 +118,8 @@ def with_residuals(
 ) -> Corrected:
     """Add residuals to a law where they lower its error on rows that neither has seen.
 
-    Parameters
-    ----------
-    fitted : Fit
-        The law, fitted to all rows.
-    model : callable
-        Its formula.
-    free : sequence of Free
-        Its constants that were fitted; the others are kept.
-    shape : Mapping
-        The rows.
-    names : tuple of str
-        The three sizes that residuals depend on.
+    ``fitted``: the law, fitted to all rows; ``free``: its constants that were fitted; the others are kept;
+    ``names``: the three sizes that residuals depend on.
     """
     alone = Corrected(fitted, None, fitted.held_out_error)
     if fitted.rows < FEWEST:

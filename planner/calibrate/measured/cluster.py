@@ -169,18 +169,8 @@ def cluster_file(
 ) -> tuple[Part, list[str]]:
     """Return a profile of the usual cluster of an accelerator with what was measured, and notes.
 
-    Parameters
-    ----------
-    name : str
-        Of the profile.
-    accelerator : mapping
-        The pool's accelerator.
-    cluster : HardwareProfile
-        Whose node and network the machine has.
-    rows : sequence of mappings
-        Timed rows of the raw table.
-    source : str
-        Where measured numbers are from.
+    ``cluster``: whose node and network the machine has; ``rows``: timed rows of the raw table; ``source``:
+    where measured numbers are from.
     """
     node, node_notes = node_part(cluster, link_of(samples_of(rows, nodes=False)))
     network, network_notes = network_part(cluster, link_of(samples_of(rows, nodes=True)))

@@ -249,18 +249,8 @@ def curve_file(
 ) -> FittedCurves:
     """Return the curve file of a measured device.
 
-    Parameters
-    ----------
-    name : str
-        The accelerator.
-    rows : sequence of mappings
-        Timed rows of the raw table.
-    sheet : Datasheet
-        What efficiencies are shares of.
-    provenance : Mapping
-        Date, device and versions.
-    standing_in : Mapping
-        A curve file whose entries are taken where nothing was measured.
+    ``rows``: timed rows of the raw table; ``sheet``: what efficiencies are shares of; ``standing_in``: a
+    curve file whose entries are taken where nothing was measured.
 
     Raises
     ------

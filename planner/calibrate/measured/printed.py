@@ -97,16 +97,8 @@ def quantity(value: str, source: str, standing: str = "measured") -> Part:
 def imported(evidence: Evidence, base: str, name: str, in_place: bool) -> ImportedLog:
     """Return a profile that the texts speak for.
 
-    Parameters
-    ----------
-    evidence : Evidence
-        What was read.
-    base : str
-        Cluster to start from; empty for the usual one of the GPUs.
-    name : str
-        Of the profile.
-    in_place : bool
-        Which times of nccl-tests count.
+    ``base``: cluster to start from; empty for the usual one of the GPUs; ``in_place``: which times of
+    nccl-tests count.
     """
     cluster = base_cluster(evidence, base)
     notes: list[str] = []

@@ -154,16 +154,8 @@ def era_of(release: Release, accelerator: str, zero: str = "") -> Era | None:
 def of_release(name: str, release: Release, accelerator: str, precision: str) -> Runtime:
     """Return a runtime as it was in a release.
 
-    Parameters
-    ----------
-    name : str
-        The runtime's.
-    release : Release
-        One of its releases.
-    accelerator : str
-        Canonical name of what it runs on: recipes differ by it.
-    precision : str
-        In fp16 some releases keep other dtypes.
+    ``accelerator``: canonical name of what it runs on: recipes differ by it; ``precision``: in fp16 some
+    releases keep other dtypes.
 
     Raises
     ------

@@ -241,12 +241,7 @@ def read_row(cells: list[str], header: Header, line: int, blanks: Counter[str] |
 def read_runs(lines: Iterable[str], where: str = "runs") -> RunTable:
     """Read a table whose first line is the header; rows are read when asked for.
 
-    Parameters
-    ----------
-    lines : iterable of str
-        Lines of the CSV, such as an open file.
-    where : str
-        What to call the table in messages.
+    ``lines``: lines of the CSV, such as an open file; ``where``: what to call the table in messages.
 
     Raises
     ------

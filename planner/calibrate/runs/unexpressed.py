@@ -67,12 +67,7 @@ _MODULES: Final = re.compile(r"modules?=\[[^]]*\bmamba\b")
 def unexpressed(model: str, notes: str, known: bool) -> str:
     """Return what of a run's model or step the planner cannot express, empty where it may.
 
-    Parameters
-    ----------
-    model, notes : str
-        Columns of the row.
-    known : bool
-        Whether the zoo has the model, whose record then says all.
+    ``known``: whether the zoo has the model, whose record then says all.
 
     Examples
     --------

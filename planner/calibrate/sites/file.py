@@ -32,16 +32,7 @@ def base_file(text: str, profile: HardwareProfile) -> Path:
 def cluster_yaml(base: Path, name: str, result: SiteFit, table: str) -> str:
     """Return the cluster in a file with the fitted shares, parts by name as they stand there.
 
-    Parameters
-    ----------
-    base : Path
-        File of the cluster that the runs were made on.
-    name : str
-        Of the new cluster.
-    result : SiteFit
-        What was fitted.
-    table : str
-        What to call the runs.
+    ``base``: file of the cluster that the runs were made on; ``table``: what to call the runs.
     """
     raw = read_yaml(base)
     pool: Mapping[str, Any] = _with_paths(raw["pools"][0], base.parent)

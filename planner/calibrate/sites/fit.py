@@ -212,16 +212,8 @@ def narrowed(
 ) -> tuple[list[Factor], Column, Column]:
     """Return factors with values and standard errors; those that a joint fit does not narrow are dropped.
 
-    Parameters
-    ----------
-    runs : sequence of PricedRun
-        Timed runs.
-    factors : sequence of Factor
-        What is fitted.
-    fixed : mapping
-        Constants that hold, the factors' starts among them.
-    left : dict, optional
-        Takes the reason of each that is dropped; None where all were asked for and stay.
+    ``fixed``: constants that hold, the factors' starts among them; ``left``: takes the reason of each that is
+    dropped; None where all were asked for and stay.
     """
     kept = list(factors)
     while kept:
@@ -285,14 +277,8 @@ def framework_memory(runs: Sequence[PricedRun], values: Values) -> Framework | N
 def fit_site(site: SiteRuns, profile: HardwareProfile, asked: Sequence[str] = ()) -> SiteFit:
     """Fit as many factors of a site as its runs can bear, or those asked for.
 
-    Parameters
-    ----------
-    site : SiteRuns
-        The runs.
-    profile : HardwareProfile
-        The cluster, whose own shares are the start.
-    asked : sequence of str
-        Words of `SHARES`; empty for as many as can be borne.
+    ``profile``: the cluster, whose own shares are the start; ``asked``: words of `SHARES`; empty for as many
+    as can be borne.
 
     Raises
     ------

@@ -33,14 +33,7 @@ def site_runs(rows: Iterable[Run | Fault], catalogue: Catalogue, profile: Hardwa
 
     What a row says of its interconnect is not used: the cluster says it.
 
-    Parameters
-    ----------
-    rows : iterable of Run or Fault
-        The table.
-    catalogue : Catalogue
-        Where rows find models and runtimes.
-    profile : HardwareProfile
-        The cluster, of one pool.
+    ``catalogue``: where rows find models and runtimes; ``profile``: the cluster, of one pool.
     """
     table = [row.with_values({"interconnect": ""}) if isinstance(row, Run) else row for row in rows]
     skipped: list[Skip] = []

@@ -74,12 +74,8 @@ def taken_weights(weights: StageWeights, index: NDArray[np.intp]) -> StageWeight
 def step_end(case: Case, held: Sharing, mean: Sharing) -> StepEnd:
     """Return what the end of a step takes.
 
-    Parameters
-    ----------
-    case : Case
-        The techniques; those of a micro-batch do not matter.
-    held, mean : Sharing
-        Who shares the weights of each stage, and of the mean one.
+    ``case``: the techniques; those of a micro-batch do not matter; ``held`` and ``mean``: who shares the
+    weights of each stage, and of the mean one.
     """
     optimizer, offload = optimizer_seconds(case, held.stepped, held.node_ranks)
     least = sum(optimizer_seconds(case, mean.stepped, mean.node_ranks))

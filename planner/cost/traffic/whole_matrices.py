@@ -77,14 +77,8 @@ def exchanged_share(case: Case) -> float:
 def whole_matrix_seconds(case: Case, matrices: Iterable[SharedMatrices], divisible: bool = False) -> Num:
     """Seconds to gather momentum and orthogonalise it, which nothing hides. [s]
 
-    Parameters
-    ----------
-    case : Case
-        The optimizer.
-    matrices : iterable of SharedMatrices
-        Those of a stage.
-    divisible : bool
-        Whether ranks are taken to share matrices evenly, as a bound must where only the mean stage is known.
+    ``divisible``: whether ranks are taken to share matrices evenly, as a bound must where only the mean stage
+    is known.
     """
     seconds: Num = 0.0
     for one in matrices:

@@ -102,18 +102,10 @@ def say_adapter(
 ) -> None:
     """Say adapters on a base of 16 or 4 bits.
 
-    Parameters
-    ----------
-    sheet : Sheet
-        The file.
-    bits : int
-        Bits of a weight of the base: 4 is QLoRA.
-    rank : tuple of (str, int)
-        The key of the adapters' rank, and what it is where the key is not there.
-    targets : tuple of (str, iterable of str)
-        The key of the layers, and those that it has where nothing is said.
-    dropout : tuple of (str, float)
-        The key of the share of its input that an adapter drops, and what it is where the key is not there.
+    ``bits``: bits of a weight of the base: 4 is QLoRA; ``rank``: the key of the adapters' rank, and what it
+    is where the key is not there; ``targets``: the key of the layers, and those that it has where nothing is
+    said; ``dropout``: the key of the share of its input that an adapter drops, and what it is where the key
+    is not there.
     """
     sheet.say("method", "qlora" if bits == 4 else "lora")
     key, default = rank

@@ -8,12 +8,8 @@ from collections.abc import Iterable
 def graph_setting(implementation: str, modules: Iterable[str]) -> tuple[list[str], list[str]]:
     """Return what runs as CUDA graphs, and a note where it is read otherwise than written.
 
-    Parameters
-    ----------
-    implementation : str
-        ``cuda_graph_impl``; older releases name the whole iteration as a module.
-    modules : iterable of str
-        ``cuda_graph_modules``, or ``cuda_graph_scope`` of releases before; none of them is the whole layer.
+    ``implementation``: ``cuda_graph_impl``; older releases name the whole iteration as a module; ``modules``:
+    ``cuda_graph_modules``, or ``cuda_graph_scope`` of releases before; none of them is the whole layer.
 
     Examples
     --------

@@ -51,12 +51,7 @@ _WORD: Final = re.compile(r"[A-Za-z]+")
 def read_runner_file(path: Path, vocab: int | None = None) -> Imported:
     """Return what a runner's file says, its faults among it.
 
-    Parameters
-    ----------
-    path : Path
-        The file.
-    vocab : int, optional
-        Tokens of the vocabulary, where the file gives a model's shape without it.
+    ``vocab``: tokens of the vocabulary, where the file gives a model's shape without it.
 
     Raises
     ------

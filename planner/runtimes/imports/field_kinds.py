@@ -31,14 +31,7 @@ def needed(table: str) -> Mapping[str, tuple[str, ...]]:
 def absent(table: str, values: Collection[str], sections: Container[str]) -> Iterator[str]:
     """Yield the fields without a default that are not there, of the sections that are.
 
-    Parameters
-    ----------
-    table : str
-        The table of fields.
-    values : collection of str
-        Keys that have a value.
-    sections : container of str
-        The sections that are there.
+    ``values``: keys that have a value; ``sections``: the sections that are there.
     """
     said = {*values, *sections_of(values)}
     for section, names in needed(table).items():

@@ -190,14 +190,7 @@ def check_kinds(sheet: Sheet, kinds: Iterable[Kind]) -> None:
 def check_closed(sheet: Sheet, sections: str, known: Iterable[str]) -> None:
     """Note a fault for each key of a section that takes no further ones.
 
-    Parameters
-    ----------
-    sheet : Sheet
-        The file.
-    sections : str
-        What the keys of the section start with.
-    known : iterable of str
-        The names that it has.
+    ``sections``: what the keys of the section start with; ``known``: the names that it has.
     """
     names = set(known)
     for key in sheet.values:

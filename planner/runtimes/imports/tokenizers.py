@@ -16,12 +16,8 @@ https://huggingface.co/meta-llama/Llama-2-7b-hf (config.json: vocab_size). [toke
 def vocabulary(kind: str | None, model: str | None) -> int | None:
     """Return the vocabulary of a tokenizer, or None where nothing is known of it. [token]
 
-    Parameters
-    ----------
-    kind : str, optional
-        Its type, as ``--tokenizer-type`` names it.
-    model : str, optional
-        Whose it is, as ``--tokenizer-model`` names it: a model of the zoo, by name or path.
+    ``kind``: its type, as ``--tokenizer-type`` names it; ``model``: whose it is, as ``--tokenizer-model``
+    names it: a model of the zoo, by name or path.
 
     Examples
     --------

@@ -41,24 +41,11 @@ def from_flags(
 ) -> Imported:
     """Return what the command line of a release after 0.2.2 says.
 
-    Parameters
-    ----------
-    flags : mapping
-        Flags to their values.
-    parts : list, optional
-        ``PARTS`` of the module that the command names: the modules of each virtual stage.
-    gpus : int, optional
-        Accelerators in all.
-    where : str
-        The file, for messages.
-    experts : bool
-        Whether the model has experts, which tensor parallelism splits where nothing else does.
-    float8 : str, optional
-        ``FLOAT8`` of the module, the recipe of its converters, or its ``LOW_BITS``.
-    first : RegistryEntry, optional
-        What the registry says where the flags do not.
-    chunks : int, optional
-        ``LOSS_CHUNKS`` of the module; eight where it does not say, as torchtitan's loss in parts.
+    ``parts``: ``PARTS`` of the module that the command names: the modules of each virtual stage; ``experts``:
+    whether the model has experts, which tensor parallelism splits where nothing else does; ``float8``:
+    ``FLOAT8`` of the module, the recipe of its converters, or its ``LOW_BITS``; ``first``: what the registry
+    says where the flags do not; ``chunks``: ``LOSS_CHUNKS`` of the module; eight where it does not say, as
+    torchtitan's loss in parts.
 
     Raises
     ------

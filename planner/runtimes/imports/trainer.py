@@ -185,14 +185,8 @@ def recompute(sheet: Sheet, key: str, default: bool) -> None:
 def refuse(sheet: Sheet, reasons: Mapping[str, str], options: Mapping[str, str] | None = None) -> None:
     """Make keys faults that are switched on, hold a list, or hold a number above 1.
 
-    Parameters
-    ----------
-    sheet : Sheet
-        The file.
-    reasons : mapping
-        Key to what is accepted in its place.
-    options : mapping, optional
-        Key to the option that says it in its place.
+    ``reasons``: key to what is accepted in its place; ``options``: key to the option that says it in its
+    place.
     """
     for key, expected in reasons.items():
         value = sheet.take(key)

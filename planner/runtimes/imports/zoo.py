@@ -32,12 +32,7 @@ def _parts(model: ModelSpec) -> tuple[Any, ...]:
 def known_model(record: Mapping[str, Any], where: str) -> tuple[str | None, ModelSpec | None]:
     """Return the zoo's name of a model, or the model itself where the zoo has none such.
 
-    Parameters
-    ----------
-    record : mapping
-        Fields of a `ModelSpec` but for its name; a vocabulary of None is taken from the zoo's model.
-    where : str
-        The file, for messages.
+    ``record``: fields of a `ModelSpec` but for its name; a vocabulary of None is taken from the zoo's model.
 
     Raises
     ------

@@ -43,14 +43,7 @@ class Item:
 def fastest(relaxations: StageRelaxations, key: Key, counts: Sequence[float]) -> LayerChoice:
     """Return the fastest choice that fits for a block, without the stage's extra.
 
-    Parameters
-    ----------
-    relaxations : StageRelaxations
-        Those of the stage.
-    key : Key
-        Kind and number of the equal layers.
-    counts : sequence of float
-        Layers of each kind.
+    ``key``: kind and number of the equal layers.
     """
     column = np.asarray(counts, float)
     best = LayerChoice(np.inf, np.inf, ())

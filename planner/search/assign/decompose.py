@@ -59,11 +59,6 @@ class Solution:
 def decompose(problem: AssignProblem) -> Solution:
     """Solve a problem by decomposition.
 
-    Parameters
-    ----------
-    problem : AssignProblem
-        Layers, strategies and stages.
-
     Raises
     ------
     Infeasible

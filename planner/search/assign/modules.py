@@ -40,12 +40,8 @@ def freed_by(plan: Plan, job: Job, runtime: Runtime, modules: Sequence[str]) -> 
 
     Modules that free nothing are left out.
 
-    Parameters
-    ----------
-    plan, job, runtime : Plan, Job, Runtime
-        A scalar plan, whatever it recomputes.
-    modules : sequence of str
-        Modules that the runtime can recompute.
+    ``plan`` and ``job`` and ``runtime``: a scalar plan, whatever it recomputes; ``modules``: modules that the
+    runtime can recompute.
     """
     kinds = list(dict.fromkeys(job.model.layers))
     layers = priced_layers(

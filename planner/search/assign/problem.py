@@ -116,13 +116,6 @@ class Price:
 def price(problem: AssignProblem, assignment: Assignment) -> Price:
     """Price an assignment.
 
-    Parameters
-    ----------
-    problem : AssignProblem
-        Layers, strategies and stages.
-    assignment : tuple of tuple of Segment
-        What each stage holds.
-
     Raises
     ------
     ValueError

@@ -105,12 +105,7 @@ def _knock(address: str) -> None:
 def check_version(ray: Any, here: str) -> None:
     """Ask the cluster which planner it has.
 
-    Parameters
-    ----------
-    ray : module
-        Ray, joined to the cluster.
-    here : str
-        The version of this machine.
+    ``ray``: ray, joined to the cluster; ``here``: the version of this machine.
 
     Raises
     ------

@@ -48,18 +48,10 @@ def block_schedule(
 ) -> Schedule:
     """Make the schedule that repeats a block.
 
-    Parameters
-    ----------
-    name : str
-        The contract's name.
-    formula : Seconds
-        Its bubble, right where the weight gradient is the shortest pass and far longer than a message.
-    peak : Callable
-        Chunk activations that the peak rank holds, from the ranks.
-    block : Callable
-        The block of (rank, pp), passes of one slot each.
-    full : Callable
-        Whether (pp, microbatches) fill the V, as the formula needs it.
+    ``formula``: its bubble, right where the weight gradient is the shortest pass and far longer than a
+    message; ``peak``: chunk activations that the peak rank holds, from the ranks; ``block``: the block of
+    (rank, pp), passes of one slot each; ``full``: whether (pp, microbatches) fill the V, as the formula needs
+    it.
     """
 
     def holds(pipe: Pipe) -> Mask:
@@ -91,12 +83,7 @@ def block_schedule(
 def block_order(pp: int, microbatches: int, block: Callable[[int, int], BuildingBlock]) -> Orders:
     """Repeat a block, squeeze it, and let weight gradients after the last forward fill what is idle.
 
-    Parameters
-    ----------
-    pp, microbatches : int
-        Ranks and micro-batches.
-    block : Callable
-        The block of (rank, pp).
+    ``block``: the block of (rank, pp).
     """
     fixed: list[tuple[Pass, ...]] = []
     for rank in range(pp):

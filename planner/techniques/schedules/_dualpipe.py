@@ -11,14 +11,9 @@ from planner.techniques.schedules.family import Pass
 def dual_passes(place: int, places: int, first: int, second: int, microbatches: int) -> tuple[Pass, ...]:
     """Write one rank's passes over two chunks, a forward of one beside a backward of the other.
 
-    Parameters
-    ----------
-    place, places : int
-        Place of the rank in its half of the pipeline, and places there.
-    first, second : int
-        The chunk whose micro-batches come first, and the other.
-    microbatches : int
-        Micro-batches through each chunk, at least twice the places.
+    ``place`` and ``places``: place of the rank in its half of the pipeline, and places there; ``first`` and
+    ``second``: the chunk whose micro-batches come first, and the other; ``microbatches``: micro-batches
+    through each chunk, at least twice the places.
     """
     script, chunks = OrderScript(microbatches), (first, second)
     waiting: deque[int] = deque()

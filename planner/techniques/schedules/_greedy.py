@@ -12,14 +12,9 @@ from planner.techniques.schedules.family import Orders, Pass
 def fill_idle(fixed: Sequence[Sequence[Pass]], route: int, limit: float = math.inf) -> Orders:
     """Play the passes in their fixed order; weight gradients that are missing run when a rank idles.
 
-    Parameters
-    ----------
-    fixed : sequence of sequence of Pass
-        For each rank, all forwards and gradients and some weight gradients, in their order.
-    route : int
-        Chunks that a micro-batch visits.
-    limit : float
-        Activations of chunks that a rank may hold; at the limit a forward lets a weight gradient go first.
+    ``fixed``: for each rank, all forwards and gradients and some weight gradients, in their order; ``route``:
+    chunks that a micro-batch visits; ``limit``: activations of chunks that a rank may hold; at the limit a
+    forward lets a weight gradient go first.
     """
     player = _Player(fixed, route, limit)
     waking = player.waking

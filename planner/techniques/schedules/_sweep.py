@@ -35,14 +35,8 @@ class SweepSetting:
 def shortest_order(pp: int, microbatches: int, times: PassTimes, limit: float) -> Orders:
     """Return the order with the shortest span among the settings tried.
 
-    Parameters
-    ----------
-    pp, microbatches : int
-        Ranks and micro-batches.
-    times : PassTimes
-        Times of a rank's slice, and the share of activations kept for weight gradients.
-    limit : float
-        Activations that a rank may hold, in micro-batches.
+    ``times``: times of a rank's slice, and the share of activations kept for weight gradients; ``limit``:
+    activations that a rank may hold, in micro-batches.
 
     Notes
     -----

@@ -51,19 +51,14 @@ KEYS: Final[Mapping[str, Key]] = {
 
 @dataclass(frozen=True)
 class ConfiguredSetting:
-    """A value and who set it.
-
-    Parameters
-    ----------
-    name, origin : str
-        The setting, and the variable or file that it is from, or ``default``.
-    value : str or list of str
-        As its option takes it.
-    """
+    """A value and who set it."""
 
     name: str
+    """The setting."""
     value: str | list[str]
+    """As its option takes it."""
     origin: str
+    """The variable or file that it is from, or ``default``."""
 
     @property
     def text(self) -> str:

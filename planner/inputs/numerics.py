@@ -115,54 +115,40 @@ Activation = Literal["silu", "gelu", "gelu_tanh", "relu", "relu2", "quick_gelu",
 
 
 class Numerics(Record):
-    """The numbers of a model that no plan decides.
-
-    Parameters
-    ----------
-    rope_theta, local_rope_theta : float, optional
-        Base of rotary positions, and that of layers with a window where it is another. [-]
-    rope_fraction : float, optional
-        Share of a head's width that has rotary positions (``partial_rotary_factor``). [-]
-    rope_scaling : RopeScaling, optional
-        How positions are stretched; with a known base and no record they are not.
-    norm_epsilon : float, optional
-        What norms add to the mean square, or to the variance. [-]
-    init_std : float, optional
-        Standard deviation of new weights (``initializer_range``). [-]
-    activation : str, optional
-        Of the feed-forward, or of its gate.
-    attention_scale : float, optional
-        What products of queries and keys are multiplied by; where absent, one over the root of the width. [-]
-    attention_softcap, logit_softcap : float, optional
-        Bounds c of ``c tanh(x / c)`` on attention's products and on logits. [-]
-    qkv_clip : float, optional
-        Bound at which queries, keys and values are cut. [-]
-    embedding_scale, residual_scale, logit_scale, value_scale : float, optional
-        What embeddings, each layer's outputs, logits and attention's values are multiplied by, where that is
-        not one. [-]
-    part_scales : PartScales, optional
-        What inputs and results of parts are multiplied by, where that is not one.
-    router : Router, optional
-        Of the experts, where there are any.
-    """
+    """The numbers of a model that no plan decides."""
 
     rope_theta: Above | None = None
     local_rope_theta: Above | None = None
+    """Base of rotary positions, and that of layers with a window where it is another. [-]"""
     rope_fraction: Annotated[float, Field(gt=0, le=1)] | None = None
+    """Share of a head's width that has rotary positions (``partial_rotary_factor``). [-]"""
     rope_scaling: RopeScaling | None = None
+    """How positions are stretched; with a known base and no record they are not."""
     norm_epsilon: Above | None = None
+    """What norms add to the mean square, or to the variance. [-]"""
     init_std: Above | None = None
+    """Standard deviation of new weights (``initializer_range``). [-]"""
     activation: Activation | None = None
+    """Of the feed-forward, or of its gate."""
     attention_scale: Above | None = None
+    """What products of queries and keys are multiplied by; where absent, one over the root of the width.
+    [-]"""
     attention_softcap: Above | None = None
+    """Bound c of ``c tanh(x / c)`` on attention's products. [-]"""
     qkv_clip: Above | None = None
+    """Bound at which queries, keys and values are cut. [-]"""
     logit_softcap: Above | None = None
+    """The same on logits. [-]"""
     embedding_scale: Above | None = None
     residual_scale: Above | None = None
     logit_scale: Above | None = None
     value_scale: Above | None = None
+    """What embeddings, each layer's outputs, logits and attention's values are multiplied by, where that is
+    not one. [-]"""
     part_scales: PartScales | None = None
+    """What inputs and results of parts are multiplied by, where that is not one."""
     router: Router | None = None
+    """Of the experts, where there are any."""
 
 
 def said(record: Record) -> dict[str, Any]:

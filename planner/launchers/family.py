@@ -33,34 +33,24 @@ class LauncherSettings:
 
 @dataclass(frozen=True)
 class Launcher:
-    """One way to start a job.
-
-    Parameters
-    ----------
-    name, aliases : str, tuple of str
-        As on the command line.
-    title : str
-        As its authors write it.
-    cite : str
-        Where its format was read.
-    start : str
-        How a user starts what it wrote, with the main file's name in it.
-    needs : tuple of str
-        User variables that the launcher needs beside those of the command, in either kind of run.
-    files : callable
-        From (command, plan, job, settings) to the files, name to text, the one to start first.
-    remote : bool
-        Whether it starts them where folders of this machine may be missing.
-    """
+    """One way to start a job."""
 
     name: str
+    """As on the command line."""
     title: str
+    """As its authors write it."""
     cite: str
+    """Where its format was read."""
     start: str
+    """How a user starts what it wrote, with the main file's name in it."""
     files: Callable[[Command, Plan, Job, LauncherSettings], Mapping[str, str]]
+    """From (command, plan, job, settings) to the files, name to text, the one to start first."""
     needs: tuple[str, ...] = ()
+    """User variables that the launcher needs beside those of the command, in either kind of run."""
     aliases: tuple[str, ...] = ()
+    """Other names."""
     remote: bool = False
+    """Whether it starts them where folders of this machine may be missing."""
 
 
 def node_shape(job: Job) -> tuple[int, int]:

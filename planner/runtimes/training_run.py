@@ -29,42 +29,32 @@ ADAPTER_RATES: Final = ((13e9, 2e-4), (float("inf"), 1e-4))
 
 @dataclass(frozen=True)
 class TrainingRun:
-    """The numbers of a real run; `SOURCES` says where each is from, `defaults` which the user may set.
-
-    Parameters
-    ----------
-    train_steps, warmup_steps, decay_steps : int
-        Optimizer steps, those in which the rate rises, and the one at which it is lowest.
-    decay_style : str
-        How it falls.
-    learning_rate, min_learning_rate : float
-        At the end of the warm-up, and at the end.
-    weight_decay, clip, beta1, beta2 : float
-        Of AdamW; ``clip`` is the largest norm of the gradient.
-    seed : int
-        Of weights and data.
-    log_interval, eval_interval, eval_steps, save_interval : int
-        Steps from one log line, evaluation and checkpoint to the next, and batches of an evaluation.
-    timeout_minutes : int
-        After which a collective counts as stuck.
-    """
+    """The numbers of a real run; `SOURCES` says where each is from, `defaults` which the user may set."""
 
     train_steps: int
     warmup_steps: int
     decay_steps: int
+    """Optimizer steps, those in which the rate rises, and the one at which it is lowest."""
     learning_rate: float
     min_learning_rate: float
+    """At the end of the warm-up, and at the end."""
     eval_steps: int
+    """Batches of an evaluation."""
     decay_style: str = "cosine"
+    """How it falls."""
     weight_decay: float = 0.1
     clip: float = 1.0
     beta1: float = 0.9
     beta2: float = 0.95
+    """Of AdamW; ``clip`` is the largest norm of the gradient."""
     seed: int = 1234
+    """Of weights and data."""
     log_interval: int = 1
     eval_interval: int = 1000
     save_interval: int = 1000
+    """Steps from one log line, evaluation and checkpoint to the next."""
     timeout_minutes: int = 10
+    """After which a collective counts as stuck."""
 
     def defaults(self, *names: str) -> dict[str, str]:
         """Return the user's variables of these names with their defaults, as `Command.defaults` takes them.

@@ -26,22 +26,16 @@ TENSOR_BYTES = 4.0
 
 @dataclass(frozen=True)
 class Matrices:
-    """Matrices that Muon steps, whole.
-
-    Parameters
-    ----------
-    rate, kept, exchanged : float
-        Arithmetic, what is kept beside moments, and what replicas reduce, for each element in the mean.
-        [FLOP], [element], [element]
-    flops, elements : float
-        Of the one that has most of either. [FLOP], [element]
-    """
+    """Matrices that Muon steps, whole."""
 
     rate: float
+    """Arithmetic for each element in the mean. [FLOP]"""
     flops: float
     elements: float
+    """Of the one that has most of either. [FLOP], [element]"""
     kept: float = 0.0
     exchanged: float = 1.0
+    """What is kept beside moments, and what replicas reduce, for each element in the mean. [element]"""
 
 
 def first_moments(case: Case, plan: Plan, counts: Mapping[Piece, Num]) -> Num:

@@ -49,34 +49,24 @@ class Point:
 
 @dataclass(frozen=True)
 class Bench:
-    """One family of kernels.
-
-    Parameters
-    ----------
-    name, aliases : str, tuple of str
-        As ``--only`` takes them.
-    title : str
-        What it measures, in words.
-    coarse : callable
-        Device to the points that must be measured, most telling first.
-    finer : callable
-        Device to further points, of which those are measured where the curve is least certain.
-    prepare : callable
-        Point and device to one input set of random data, as a call that runs on it.
-    clock : callable
-        Point and device to the clock that times it.
-    hold_seconds : float
-        How long each point runs before it is timed. [s]
-    """
+    """One family of kernels."""
 
     name: str
+    """As ``--only`` takes them."""
     title: str
+    """What it measures, in words."""
     coarse: Callable[[Device], Sequence[Point]]
+    """Device to the points that must be measured, most telling first."""
     finer: Callable[[Device], Sequence[Point]]
+    """Device to further points, of which those are measured where the curve is least certain."""
     prepare: Callable[[Point, Device], Call]
+    """Point and device to one input set of random data, as a call that runs on it."""
     clock: Callable[[Point, Device], Clock] = lambda _point, device: clock_of(device)
+    """Point and device to the clock that times it."""
     hold_seconds: float = 0.0
+    """How long each point runs before it is timed. [s]"""
     aliases: tuple[str, ...] = ()
+    """Other names."""
 
 
 def nothing(_device: Device) -> Sequence[Point]:

@@ -124,40 +124,28 @@ class Tuning:
 
 @dataclass(frozen=True)
 class Library:
-    """One library.
-
-    Parameters
-    ----------
-    name, aliases : str, tuple of str
-        As on the command line.
-    title : str
-        As its authors write it.
-    version : str
-        The release whose file is written.
-    cite : str
-        Where its keys were read.
-    file : str
-        Name of the file that it reads.
-    tree : callable
-        From a `Tuning` to the content of that file.
-    program : tuple of str
-        What torchrun starts: a module and its arguments.
-    arguments : mapping
-        The user's variable to the arguments that take it.
-    notes : tuple of str
-        What a user should know before starting.
-    """
+    """One library."""
 
     name: str
+    """As on the command line."""
     title: str
+    """As its authors write it."""
     version: str
+    """The release whose file is written."""
     cite: str
+    """Where its keys were read."""
     file: str
+    """Name of the file that it reads."""
     tree: Callable[[Tuning], Mapping[str, Any]]
+    """From a `Tuning` to the content of that file."""
     program: tuple[str, ...]
+    """What torchrun starts: a module and its arguments."""
     arguments: Mapping[str, tuple[str, ...]]
+    """The user's variable to the arguments that take it."""
     notes: tuple[str, ...] = ()
+    """What a user should know before starting."""
     aliases: tuple[str, ...] = ()
+    """Other names."""
 
     def on(self, runtime: Runtime) -> Runtime:
         """Return a runtime under the Trainer, one of `HOSTS`, that writes the files of this library."""

@@ -35,22 +35,16 @@ class ExecutorRun(Protocol):
 
 @dataclass(frozen=True)
 class Executor:
-    """One place where searches run.
-
-    Parameters
-    ----------
-    name, aliases : str, tuple of str
-        As on the command line.
-    title : str
-        Where that is, in words.
-    run : ExecutorRun
-        Searches the work there. A search that takes its process with it gives an outcome that failed.
-    """
+    """One place where searches run."""
 
     name: str
+    """As on the command line."""
     title: str
+    """Where that is, in words."""
     run: ExecutorRun
+    """Searches the work there. A search that takes its process with it gives an outcome that failed."""
     aliases: tuple[str, ...] = ()
+    """Other names."""
 
 
 def cores() -> int:

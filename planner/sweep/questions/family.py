@@ -16,38 +16,27 @@ Reply = dict[str, Any]
 
 @dataclass(frozen=True)
 class SweepQuestion:
-    """Something that the rows of a sweep answer.
-
-    Parameters
-    ----------
-    name, aliases : str, tuple of str
-        Its option without the dashes.
-    axis : str
-        What is solved for.
-    needs : tuple of str
-        Axes that the grid must give.
-    title : callable
-        The question in words, from its limit.
-    answer : callable
-        From the rows of one setting and the limit to the answer, figures and note.
-    settings : tuple of str
-        Axes that set apart, beside model and cluster, even where the grid has one value of them.
-    between : callable
-        From the ends of a range in the grid to the values that it stands for; None where the axis has its
-        own, such as the counts that fill nodes.
-    halves : bool
-        Whether a value that fits lets all smaller ones fit, so that a range is searched by halving it.
-    """
+    """Something that the rows of a sweep answer."""
 
     name: str
+    """Its option without the dashes."""
     axis: str
+    """What is solved for."""
     title: Callable[[float], str]
+    """The question in words, from its limit."""
     answer: Callable[[Sequence[Row], float], Reply]
+    """From the rows of one setting and the limit to the answer, figures and note."""
     needs: tuple[str, ...] = ()
+    """Axes that the grid must give."""
     settings: tuple[str, ...] = ()
+    """Axes that set apart, beside model and cluster, even where the grid has one value of them."""
     between: Between | None = None
+    """From the ends of a range in the grid to the values that it stands for; None where the axis has its own,
+    such as the counts that fill nodes."""
     halves: bool = False
+    """Whether a value that fits lets all smaller ones fit, so that a range is searched by halving it."""
     aliases: tuple[str, ...] = ()
+    """Other names."""
 
     def replies(self, rows: Sequence[Row], varying: Sequence[str], limit: float = 0.0) -> list[Reply]:
         """Return the answer for each setting of the other axes, in the order of the grid."""

@@ -13,50 +13,35 @@ __all__ = ["FULL", "Compression", "Packed"]
 
 @dataclass(frozen=True)
 class Compression:
-    """One way to make an exchange smaller.
-
-    Parameters
-    ----------
-    name, aliases : str, tuple of str
-        As on the command line.
-    cite : str
-        Where it is described.
-    about : str
-        What goes over the link.
-    sent_bytes : callable
-        Size of a parameter on the wire, from the amount. [byte/element]
-    penalty : str
-        What it costs in learning, with its source.
-    harmless : bool
-        Whether nobody has seen it cost anything with changes or gradients of language models.
-    sums : bool
-        Whether partial sums can go round a ring; if not every replica gathers what all others send.
-    feedback : str
-        What keeps what was not sent, by name, where nobody asks for another.
-    pass_bytes : float
-        Bytes that packing and unpacking move in device memory for each parameter, feedback
-        aside. [byte/element]
-    amount : float, optional
-        The number after the colon where none is given; None where it takes none.
-    bounds : tuple of float
-        The least and the largest of it.
-    runners : mapping
-        Runtimes that run it, and what it is there.
-    """
+    """One way to make an exchange smaller."""
 
     name: str
+    """As on the command line."""
     cite: str
+    """Where it is described."""
     about: str
+    """What goes over the link."""
     sent_bytes: Callable[[float], float]
+    """Size of a parameter on the wire, from the amount. [byte/element]"""
     penalty: str
+    """What it costs in learning, with its source."""
     harmless: bool = False
+    """Whether nobody has seen it cost anything with changes or gradients of language models."""
     sums: bool = True
+    """Whether partial sums can go round a ring; if not every replica gathers what all others send."""
     feedback: str = "none"
+    """What keeps what was not sent, by name, where nobody asks for another."""
     pass_bytes: float = 0.0
+    """Bytes that packing and unpacking move in device memory for each parameter, feedback aside.
+    [byte/element]"""
     amount: float | None = None
+    """The number after the colon where none is given; None where it takes none."""
     bounds: tuple[float, float] = (0.0, 1.0)
+    """The least and the largest of it."""
     runners: Mapping[str, str] = field(default_factory=dict)
+    """Runtimes that run it, and what it is there."""
     aliases: tuple[str, ...] = ()
+    """Other names."""
 
 
 @dataclass(frozen=True)

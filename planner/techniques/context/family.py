@@ -50,82 +50,59 @@ def no_waits(cp: Num) -> Num:
 
 @dataclass(frozen=True)
 class ContextMethod:
-    """One way to split attention along the sequence.
-
-    Parameters
-    ----------
-    name, aliases : str, tuple of str
-        As on the command line.
-    cite : str
-        Where it is described.
-    overlaps : bool
-        Whether its messages run beside the attention that uses them.
-    exposed : float, optional
-        Share of such messages that nothing hides, however long the attention, where the method's own code
-        sends them; None for what the runtime's does (`Traits.cp_exposed`). [-]
-    kernel : str
-        Attention kernel that the method brings, which merges the results of its steps itself and passes
-        gradients on as wide as keys and values; empty for the runtime's, and its ways to stitch.
-    keeps_attention : bool
-        Whether its checkpoints stand behind attention, so that recompute of whole layers spares attention,
-        and no more than that.
-    sharded_calls : float
-        Calls of a layer's sharded unit in a pass where its checkpoints do, each of which gathers the weights
-        anew and reduces their gradients by itself. [-]
-    head_ranks : callable
-        Ranks that share the heads of one part of the sequence, from (cp, query heads on a rank, key/value
-        heads on a rank, consecutive ranks of context parallelism that fast links join): one where every rank
-        computes all heads over its own part, cp where each computes some over the whole. [-]
-    heads_by : ContextMethod, optional
-        The method by which those ranks exchange heads, where it is not this one: this one then runs between
-        groups of them, over the heads of one rank.
-    states : StateMethod, optional
-        How layers that scan share a sequence where they pass on states; None where they exchange heads.
-    legal : callable
-        Mask from (cp, query heads on a rank, key/value heads on a rank, `head_ranks`): whether the heads can
-        be split so.
-    forward_elements, backward_elements : Buffer
-        Elements in the whole buffer of the collectives of one layer.
-    backward_statistics : float
-        Elements for each token and query head that backward's buffer has beside those. [element]
-    returns_kv_gradients : bool
-        Whether backward passes the gradients of keys and values on to their owners.
-    seconds : Elapsed
-        Time of a collective over such a buffer, in bytes.
-    sent_share : callable
-        Share of the buffer that one rank sends, from cp.
-    gathered_elements : Buffer
-        Elements that a rank holds beside its own part in the backward of attention.
-    idle_factor : callable
-        Time of attention over that of equal shares of its work, from cp. [-]
-    searched_from : int
-        Length from which a search tries the method where the user names none. [token]
-    waits : callable
-        How often the host waits for the device in a pass of attention, from cp. [-]
-    """
+    """One way to split attention along the sequence."""
 
     name: str
+    """As on the command line."""
     cite: str
+    """Where it is described."""
     overlaps: bool
+    """Whether its messages run beside the attention that uses them."""
     legal: Callable[[Num, Num, Num, Num], Mask]
+    """Mask from (cp, query heads on a rank, key/value heads on a rank, `head_ranks`): whether the heads can
+    be split so."""
     forward_elements: Buffer
     backward_elements: Buffer
+    """Elements in the whole buffer of the collectives of one layer."""
     seconds: Elapsed
+    """Time of a collective over such a buffer, in bytes."""
     sent_share: Callable[[Num], Num]
+    """Share of the buffer that one rank sends, from cp."""
     gathered_elements: Buffer
+    """Elements that a rank holds beside its own part in the backward of attention."""
     head_ranks: Callable[[Num, Num, Num, Num], Num] = no_heads
+    """Ranks that share the heads of one part of the sequence, from (cp, query heads on a rank, key/value
+    heads on a rank, consecutive ranks of context parallelism that fast links join): one where every rank
+    computes all heads over its own part, cp where each computes some over the whole. [-]"""
     heads_by: ContextMethod | None = None
+    """The method by which those ranks exchange heads, where it is not this one: this one then runs between
+    groups of them, over the heads of one rank."""
     states: StateMethod | None = None
+    """How layers that scan share a sequence where they pass on states; None where they exchange heads."""
     idle_factor: Callable[[Num], Num] = equal_shares
+    """Time of attention over that of equal shares of its work, from cp. [-]"""
     waits: Callable[[Num], Num] = no_waits
+    """How often the host waits for the device in a pass of attention, from cp. [-]"""
     backward_statistics: float = 0.0
+    """Elements for each token and query head that backward's buffer has beside those. [element]"""
     returns_kv_gradients: bool = True
+    """Whether backward passes the gradients of keys and values on to their owners."""
     exposed: float | None = None
+    """Share of such messages that nothing hides, however long the attention, where the method's own code
+    sends them; None for what the runtime's does (`Traits.cp_exposed`). [-]"""
     kernel: str = ""
+    """Attention kernel that the method brings, which merges the results of its steps itself and passes
+    gradients on as wide as keys and values; empty for the runtime's, and its ways to stitch."""
     keeps_attention: bool = False
+    """Whether its checkpoints stand behind attention, so that recompute of whole layers spares attention, and
+    no more than that."""
     sharded_calls: float = 1.0
+    """Calls of a layer's sharded unit in a pass where its checkpoints do, each of which gathers the weights
+    anew and reduces their gradients by itself. [-]"""
     searched_from: int = 0
+    """Length from which a search tries the method where the user names none. [token]"""
     aliases: tuple[str, ...] = ()
+    """Other names."""
 
     @property
     def splits_heads(self) -> bool:

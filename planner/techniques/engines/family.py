@@ -203,79 +203,56 @@ Moments = tuple[Moment, ...]
 
 @dataclass(frozen=True)
 class Engine:
-    """Who keeps weights, gradients and optimizer states, and moves them between ranks.
-
-    Parameters
-    ----------
-    name, aliases : str, tuple of str
-        As in ``--set engine=NAME``.
-    cite : str
-        Where it was read.
-    whole, sharded : callable
-        The moments of a step, where each rank keeps weights whole and where it keeps a part.
-    lasting : bool
-        Whether gradients live through the whole step, where weights are whole.
-    at_rest : bool
-        Whether ZeRO-2 too shards weights between steps and holds them gathered from forward to backward, and
-        a pipeline gathers or reduces what it can once in a step.
-    pads_rows : bool
-        Whether sharded parameters are cut by rows, each by itself, the last parts padded to the first's.
-    keeps_head : bool
-        Whether the last norm and the head, and a table tied to it, stay gathered from forward to backward
-        where other weights do not and there is no pipeline.
-    by_product : bool
-        Whether weights are gathered, and gradients reduced, one product after the other.
-    idles_gradients : bool
-        Whether memory of gradients freed after a step serves nothing else.
-    wraps_whole : bool
-        Whether weights that rest whole on each rank are wrapped too, in groups of one: cast for each layer as
-        others are gathered.
-    autocasts : bool
-        Whether products copy weights that rest whole in fp32 into 16 bits, and keep the copies from forward
-        to backward.
-    hosts_gradients : bool
-        Whether gradients that ranks share leave for the host as they are reduced, where it steps them.
-    host_copy_bytes : float
-        Bytes of each parameter that the host needs beside states and gradients as they are kept. [byte]
-    step_group : float
-        Weights of a rank that are stepped at once where parameters are sharded; 0 for all. [element]
-    host_adam_seconds : float
-        Seconds of its Adam on the host for one parameter. [s]
-    host_share : float
-        Share of a node's memory that states may take. [-]
-    replaces_weights : bool
-        Whether a gradient takes the place of its 16-bit weight on the host.
-    pooled : bool
-        Whether what a node's memory does not hold of weights and states rests on its devices.
-    runs : bool
-        Whether a runtime here has it.
-    states : str
-        How optimizer states are dealt out: as parts of one ``buffer``, as a part of each of the
-        ``parameters``, with a ring pass for each, or whole parameters to ``owners``, a message for each.
-    """
+    """Who keeps weights, gradients and optimizer states, and moves them between ranks."""
 
     name: str
+    """As in ``--set engine=NAME``."""
     cite: str
+    """Where it was read."""
     whole: Callable[[Step], Moments]
     sharded: Callable[[Step], Moments]
+    """The moments of a step, where each rank keeps weights whole and where it keeps a part."""
     lasting: bool = True
+    """Whether gradients live through the whole step, where weights are whole."""
     at_rest: bool = False
+    """Whether ZeRO-2 too shards weights between steps and holds them gathered from forward to backward, and a
+    pipeline gathers or reduces what it can once in a step."""
     pads_rows: bool = False
+    """Whether sharded parameters are cut by rows, each by itself, the last parts padded to the first's."""
     keeps_head: bool = False
+    """Whether the last norm and the head, and a table tied to it, stay gathered from forward to backward
+    where other weights do not and there is no pipeline."""
     by_product: bool = False
+    """Whether weights are gathered, and gradients reduced, one product after the other."""
     idles_gradients: bool = False
+    """Whether memory of gradients freed after a step serves nothing else."""
     wraps_whole: bool = False
+    """Whether weights that rest whole on each rank are wrapped too, in groups of one: cast for each layer as
+    others are gathered."""
     autocasts: bool = False
+    """Whether products copy weights that rest whole in fp32 into 16 bits, and keep the copies from forward to
+    backward."""
     hosts_gradients: bool = False
+    """Whether gradients that ranks share leave for the host as they are reduced, where it steps them."""
     host_copy_bytes: float = 0.0
+    """Bytes of each parameter that the host needs beside states and gradients as they are kept. [byte]"""
     step_group: float = 0.0
+    """Weights of a rank that are stepped at once where parameters are sharded; 0 for all. [element]"""
     host_adam_seconds: float = HOST_ADAM_SECONDS
+    """Seconds of its Adam on the host for one parameter. [s]"""
     host_share: float = HOST_SHARE
+    """Share of a node's memory that states may take. [-]"""
     replaces_weights: bool = False
+    """Whether a gradient takes the place of its 16-bit weight on the host."""
     pooled: bool = False
+    """Whether what a node's memory does not hold of weights and states rests on its devices."""
     runs: bool = True
+    """Whether a runtime here has it."""
     states: Literal["buffer", "parameters", "owners"] = "buffer"
+    """How optimizer states are dealt out: as parts of one ``buffer``, as a part of each of the
+    ``parameters``, with a ring pass for each, or whole parameters to ``owners``, a message for each."""
     aliases: tuple[str, ...] = ()
+    """Other names."""
 
     def moments(self, step: Step) -> Moments:
         """Return the moments that may need most memory."""

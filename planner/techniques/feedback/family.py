@@ -13,28 +13,20 @@ FULL: Final = 4.0
 
 @dataclass(frozen=True)
 class Feedback:
-    """One way to keep what a compression leaves out.
-
-    Parameters
-    ----------
-    name, aliases : str, tuple of str
-        As after the plus sign on the command line.
-    cite : str
-        Where it is described.
-    about : str
-        What it keeps.
-    penalty : str
-        What is known of learning with it, with its source.
-    copies : float
-        Copies of the parameters in 4 bytes that it keeps on the accelerators. [-]
-    """
+    """One way to keep what a compression leaves out."""
 
     name: str
+    """As after the plus sign on the command line."""
     cite: str
+    """Where it is described."""
     about: str
+    """What it keeps."""
     penalty: str
+    """What is known of learning with it, with its source."""
     copies: float = 0.0
+    """Copies of the parameters in 4 bytes that it keeps on the accelerators. [-]"""
     aliases: tuple[str, ...] = ()
+    """Other names."""
 
     @property
     def pass_bytes(self) -> float:

@@ -18,26 +18,20 @@ SAMPLES = 64
 
 @dataclass(frozen=True)
 class TokenLayout:
-    """One way to deal tokens.
-
-    Parameters
-    ----------
-    name, aliases : str, tuple of str
-        As on the command line.
-    cite : str
-        Where it is described.
-    queries : callable
-        Places of evenly drawn queries of every rank, from (tokens of the sequence, ranks): shape (ranks, n).
-    keys : callable
-        Keys in the half-open spans [low, high) that every rank has, from (low, high, tokens of the sequence,
-        ranks): the spans' shape and the ranks.
-    """
+    """One way to deal tokens."""
 
     name: str
+    """As on the command line."""
     cite: str
+    """Where it is described."""
     queries: Callable[[int, int], Tokens]
+    """Places of evenly drawn queries of every rank, from (tokens of the sequence, ranks): shape (ranks,
+    n)."""
     keys: Callable[[Tokens, Tokens, int, int], Tokens]
+    """Keys in the half-open spans [low, high) that every rank has, from (low, high, tokens of the sequence,
+    ranks): the spans' shape and the ranks."""
     aliases: tuple[str, ...] = ()
+    """Other names."""
 
 
 def part_of(index: int, seq: int, parts: int) -> range:

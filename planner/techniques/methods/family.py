@@ -14,41 +14,29 @@ single samples (067f987d, ``recipes/common.py``, ``recipes/llama``, ``recipes/qw
 
 @dataclass(frozen=True)
 class Method:
-    """One way to train: everything, or small adapters beside frozen weights.
-
-    Parameters
-    ----------
-    name, aliases : str, tuple of str
-        As on the command line.
-    cite : str
-        Where it is described.
-    frozen_weight_bytes : float
-        Bytes of each base weight while it is frozen; 0 where the base is trained. [byte]
-    scale_bytes : float
-        Of these, scales, which are no parameters and rest whole on each rank. [byte]
-    dequantise_bytes : float
-        Bytes moved to rebuild one 16-bit weight before its product. [byte]
-    adapter_params : callable
-        Trained parameters beside one linear layer, from its inputs, outputs and rank; zero where the base
-        itself is trained.
-    global_batch : int
-        Sequences of an optimizer step where nobody says.
-    forwards : float
-        Forward passes that take the place of forward and backward; 0 where gradients are computed. [-]
-    learns : str
-        What it costs in learning beside exact training of all weights, where that is not the point.
-    """
+    """One way to train: everything, or small adapters beside frozen weights."""
 
     name: str
+    """As on the command line."""
     cite: str
+    """Where it is described."""
     frozen_weight_bytes: float
+    """Bytes of each base weight while it is frozen; 0 where the base is trained. [byte]"""
     dequantise_bytes: float
+    """Bytes moved to rebuild one 16-bit weight before its product. [byte]"""
     adapter_params: Callable[[Num, Num, Num], Num]
+    """Trained parameters beside one linear layer, from its inputs, outputs and rank; zero where the base
+    itself is trained."""
     global_batch: int
+    """Sequences of an optimizer step where nobody says."""
     forwards: float = 0.0
+    """Forward passes that take the place of forward and backward; 0 where gradients are computed. [-]"""
     learns: str = ""
+    """What it costs in learning beside exact training of all weights, where that is not the point."""
     scale_bytes: float = 0.0
+    """Of these, scales, which are no parameters and rest whole on each rank. [byte]"""
     aliases: tuple[str, ...] = ()
+    """Other names."""
 
     @property
     def quantises(self) -> bool:

@@ -18,50 +18,36 @@ Place = Literal["device", "host", "disk"]
 
 @dataclass(frozen=True)
 class Offload:
-    """One choice of what is kept in host memory.
-
-    Parameters
-    ----------
-    name, aliases : str, tuple of str
-        As on the command line, before the colon.
-    cite : str
-        Where it is described.
-    states, weights : str
-        Where optimizer states and 16-bit weights rest: on the ``device``, in the ``host``'s memory, or on
-        ``disk``, its NVMe. The optimizer runs on the host where its states are not on the device; weights
-        that rest elsewhere are fetched for every gather.
-    down_bytes, up_bytes : float
-        Bytes of each parameter of the rank's shard that go to the host and come back in a step. [byte]
-    searched : bool
-        Whether a search tries it where the user leaves the offload open.
-    counted : bool
-        Whether a number of layers follows the name, as in ``activations:20``.
-    named : tuple of str
-        Modules of which some follow the name, as in ``modules:core_attn+attn_proj``.
-    layers : float
-        Layers of each stage whose saved tensors go to the host in forward and come back in backward. [-]
-    modules : tuple of str
-        Modules of these layers whose inputs go, where not all that is saved.
-    shared : bool
-        Whether a share of the states may follow the name, as in ``optimizer:40%``.
-    share : float
-        Share of the optimizer states that leave the device; the device steps the others meanwhile. [-]
-    """
+    """One choice of what is kept in host memory."""
 
     name: str
+    """As on the command line, before the colon."""
     cite: str
+    """Where it is described."""
     states: Place
+    """Where optimizer states rest: on the ``device``, in the ``host``'s memory, or on ``disk``, its NVMe. The
+    optimizer runs on the host where they are not on the device."""
     down_bytes: float
     up_bytes: float
+    """Bytes of each parameter of the rank's shard that go to the host and come back in a step. [byte]"""
     weights: Place = "device"
+    """Where 16-bit weights rest, alike; those that rest elsewhere are fetched for every gather."""
     searched: bool = True
+    """Whether a search tries it where the user leaves the offload open."""
     counted: bool = False
+    """Whether a number of layers follows the name, as in ``activations:20``."""
     named: tuple[str, ...] = ()
+    """Modules of which some follow the name, as in ``modules:core_attn+attn_proj``."""
     layers: Num = 0.0
+    """Layers of each stage whose saved tensors go to the host in forward and come back in backward. [-]"""
     modules: tuple[str, ...] = ()
+    """Modules of these layers whose inputs go, where not all that is saved."""
     shared: bool = False
+    """Whether a share of the states may follow the name, as in ``optimizer:40%``."""
     share: Num = 1.0
+    """Share of the optimizer states that leave the device; the device steps the others meanwhile. [-]"""
     aliases: tuple[str, ...] = ()
+    """Other names."""
 
     @property
     def optimizer(self) -> bool:

@@ -37,35 +37,25 @@ class MatrixStep:
 
 @dataclass(frozen=True)
 class Optimizer:
-    """One optimizer.
-
-    Parameters
-    ----------
-    name, aliases : str, tuple of str
-        As on the command line.
-    cite : str
-        Where it is described.
-    states : int
-        Moments kept for each parameter.
-    state_bytes : float
-        Bytes of one moment, its scales included, where the user names no dtype. [byte]
-    master_bytes : float
-        Bytes of the master weight. [byte]
-    embedding_state_bytes : float, optional
-        Bytes of one moment of an embedding, where others have fewer. [byte]
-    matrix : MatrixStep, optional
-        What a step does with each matrix of the layers beside its moments; embedding, head and norms are
-        stepped by AdamW then.
-    """
+    """One optimizer."""
 
     name: str
+    """As on the command line."""
     cite: str
+    """Where it is described."""
     states: int
+    """Moments kept for each parameter."""
     state_bytes: float
+    """Bytes of one moment, its scales included, where the user names no dtype. [byte]"""
     master_bytes: float = 4.0
+    """Bytes of the master weight. [byte]"""
     embedding_state_bytes: float | None = None
+    """Bytes of one moment of an embedding, where others have fewer. [byte]"""
     matrix: MatrixStep | None = None
+    """What a step does with each matrix of the layers beside its moments; embedding, head and norms are
+    stepped by AdamW then."""
     aliases: tuple[str, ...] = ()
+    """Other names."""
 
     @property
     def end_states(self) -> int:

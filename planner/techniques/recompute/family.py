@@ -31,23 +31,17 @@ class RecomputeChoice:
 
 @dataclass(frozen=True)
 class Recompute:
-    """One way to recompute.
-
-    Parameters
-    ----------
-    name, aliases : str, tuple of str
-        As on the command line, before the colon.
-    cite : str
-        Where it is described.
-    choice : callable
-        Makes the `RecomputeChoice` from the argument after the colon, empty where there is none; raises
-        ValueError with what is accepted.
-    """
+    """One way to recompute."""
 
     name: str
+    """As on the command line, before the colon."""
     cite: str
+    """Where it is described."""
     choice: Callable[[str], RecomputeChoice]
+    """Makes the `RecomputeChoice` from the argument after the colon, empty where there is none; raises
+    ValueError with what is accepted."""
     aliases: tuple[str, ...] = ()
+    """Other names."""
 
 
 def module_set(argument: str) -> frozenset[str]:

@@ -80,66 +80,46 @@ def _no_layouts(gpus: int, per_node: int, model: ModelSpec) -> Iterator[dict[str
 
 @dataclass(frozen=True)
 class Recovery:
-    """One way to go on.
-
-    Parameters
-    ----------
-    name, aliases : str, tuple of str
-        As on the command line.
-    cite : str
-        Where it is described.
-    level : {"storage", "memory", "peers", "neighbours"}
-        Where the state is from: the last checkpoint, a copy in another node's memory, the ranks of other
-        replicas, which hold it at every step, or the pipeline stages before and after the lost one.
-    pause : float
-        From a failure until training goes on, without loading, where the near copy is left. [s]
-    restart : float
-        The same where all of it is lost and comes from storage. [s]
-    faults : callable
-        Why a plan cannot have it, each in words.
-    healthy : callable
-        Seconds of a step without failures, as it runs them. [s]
-    mode_note : str
-        Why that is longer than the plan's own step, in words.
-    cures : callable
-        Share of failures within a node after which it goes on without storage; from storage alone, share of
-        all after which it goes on so soon. [-]
-    fetched : callable
-        What each accelerator of the lost node gets from others. [byte]
-    missing : callable
-        Share of the work that is missing until a lost node is back. [-]
-    repair : float
-        Until a lost node is back, for those that go on without it. [s]
-    learning : tuple of float
-        Steps of learning that a failure costs beside its time: least and most. [-]
-    layouts : callable
-        Axes that it asks for on so many accelerators of so many to a node, to be searched too.
-    runtimes : tuple of str
-        Those that have it; empty for any, with a service beside it.
-    beside : str
-        What a run needs beside its runtime, in words.
-    runner : bool
-        Whether some runner, or a service beside it, is known to have it; others are compared where named.
-    """
+    """One way to go on."""
 
     name: str
+    """As on the command line."""
     cite: str
+    """Where it is described."""
     level: Level
+    """Where the state is from: the last checkpoint, a copy in another node's memory, the ranks of other
+    replicas, which hold it at every step, or the pipeline stages before and after the lost one."""
     pause: float
+    """From a failure until training goes on, without loading, where the near copy is left. [s]"""
     restart: float = NCCL_TIMEOUT + QUEUE + ENVIRONMENT
+    """The same where all of it is lost and comes from storage. [s]"""
     faults: Callable[[Held], Iterator[str]] = _no_faults
+    """Why a plan cannot have it, each in words."""
     healthy: Callable[[Held], float] = _same_step
+    """Seconds of a step without failures, as it runs them. [s]"""
     mode_note: str = ""
+    """Why that is longer than the plan's own step, in words."""
     cures: Callable[[Held], float] = _whole
+    """Share of failures within a node after which it goes on without storage; from storage alone, share of
+    all after which it goes on so soon. [-]"""
     fetched: Callable[[Held], float] = _own_state
+    """What each accelerator of the lost node gets from others. [byte]"""
     missing: Callable[[Held], float] = _nothing
+    """Share of the work that is missing until a lost node is back. [-]"""
     repair: float = HOUR
+    """Until a lost node is back, for those that go on without it. [s]"""
     learning: tuple[float, float] = (0.0, 0.0)
+    """Steps of learning that a failure costs beside its time: least and most. [-]"""
     layouts: Callable[[int, int, ModelSpec], Iterator[dict[str, Any]]] = _no_layouts
+    """Axes that it asks for on so many accelerators of so many to a node, to be searched too."""
     runtimes: tuple[str, ...] = ()
+    """Those that have it; empty for any, with a service beside it."""
     beside: str = ""
+    """What a run needs beside its runtime, in words."""
     runner: bool = True
+    """Whether some runner, or a service beside it, is known to have it; others are compared where named."""
     aliases: tuple[str, ...] = ()
+    """Other names."""
 
 
 def needs_replicas(held: Held) -> Iterator[str]:

@@ -8,25 +8,18 @@ from planner.formulas.scaling import LossFit, optimal_params, optimal_params_at_
 
 @dataclass(frozen=True)
 class ScalingLaw:
-    """One scaling law: a fitted loss, or a fixed number of tokens for each parameter.
-
-    Parameters
-    ----------
-    name, aliases : str, tuple of str
-        As on the command line.
-    cite : str
-        Where its constants stand.
-    fit : LossFit, optional
-        Constants of the loss.
-    tokens_per_param : float, optional
-        Tokens for each parameter, where it says no loss. [-]
-    """
+    """One scaling law: a fitted loss, or a fixed number of tokens for each parameter."""
 
     name: str
+    """As on the command line."""
     cite: str
+    """Where its constants stand."""
     fit: LossFit | None = None
+    """Constants of the loss."""
     tokens_per_param: float | None = None
+    """Tokens for each parameter, where it says no loss. [-]"""
     aliases: tuple[str, ...] = ()
+    """Other names."""
 
     def __post_init__(self) -> None:
         """Refuse a law that says nothing, or two things."""

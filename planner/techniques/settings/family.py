@@ -21,42 +21,30 @@ class Valued(Protocol):
 
 @dataclass(frozen=True)
 class Setting:
-    """One setting, whatever framework has it.
-
-    Parameters
-    ----------
-    name, aliases : str, tuple of str
-        As in ``--set NAME=VALUE`` and in JSON.
-    about : str
-        What it decides.
-    cite : str
-        Where it is described.
-    values : mapping
-        Each value's traits, by name; the first value is the plain one, the last the one that a search tries
-        first.
-    matters : callable
-        Whether it changes anything of a job: from model and workload.
-    scanned : tuple of str
-        Values that forbid plans others than the plain one does: a search prices all plans with each of them,
-        and those with the plain value too. Without any, all plans are priced with the last value alone.
-    everywhere : bool
-        Whether ``scanned`` holds for models without experts too; else it is tried on their best plans.
-    numerics : bool
-        Whether its values train with other numbers, so that a search takes them only where it is allowed.
-    evidence : mapping
-        For each value but the plain one, the measured runs that have it; a value without any is unproven.
-    """
+    """One setting, whatever framework has it."""
 
     name: str
+    """As in ``--set NAME=VALUE`` and in JSON."""
     about: str
+    """What it decides."""
     cite: str
+    """Where it is described."""
     values: Mapping[str, Mapping[str, Value]]
+    """Each value's traits, by name; the first value is the plain one, the last the one that a search tries
+    first."""
     matters: Callable[[ModelSpec, Workload], bool]
+    """Whether it changes anything of a job: from model and workload."""
     scanned: tuple[str, ...] = ()
+    """Values that forbid plans others than the plain one does: a search prices all plans with each of them,
+    and those with the plain value too. Without any, all plans are priced with the last value alone."""
     everywhere: bool = False
+    """Whether ``scanned`` holds for models without experts too; else it is tried on their best plans."""
     numerics: bool = False
+    """Whether its values train with other numbers, so that a search takes them only where it is allowed."""
     evidence: Mapping[str, str] | None = None
+    """For each value but the plain one, the measured runs that have it; a value without any is unproven."""
     aliases: tuple[str, ...] = ()
+    """Other names."""
 
     @property
     def plain(self) -> str:

@@ -26,31 +26,22 @@ def no_turns(cp: Num) -> Num:
 
 @dataclass(frozen=True)
 class StateMethod:
-    """One way to bring every rank the state that its part of the sequence begins with.
-
-    Parameters
-    ----------
-    name, aliases : str, tuple of str
-        As on the command line.
-    cite : str
-        Where it is described.
-    seconds : Elapsed
-        Time of the exchange; nothing hides it.
-    sent_states : callable
-        Times that a rank sends a buffer of one rank's states, from cp. [-]
-    turns : callable
-        Ranks whose products of queries with the state the last one waits for, from cp. [-]
-    held_states : callable
-        Such buffers that a rank holds and reads while it waits for its own, from cp. [-]
-    """
+    """One way to bring every rank the state that its part of the sequence begins with."""
 
     name: str
+    """As on the command line."""
     cite: str
+    """Where it is described."""
     seconds: Elapsed
+    """Time of the exchange; nothing hides it."""
     sent_states: Callable[[Num], Num]
+    """Times that a rank sends a buffer of one rank's states, from cp. [-]"""
     held_states: Callable[[Num], Num]
+    """Such buffers that a rank holds and reads while it waits for its own, from cp. [-]"""
     turns: Callable[[Num], Num] = no_turns
+    """Ranks whose products of queries with the state the last one waits for, from cp. [-]"""
     aliases: tuple[str, ...] = ()
+    """Other names."""
 
 
 def one_state(cp: Num) -> Num:

@@ -147,63 +147,44 @@ EXACT: Final = Penalty("none", "computes what one cluster would", "exact")
 
 @dataclass(frozen=True)
 class Sync:
-    """One way for replicas to keep together.
-
-    Parameters
-    ----------
-    name, aliases : str, tuple of str
-        As on the command line.
-    cite : str
-        Where it is described.
-    sends : str
-        What it sends when, and to whom.
-    hidden : str
-        Behind what.
-    timing : callable
-        When it exchanges: from inner steps, layers of the model and steps of delay.
-    penalty : Penalty
-        What it costs in learning.
-    pattern : str
-        Who sends to whom.
-    device_copies, host_copies : float
-        Copies of the parameters in 4 bytes that each replica holds beside its training, on the accelerators
-        and in host memory. [-]
-    passing_copies : float
-        Copies on the accelerators of what is being exchanged, for as long as that takes. [-]
-    delays : tuple of int
-        Steps of delay that it may have, the least first.
-    inner : bool
-        Whether it takes inner steps; if not it exchanges at every step.
-    waits : bool
-        Whether replicas wait for the slowest.
-    work : float
-        Compute of a step over that of exact training. [-]
-    parts : callable
-        What it sends and trains of a model that so many replicas have.
-    compress : str
-        The compression that is part of it, by name.
-    runners : mapping
-        Runtimes that run it, and the method's name there.
-    """
+    """One way for replicas to keep together."""
 
     name: str
+    """As on the command line."""
     cite: str
+    """Where it is described."""
     sends: str
+    """What it sends when, and to whom."""
     hidden: str
+    """Behind what."""
     timing: Callable[[int, int, int], SyncTiming]
+    """When it exchanges: from inner steps, layers of the model and steps of delay."""
     penalty: Penalty
+    """What it costs in learning."""
     pattern: Pattern = "ring"
+    """Who sends to whom."""
     device_copies: float = 0.0
     host_copies: float = 0.0
+    """Copies of the parameters in 4 bytes that each replica holds beside its training, on the accelerators
+    and in host memory. [-]"""
     passing_copies: float = 0.0
+    """Copies on the accelerators of what is being exchanged, for as long as that takes. [-]"""
     delays: tuple[int, ...] = (0,)
+    """Steps of delay that it may have, the least first."""
     inner: bool = True
+    """Whether it takes inner steps; if not it exchanges at every step."""
     waits: bool = True
+    """Whether replicas wait for the slowest."""
     work: float = 1.0
+    """Compute of a step over that of exact training. [-]"""
     parts: Callable[[ModelSpec, int], Parts] = whole_model
+    """What it sends and trains of a model that so many replicas have."""
     compress: str = "none"
+    """The compression that is part of it, by name."""
     runners: Mapping[str, str] = field(default_factory=dict)
+    """Runtimes that run it, and the method's name there."""
     aliases: tuple[str, ...] = ()
+    """Other names."""
 
     @property
     def exact(self) -> bool:

@@ -16,6 +16,7 @@ from planner.calibrate.runs.table import read_runs
 from planner.calibrate.validate import as_json, validate
 from planner.cost.estimate import Estimate
 from planner.cost.price import Unpriced, price
+from planner.dataclasses import replace
 from planner.errors import Infeasible, InputError, PlannerError, Problem, UnsupportedPlan
 from planner.files import write_whole
 from planner.inputs.bounded import table_lines
@@ -226,7 +227,7 @@ def estimate_plan(
     """
     said = {"memory_limit": memory_limit}
     question = question_about(job, [runtime], said, axes, Reading(KEYWORDS))
-    who = question.runtimes[0]
+    who, job = question.runtimes[0], replace(job, workload=question.workload)
     plan, _ = whole_plan(question.axes, job, who)
     return _priced(plan, job, who, memory_limit)
 

@@ -156,7 +156,6 @@ class Network(Record):
     kind: str
     efficiency: Efficiency
     latency: Delay
-    in_network_reduction: Flag = False
     crowd: Annotated[dict[int, Rate], AfterValidator(_rising)] = Field(default_factory=dict)
     note: str = ""
 

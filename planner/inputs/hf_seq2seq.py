@@ -86,12 +86,6 @@ def _word(config: Vision, key: str, default: str) -> str:
     return ACTIVATIONS.get(str(said), "gelu")
 
 
-def _fixed(config: Vision, key: str, wanted: object) -> None:
-    """Note a fault where a key has another value than the one that is expressed."""
-    if config.raw.get(key, wanted) != wanted:
-        config.faults.append((key, repr(config.raw[key])[:40]))
-
-
 def _number(config: Vision, key: str, default: float) -> float:
     value = config.raw.get(key, default)
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:

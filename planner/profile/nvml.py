@@ -22,15 +22,12 @@ References
 .. [1] NVIDIA, "NVML API Reference Guide," nvmlClocksEventReasons.
 """
 
-POWER_CAP: Final = 0x04
-
 
 @dataclass(frozen=True)
 class PowerReading:
     """One look at a GPU; None is what the driver does not say."""
 
     clock_mhz: float | None = None
-    max_clock_mhz: float | None = None
     """Clock of the multiprocessors. [MHz]"""
     temperature_c: float | None = None
     """Of the chip. [degree Celsius]"""
@@ -38,8 +35,6 @@ class PowerReading:
     """Drawn. [W]"""
     slowdowns: tuple[str, ...] = ()
     """Reasons why it runs slower than it could, heat and brakes alone."""
-    power_capped: bool = False
-    """Whether the power limit holds its clock."""
 
 
 @dataclass(frozen=True)
@@ -84,11 +79,9 @@ class Driver:
         power = self.ask("nvmlDeviceGetPowerUsage")
         return PowerReading(
             clock_mhz=self.ask("nvmlDeviceGetClockInfo", kind),
-            max_clock_mhz=self.ask("nvmlDeviceGetMaxClockInfo", kind),
             temperature_c=self.ask("nvmlDeviceGetTemperature", 0),
             power_w=None if power is None else power / 1000,
             slowdowns=tuple(word for bit, word in SLOWDOWNS.items() if bits & bit),
-            power_capped=bool(bits & POWER_CAP),
         )
 
     def users(self) -> Sequence[User]:

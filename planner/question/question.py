@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from planner.calibrate.releases import named_runtime, plain_traits
 from planner.cost.settings import changed_settings
-from planner.dataclasses import dataclass
+from planner.dataclasses import dataclass, replace
 from planner.errors import nearest
 from planner.fields import ASKED_AXES, SEARCH, default
 from planner.inputs.hardware import HardwareProfile
@@ -186,6 +186,10 @@ def question_about(
     """
     wanted = read_search(said, reading, OBJECTIVES[:-1])
     limit = read_value("memory_limit", said.get("memory_limit"), reading)
+    named = ("precision", "optimizer", "method")
+    words = {name: read_value(name, getattr(job.workload, name), reading) for name in named}
+    known = {name: word for name, word in words.items() if word is not None}
+    job = replace(job, workload=job.workload.model_copy(update=known))
     given = given_axes(axes, job, reading)
     chosen = _named(runtimes, job, reading)
     allowed = allowed_settings(said.get("allow") or (), reading)

@@ -68,6 +68,18 @@ def test_an_estimate_is_that_of_the_command_line() -> None:
     assert planner.as_document(PLAN) == told | {"defaults": {}}
 
 
+def test_other_names_of_what_a_workload_names_are_understood() -> None:
+    """A workload may be made with any spelling that the command line takes."""
+    jobs = [
+        replace(
+            JOB, workload=planner.Workload(seq_len=4096, global_batch=64, optimizer=name, precision=dtype)
+        )
+        for name, dtype in (("adam8bit", "bf16"), ("adam-8bit", "bfloat16"))
+    ]
+    plain, other = (planner.estimate_plan(job, "fsdp", zero=3) for job in jobs)
+    assert planner.as_document(plain) == planner.as_document(other)
+
+
 def test_a_search_is_that_of_the_command_line() -> None:
     found = planner.search_plans(JOB, top=2, tp=2)
     told = command("search", *ASK, "--top", "2", "--tp", "2", "--format", "json").json

@@ -423,7 +423,7 @@ def test_a_hot_gpu_is_refused_with_its_reasons() -> None:
 
 def test_the_power_limit_is_no_fault() -> None:
     reading = Driver(Library(nvmlDeviceGetCurrentClocksEventReasons=0x04), object()).reading()
-    assert reading.power_capped
+    assert reading.slowdowns == ()
     refuse_slow(gpu(), reading)
 
 

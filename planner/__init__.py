@@ -44,49 +44,17 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
-    "Estimate",
-    "Infeasible",
-    "InputError",
-    "Job",
-    "Plan",
-    "PlannerError",
-    "PricedColumns",
-    "UnsupportedPlan",
-    "Workload",
-    "as_document",
-    "compare_plans",
-    "emit_plan",
-    "estimate_plan",
-    "estimate_plans",
-    "explain_plan",
-    "list_hardware",
-    "list_models",
-    "load_hardware",
-    "load_model",
-    "load_plan",
-    "load_runtime",
-    "plan_goodput",
-    "plan_mfu",
-    "save_plan",
-    "search_plans",
-    "simulate_plan",
-    "sweep_plans",
-    "synthesise_schedule",
-    "validate_runs",
-]
+    "Estimate", "Infeasible", "InputError", "Job", "Plan", "PlannerError", "PricedColumns", "UnsupportedPlan",
+    "Workload", "as_document", "compare_plans", "emit_plan", "estimate_plan", "estimate_plans",
+    "explain_plan", "list_hardware", "list_models", "load_hardware", "load_model", "load_plan",
+    "load_runtime", "plan_goodput", "plan_mfu", "save_plan", "search_plans", "simulate_plan", "sweep_plans",
+    "synthesise_schedule", "validate_runs",
+]  # fmt: skip
 
-NOTEBOOK = frozenset(
-    {
-        "PricedColumns",
-        "compare_plans",
-        "estimate_plans",
-        "list_hardware",
-        "list_models",
-        "plan_goodput",
-        "plan_mfu",
-        "sweep_plans",
-    }
-)
+NOTEBOOK = frozenset({
+    "PricedColumns", "compare_plans", "estimate_plans", "list_hardware", "list_models", "plan_goodput",
+    "plan_mfu", "sweep_plans",
+})  # fmt: skip
 """Names of `planner.notebook`; the others are those of `planner.api`."""
 
 

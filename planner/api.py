@@ -44,29 +44,11 @@ from planner.simulate.plan import play_plan
 from planner.simulate.record import StepRecord
 
 __all__ = [
-    "Estimate",
-    "Explanation",
-    "Infeasible",
-    "InputError",
-    "Job",
-    "Plan",
-    "PlannerError",
-    "UnsupportedPlan",
-    "Workload",
-    "as_document",
-    "emit_plan",
-    "estimate_plan",
-    "explain_plan",
-    "load_hardware",
-    "load_model",
-    "load_plan",
-    "load_runtime",
-    "save_plan",
-    "search_plans",
-    "simulate_plan",
-    "synthesise_schedule",
+    "Estimate", "Explanation", "Infeasible", "InputError", "Job", "Plan", "PlannerError", "UnsupportedPlan",
+    "Workload", "as_document", "emit_plan", "estimate_plan", "explain_plan", "load_hardware", "load_model",
+    "load_plan", "load_runtime", "save_plan", "search_plans", "simulate_plan", "synthesise_schedule",
     "validate_runs",
-]
+]  # fmt: skip
 
 load_model = checked(_load_model)
 synthesise_schedule = checked(_synthesise_schedule)

@@ -29,15 +29,9 @@ from planner.runtimes.family import Job, Runtime
 from planner.search.columns import TECHNIQUES, PricedColumns, price_columns
 
 __all__ = [
-    "PricedColumns",
-    "compare_plans",
-    "estimate_plans",
-    "list_hardware",
-    "list_models",
-    "plan_goodput",
-    "plan_mfu",
-    "sweep_plans",
-]
+    "PricedColumns", "compare_plans", "estimate_plans", "list_hardware", "list_models", "plan_goodput",
+    "plan_mfu", "sweep_plans",
+]  # fmt: skip
 
 MOST_SEARCHES = 1000
 """Cases of a sweep from Python; `planner sweep` takes more, and goes on where it stopped."""

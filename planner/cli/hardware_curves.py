@@ -13,15 +13,8 @@ from planner.inputs.yaml_file import read_yaml
 from planner.units import DIMENSIONS, parse
 
 SKIPPED: Final = {
-    "accelerator",
-    "source",
-    "licence",
-    "range",
-    "tiles",
-    "note",
-    "operators",
-    "sustained_standing",
-}
+    "accelerator", "source", "licence", "range", "tiles", "note", "operators", "sustained_standing",
+}  # fmt: skip
 
 
 Fields = list[tuple[str, Any]]

@@ -14,17 +14,6 @@ from planner.runtimes.traits import TRAITS
 from planner.techniques.context.family import offered_name
 
 __all__ = [
-    "FIXED",
-    "HOSTS",
-    "TRAITS",
-    "Job",
-    "Saving",
-    "changed",
-    "expected",
-    "libraries",
-    "library_named",
-    "named_runtime",
-    "offered_name",
-    "plain_traits",
-    "runtimes",
-]
+    "FIXED", "HOSTS", "TRAITS", "Job", "Saving", "changed", "expected", "libraries", "library_named",
+    "named_runtime", "offered_name", "plain_traits", "runtimes",
+]  # fmt: skip

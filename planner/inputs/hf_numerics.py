@@ -28,19 +28,12 @@ _ROPE_KINDS: Final = {"su": "longrope"} | {
     kind: kind for kind in ("linear", "dynamic", "yarn", "llama3", "longrope")
 }
 _ROPE_KEYS: Final = {
-    "factor": "factor",
-    "original_positions": "original_max_position_embeddings",
-    "low_freq_factor": "low_freq_factor",
-    "high_freq_factor": "high_freq_factor",
-    "beta_fast": "beta_fast",
-    "beta_slow": "beta_slow",
-    "mscale": "mscale",
-    "mscale_all_dim": "mscale_all_dim",
-    "attention_factor": "attention_factor",
-    "truncate": "truncate",
-    "short_factor": "short_factor",
+    "factor": "factor", "original_positions": "original_max_position_embeddings",
+    "low_freq_factor": "low_freq_factor", "high_freq_factor": "high_freq_factor", "beta_fast": "beta_fast",
+    "beta_slow": "beta_slow", "mscale": "mscale", "mscale_all_dim": "mscale_all_dim",
+    "attention_factor": "attention_factor", "truncate": "truncate", "short_factor": "short_factor",
     "long_factor": "long_factor",
-}
+}  # fmt: skip
 _SCALES: Final = {
     "attention_softcap": "attn_logit_softcapping",
     "logit_softcap": "final_logit_softcapping",

@@ -246,26 +246,12 @@ def _audio_flamingo(vision: Vision, text: Raw) -> Fields:
 
 
 READERS: Final[Mapping[str, Callable[[Vision, Raw], Fields]]] = {
-    "qwen3_5": _qwen35,
-    "qwen3_5_moe": _qwen35,
-    "glm4v": _glm4v,
-    "glm4v_moe": _glm4v,
-    "glm46v": _glm4v,
-    "glmga": _glm4v,
-    "internvl": _internvl,
-    "mistral3": _pixtral,
-    "lighton_ocr": _pixtral,
-    "llama4": _llama4,
-    "kimi_k25": _kimi,
-    "idefics3": _idefics3,
-    "smolvlm": _idefics3,
-    "llava_next": _llava_next,
-    "llava_onevision": _onevision,
-    "qwen2_audio": _qwen2_audio,
-    "voxtral": _voxtral,
-    "audioflamingo3": _audio_flamingo,
-    "musicflamingo": _audio_flamingo,
-}
+    "qwen3_5": _qwen35, "qwen3_5_moe": _qwen35, "glm4v": _glm4v, "glm4v_moe": _glm4v, "glm46v": _glm4v,
+    "glmga": _glm4v, "internvl": _internvl, "mistral3": _pixtral, "lighton_ocr": _pixtral, "llama4": _llama4,
+    "kimi_k25": _kimi, "idefics3": _idefics3, "smolvlm": _idefics3, "llava_next": _llava_next,
+    "llava_onevision": _onevision, "qwen2_audio": _qwen2_audio, "voxtral": _voxtral,
+    "audioflamingo3": _audio_flamingo, "musicflamingo": _audio_flamingo,
+}  # fmt: skip
 """How the encoder of a model type is read."""
 
 HEARS: Final = frozenset({"qwen2_audio", "voxtral", "audioflamingo3", "musicflamingo"})

@@ -38,23 +38,9 @@ from planner.inputs.variants import Variant
 from planner.shown import Short
 
 __all__ = [
-    "MOST_NORMS",
-    "Attention",
-    "Block",
-    "DenseFfn",
-    "Encoder",
-    "Experts",
-    "Ffn",
-    "GatedDelta",
-    "Indexer",
-    "KimiDelta",
-    "LatentAttention",
-    "Lightning",
-    "Mamba2",
-    "Mixer",
-    "ModelSpec",
-    "Recurrent",
-]
+    "MOST_NORMS", "Attention", "Block", "DenseFfn", "Encoder", "Experts", "Ffn", "GatedDelta", "Indexer",
+    "KimiDelta", "LatentAttention", "Lightning", "Mamba2", "Mixer", "ModelSpec", "Recurrent",
+]  # fmt: skip
 
 
 class ModelSpec(Short, Record):

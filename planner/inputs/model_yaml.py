@@ -16,19 +16,9 @@ from planner.inputs.model import ModelSpec
 
 _PLAIN = re.compile(r"[A-Za-z][\w./+-]*(?: [\w./+-]+)*")
 _SHAPE = (
-    "hidden",
-    "vocab",
-    "tied_embeddings",
-    "max_positions",
-    "learned_positions",
-    "spare_positions",
-    "token_types",
-    "norm",
-    "norm_bias",
-    "final_norm",
-    "head_product",
-    "variants",
-)
+    "hidden", "vocab", "tied_embeddings", "max_positions", "learned_positions", "spare_positions",
+    "token_types", "norm", "norm_bias", "final_norm", "head_product", "variants",
+)  # fmt: skip
 _WORDS = {"true", "false", "null", "yes", "no", "on", "off"}
 
 

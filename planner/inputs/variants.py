@@ -6,27 +6,11 @@ from collections.abc import Mapping
 from typing import Final, Literal
 
 Variant = Literal[
-    "parallel-blocks",
-    "norms-after",
-    "norms-after-attention",
-    "norms-on-sums",
-    "negative-eigenvalues",
-    "bare-norms",
-    "bare-head-norms",
-    "head-norms-after-rotary",
-    "embedding-norm",
-    "embedding-norm-first",
-    "head-bias",
-    "normed-head-rows",
-    "alibi",
-    "scaled-queries",
-    "sparse-mixer",
-    "distance-biases",
-    "value-norms",
-    "scaled-router",
-    "wide-rotary",
-    "softplus-gates",
-]
+    "parallel-blocks", "norms-after", "norms-after-attention", "norms-on-sums", "negative-eigenvalues",
+    "bare-norms", "bare-head-norms", "head-norms-after-rotary", "embedding-norm", "embedding-norm-first",
+    "head-bias", "normed-head-rows", "alibi", "scaled-queries", "sparse-mixer", "distance-biases",
+    "value-norms", "scaled-router", "wide-rotary", "softplus-gates",
+]  # fmt: skip
 
 MEANINGS: Final[Mapping[Variant, str]] = {
     "parallel-blocks": "attention and feed-forward side by side on one stream",

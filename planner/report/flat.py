@@ -11,20 +11,9 @@ from planner.report.as_json import PLAN_KEYS, PRICE_KEYS, estimate_document
 from planner.report.limits import limits_of
 
 HEAD = (
-    "schema",
-    "model",
-    "hardware",
-    "workload",
-    "plan",
-    "defaults",
-    "settings",
-    "violations",
-    "time_s",
-    "memory",
-    "comm_bytes_per_gpu",
-    "price",
-    "lengths",
-)
+    "schema", "model", "hardware", "workload", "plan", "defaults", "settings", "violations", "time_s",
+    "memory", "comm_bytes_per_gpu", "price", "lengths",
+)  # fmt: skip
 """Parts of a document that are no single figure."""
 
 

@@ -74,15 +74,9 @@ def without_effect(known: Iterable[str]) -> dict[str, str]:
 
 
 PATHS: Final = (
-    "DATA_PATH",
-    "TOKENIZER_PATH",
-    "OUTPUT_DIR",
-    "CHECKPOINT",
-    "DATA_CACHE",
-    "TENSORBOARD_DIR",
-    "NVME_PATH",
+    "DATA_PATH", "TOKENIZER_PATH", "OUTPUT_DIR", "CHECKPOINT", "DATA_CACHE", "TENSORBOARD_DIR", "NVME_PATH",
     "AUTOENCODER_PATH",
-)
+)  # fmt: skip
 """Variables that name files or folders; DATA_PATH may hold several."""
 
 WHOLE: Final = re.compile(r"\$\{(" + "|".join([*VARIABLES, "HERE"]) + r")\}")

@@ -39,17 +39,10 @@ _NONE: Final = re.compile(r"no|off|false|0")
 _NOTHING: Final = re.compile(r"no|off|false|0|none|cpu offload used for.*")
 """Words of an offload that none is: the last tells of some rows, and not which."""
 _CP_METHODS: Final = (
-    ("distflash", "lightseq"),
-    ("lightseq", "lightseq"),
-    ("a2a+p2p", "usp"),
-    ("usp", "usp"),
-    ("ulysses-ring", "usp"),
-    ("ulysses", "all-to-all"),
-    ("a2a", "all-to-all"),
-    ("all-to-all", "all-to-all"),
-    ("all-gather", "all-gather"),
-    ("allgather", "all-gather"),
-)
+    ("distflash", "lightseq"), ("lightseq", "lightseq"), ("a2a+p2p", "usp"), ("usp", "usp"),
+    ("ulysses-ring", "usp"), ("ulysses", "all-to-all"), ("a2a", "all-to-all"), ("all-to-all", "all-to-all"),
+    ("all-gather", "all-gather"), ("allgather", "all-gather"),
+)  # fmt: skip
 _MODULE: Final = re.compile(r"(core[_-]?attn|attention|mlp|moe(_act)?|layer-?norm|norm|mla_up_proj)(\+\w+)*")
 
 

@@ -13,17 +13,10 @@ from planner.runtimes.imports.literals import flat
 from planner.runtimes.imports.sheet import Imported, Sheet
 from planner.runtimes.imports.trainer_layout import TrainerLaunch, laid_out, with_own_dtypes
 
-KEYS: Final = frozenset(
-    {
-        "adapter",
-        "datasets",
-        "pretraining_dataset",
-        "micro_batch_size",
-        "sequence_len",
-        "lora_r",
-        "sample_packing",
-    }
-)
+KEYS: Final = frozenset({
+    "adapter", "datasets", "pretraining_dataset", "micro_batch_size", "sequence_len", "lora_r",
+    "sample_packing",
+})  # fmt: skip
 """Keys of which a file of Axolotl has two, beside ``base_model``."""
 
 METHODS: Final = {

@@ -20,13 +20,8 @@ CONFIGS: Final = {
 """Where the config of an encoder stands, its class, and the model types that have it."""
 
 ABOUT_IMAGES: Final = (
-    "vision_config",
-    "hf_config",
-    "mrope_section",
-    "scatter_embedding",
-    "freeze_vision_",
-    "freeze_language_",
-)
+    "vision_config", "hf_config", "mrope_section", "scatter_embedding", "freeze_vision_", "freeze_language_",
+)  # fmt: skip
 """Starts of the fields of a model that are about images."""
 
 

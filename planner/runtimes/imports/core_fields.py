@@ -47,15 +47,12 @@ OTHER: Final = {
     "virtual_pipeline_model_parallel_size": "--num-virtual-stages-per-pipeline-rank",
     "num_layers_in_first_pipeline_stage": "--decoder-first-pipeline-num-layers",
     "num_layers_in_last_pipeline_stage": "--decoder-last-pipeline-num-layers",
-    "layernorm_epsilon": "--norm-epsilon",
-    "moe_expert_capacity_factor": "--moe-expert-capacity-factor",
+    "layernorm_epsilon": "--norm-epsilon", "moe_expert_capacity_factor": "--moe-expert-capacity-factor",
     "yarn_rotary_scaling_factor": "--rotary-scaling-factor",
     "yarn_original_max_position_embeddings": "--yarn-original-max-position-embeddings",
-    "yarn_beta_fast": "--yarn-beta-fast",
-    "yarn_beta_slow": "--yarn-beta-slow",
-    "yarn_mscale": "--mscale",
+    "yarn_beta_fast": "--yarn-beta-fast", "yarn_beta_slow": "--yarn-beta-slow", "yarn_mscale": "--mscale",
     "yarn_mscale_all_dim": "--mscale-all-dim",
-}
+}  # fmt: skip
 """Fields that a flag of other words says."""
 
 SWITCHES: Final = {

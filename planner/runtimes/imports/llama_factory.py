@@ -34,13 +34,9 @@ UNPRICED: Final = dict.fromkeys(
     "off in a copy of the file: it changes what is kept in memory, and is not priced",
 )
 MEGATRON: Final = (
-    "tensor_model_parallel_size",
-    "pipeline_model_parallel_size",
-    "context_parallel_size",
-    "expert_model_parallel_size",
-    "virtual_pipeline_model_parallel_size",
-    "use_distributed_optimizer",
-)
+    "tensor_model_parallel_size", "pipeline_model_parallel_size", "context_parallel_size",
+    "expert_model_parallel_size", "virtual_pipeline_model_parallel_size", "use_distributed_optimizer",
+)  # fmt: skip
 """Keys that only LLaMA-Factory's Megatron back ends have."""
 
 

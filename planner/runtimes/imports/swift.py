@@ -18,18 +18,10 @@ from planner.runtimes.imports.megatron_names import flags_of, known_model
 from planner.runtimes.imports.sheet import Imported, Sheet
 from planner.runtimes.imports.trainer_layout import TrainerLaunch, laid_out, with_own_dtypes
 
-KEYS: Final = frozenset(
-    {
-        "tuner_type",
-        "train_type",
-        "sft_type",
-        "target_modules",
-        "torch_dtype",
-        "max_length",
-        "dataset",
-        "micro_batch_size",
-    }
-)
+KEYS: Final = frozenset({
+    "tuner_type", "train_type", "sft_type", "target_modules", "torch_dtype", "max_length", "dataset",
+    "micro_batch_size",
+})  # fmt: skip
 """Keys of which a YAML of ms-swift has two, beside ``model``."""
 
 TUNERS: Final = ("tuner_type", "train_type", "sft_type")

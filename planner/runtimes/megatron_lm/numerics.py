@@ -30,16 +30,9 @@ GATED: Final = {
 }
 PLAIN: Final[dict[str, tuple[str, ...]]] = {"gelu_tanh": (), "gelu": (), "relu2": ("--squared-relu",)}
 ONLY_ELSEWHERE: Final = (
-    "local_rope_theta",
-    "attention_softcap",
-    "qkv_clip",
-    "logit_softcap",
-    "embedding_scale",
-    "residual_scale",
-    "logit_scale",
-    "value_scale",
-    "part_scales",
-)
+    "local_rope_theta", "attention_softcap", "qkv_clip", "logit_softcap", "embedding_scale", "residual_scale",
+    "logit_scale", "value_scale", "part_scales",
+)  # fmt: skip
 """Fields of `Numerics` that Megatron-core has no place for: muP alone scales embeddings and logits, and with
 them the initialiser and the learning rates."""
 

@@ -86,18 +86,9 @@ def missing_parts(model: ModelSpec) -> tuple[str, ...]:
 
 
 CANNOT = (
-    "local_rope_theta",
-    "rope_fraction",
-    "attention_scale",
-    "attention_softcap",
-    "qkv_clip",
-    "logit_softcap",
-    "embedding_scale",
-    "residual_scale",
-    "logit_scale",
-    "value_scale",
-    "part_scales",
-)
+    "local_rope_theta", "rope_fraction", "attention_scale", "attention_softcap", "qkv_clip", "logit_softcap",
+    "embedding_scale", "residual_scale", "logit_scale", "value_scale", "part_scales",
+)  # fmt: skip
 """Fields of `Numerics` that nanotron's Qwen2 model has no place for."""
 
 

@@ -19,18 +19,9 @@ EPSILON = 1e-5
 """Where the model's own are not known."""
 
 CANNOT = (
-    "local_rope_theta",
-    "rope_fraction",
-    "attention_scale",
-    "attention_softcap",
-    "qkv_clip",
-    "logit_softcap",
-    "embedding_scale",
-    "residual_scale",
-    "logit_scale",
-    "value_scale",
-    "part_scales",
-)
+    "local_rope_theta", "rope_fraction", "attention_scale", "attention_softcap", "qkv_clip", "logit_softcap",
+    "embedding_scale", "residual_scale", "logit_scale", "value_scale", "part_scales",
+)  # fmt: skip
 """Fields of `Numerics` that the models have no place for."""
 
 

@@ -1,7 +1,5 @@
 """What commands look up in the tables of runtimes and releases, which are loaded with it."""
 
-from __future__ import annotations
-
 from planner.calibrate.releases import named_runtime, plain_traits
 from planner.runtimes import runtimes
 from planner.runtimes.family import Job

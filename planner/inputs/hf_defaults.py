@@ -167,93 +167,38 @@ COMMON: Final = {
     "hidden_act": "silu",
 }  # fmt: skip
 
-ROUTERS: Final[Mapping[str, Mapping[str, Any]]] = {
-    "longcat_flash": _SOFTMAX | {"expert_bias": True, "normalize": False},
-    "mixtral": _SOFTMAX | {"normalize": True},
-    "qwen2_moe": _SOFTMAX,
-    "qwen3_vl_moe_text": _SOFTMAX | {"normalize": True},
-    "qwen3_moe": _SOFTMAX,
-    "olmoe": _SOFTMAX,
-    "gemma4_text": _SOFTMAX | {"normalize": True},
-    "gpt_oss": _SOFTMAX | {"normalize": True},
-    "deepseek": _SOFTMAX,
-    "deepseek_v2": _SOFTMAX,
-    "deepseek_v3": _SIGMOID,
-    "deepseek_v32": _SIGMOID,
-    "glm_moe_dsa": _SIGMOID,
-    "kimi_k2": _SIGMOID,
-    "glm4_moe": _SIGMOID,
-    "dots1": _SIGMOID,
-    "glm4_moe_lite": _SIGMOID,
-    "solar_open": _SIGMOID,
-    "minimax_m2": _SIGMOID | {"normalize": True},
-    "minimax_m3_vl_text": _SIGMOID | {"normalize": True},
-    "mimo_v2_flash": _SIGMOID,
-    "llama4_text": {"score": "sigmoid", "normalize": False},
-    "qwen3_next": _SOFTMAX,
-    "qwen3_5_moe_text": _SOFTMAX | {"normalize": True},
-    "granitemoehybrid": _SOFTMAX | {"normalize": True},
-    "kimi_linear": _SIGMOID,
-    "minimax": _SOFTMAX | {"normalize": True},
-    "nemotron_h": _SIGMOID,
-    "afmoe": _SIGMOID | {"normalize": True},
-    "aria_text": _SOFTMAX | {"normalize": True},
-    "deepseek_ocr2_text": _SOFTMAX,
-    "glm4v_moe_text": _SIGMOID,
-    "mistral4": _SOFTMAX,
-    "qwen3_omni_moe_text": _SOFTMAX,
-    "sarvam_mla": _SIGMOID,
-    "sarvam_moe": _SIGMOID,
-    "dbrx": _SOFTMAX | {"normalize": True},
-    "ernie4_5_moe": _SOFTMAX | {"expert_bias": True, "normalize": True},
-    "exaone_moe": _SIGMOID,
-    "flex_olmo": _SOFTMAX,
-    "flint": _SOFTMAX,
-    "granitemoe": _SOFTMAX | {"normalize": True},
-    "granitemoeshared": _SOFTMAX | {"normalize": True},
-    "hunyuan_v1_moe": _SOFTMAX | {"normalize": True},
-    "hy_v3": _SIGMOID | {"normalize": True},
-    "mellum": _SOFTMAX,
-    "jamba": _SOFTMAX | {"normalize": False},
-    "laguna": _SIGMOID | {"normalize": True},
-    "lfm2_moe": _SIGMOID,
-}
+_BY_ROUTER: Final[tuple[tuple[Mapping[str, Any], str], ...]] = (
+    (_SOFTMAX | {"expert_bias": True, "normalize": False}, "longcat_flash"),
+    (_SOFTMAX | {"normalize": True}, (
+        "mixtral qwen3_vl_moe_text gemma4_text gpt_oss qwen3_5_moe_text granitemoehybrid minimax aria_text "
+        "dbrx granitemoe granitemoeshared hunyuan_v1_moe"
+    )),
+    (_SOFTMAX, (
+        "qwen2_moe qwen3_moe olmoe deepseek deepseek_v2 qwen3_next deepseek_ocr2_text mistral4 "
+        "qwen3_omni_moe_text flex_olmo flint mellum"
+    )),
+    (_SIGMOID, (
+        "deepseek_v3 deepseek_v32 glm_moe_dsa kimi_k2 glm4_moe dots1 glm4_moe_lite solar_open mimo_v2_flash "
+        "kimi_linear nemotron_h glm4v_moe_text sarvam_mla sarvam_moe exaone_moe lfm2_moe"
+    )),
+    (_SIGMOID | {"normalize": True}, "minimax_m2 minimax_m3_vl_text afmoe hy_v3 laguna"),
+    ({"score": "sigmoid", "normalize": False}, "llama4_text"),
+    (_SOFTMAX | {"expert_bias": True, "normalize": True}, "ernie4_5_moe"),
+    (_SOFTMAX | {"normalize": False}, "jamba"),
+)  # fmt: skip
+
+ROUTERS: Final = {kind: router for router, kinds in _BY_ROUTER for kind in kinds.split()}
 """What the code of a type does with the scores of its router, where no key says it."""
 
-EPSILONS: Final = {
-    **dict.fromkeys(
-        (
-            "gpt2",
-            "gpt-sw3",
-            "opt",
-            "starcoder2",
-            "gptj",
-            "codegen",
-            "bloom",
-            "falcon",
-            "gpt_bigcode",
-            "gpt_neo",
-            "mpt",
-        ),
-        ("layer_norm_epsilon", "norm_epsilon"),
-    ),
-    **dict.fromkeys(
-        (
-            "stablelm",
-            "biogpt",
-            "cohere",
-            "cohere2",
-            "cohere2_moe",
-            "dbrx",
-            "gpt_neox",
-            "jais2",
-            "persimmon",
-            "phi",
-        ),
-        ("layer_norm_eps",),
-    ),
-    "exaone": ("rms_norm_eps", "layer_norm_epsilon"),
-    **dict.fromkeys(("nemotron", "olmo", "lfm2", "lfm2_moe", "lfm3"), ("norm_eps",)),
-    **dict.fromkeys(("nemotron_h", "mamba2", "mamba", "falcon_mamba"), ("layer_norm_epsilon",)),
-}
+_BY_EPSILON: Final = (
+    (("layer_norm_epsilon", "norm_epsilon"),
+     "gpt2 gpt-sw3 opt starcoder2 gptj codegen bloom falcon gpt_bigcode gpt_neo mpt"),
+    (("layer_norm_eps",),
+     "stablelm biogpt cohere cohere2 cohere2_moe dbrx gpt_neox jais2 persimmon phi"),
+    (("rms_norm_eps", "layer_norm_epsilon"), "exaone"),
+    (("norm_eps",), "nemotron olmo lfm2 lfm2_moe lfm3"),
+    (("layer_norm_epsilon",), "nemotron_h mamba2 mamba falcon_mamba"),
+)  # fmt: skip
+
+EPSILONS: Final = {kind: keys for keys, kinds in _BY_EPSILON for kind in kinds.split()}
 """Keys of what layer norms add, of types that do not say ``rms_norm_eps``."""

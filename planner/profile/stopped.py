@@ -1,7 +1,5 @@
 """Why a measurement ended before its time."""
 
-from __future__ import annotations
-
 from planner.errors import PlannerError
 
 

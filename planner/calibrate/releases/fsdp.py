@@ -1,7 +1,5 @@
 """Releases of Accelerate, which starts FSDP2."""
 
-from __future__ import annotations
-
 from planner.calibrate.releases.family import Release, Releases
 
 ENTRY = Releases(

@@ -1,7 +1,5 @@
 """Releases of torchtitan."""
 
-from __future__ import annotations
-
 from planner.calibrate.releases.family import Release, Releases
 
 ENTRY = Releases(

@@ -1,7 +1,5 @@
 """DeepSpeed: ZeRO, offload, its pipeline engine, Ulysses sequence parallelism, AutoTP and AutoEP."""
 
-from __future__ import annotations
-
 from planner.runtimes.deepspeed import rules
 from planner.runtimes.deepspeed.choices import IDLE, setting_rules
 from planner.runtimes.deepspeed.files import SETTINGS, deepspeed_command

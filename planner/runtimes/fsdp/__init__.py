@@ -1,7 +1,5 @@
 """PyTorch FSDP2 through Hugging Face Accelerate."""
 
-from __future__ import annotations
-
 from planner.runtimes.eager import HOST
 from planner.runtimes.family import Runtime
 from planner.runtimes.fsdp import rules

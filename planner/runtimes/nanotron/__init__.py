@@ -1,7 +1,5 @@
 """Nanotron: tensor, pipeline and data parallelism for Llama- and Qwen-shaped models."""
 
-from __future__ import annotations
-
 from planner.runtimes.family import Runtime
 from planner.runtimes.nanotron import rules
 from planner.runtimes.nanotron.files import nanotron_command

@@ -1,7 +1,5 @@
 """torchtitan: FSDP2 with tensor, context, pipeline and expert parallelism."""
 
-from __future__ import annotations
-
 from planner.runtimes.eager import HOST
 from planner.runtimes.family import Runtime
 from planner.runtimes.torchtitan import rules

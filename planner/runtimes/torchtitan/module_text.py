@@ -1,7 +1,5 @@
 """Text of the Python module that torchtitan since its configs became Python reads a plan's model from."""
 
-from __future__ import annotations
-
 from planner.runtimes.torchtitan import delta
 from planner.runtimes.torchtitan.sinking import FAMILY, IMPORTS, LAYERS
 

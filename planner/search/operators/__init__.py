@@ -1,7 +1,5 @@
 """Operators of the search: each makes better plans of its candidates, in the order of their turns."""
 
-from __future__ import annotations
-
 import sys
 
 from planner.registry import load_family

@@ -1,7 +1,5 @@
 """Any split, and no more recompute than must be, of the fastest that fit with another split alone."""
 
-from __future__ import annotations
-
 from planner.search.candidates import by_value
 from planner.search.operators.assign import Assign
 

@@ -1,7 +1,5 @@
 """Ways to split attention along the sequence, by name."""
 
-from __future__ import annotations
-
 import sys
 
 from planner.registry import load_family

@@ -1,7 +1,5 @@
 """Engines: who keeps weights, gradients and optimizer states between passes, by name."""
 
-from __future__ import annotations
-
 import sys
 
 from planner.registry import load_family

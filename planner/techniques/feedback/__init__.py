@@ -1,7 +1,5 @@
 """What keeps what a compression did not send, by name."""
 
-from __future__ import annotations
-
 import sys
 
 from planner.registry import load_family

@@ -1,7 +1,5 @@
 """Ways to deal the tokens of one sequence to context-parallel ranks, by name."""
 
-from __future__ import annotations
-
 import sys
 
 from planner.registry import load_family

@@ -1,7 +1,5 @@
 """What of a model is trained, by name."""
 
-from __future__ import annotations
-
 import sys
 
 from planner.registry import load_family

@@ -1,7 +1,5 @@
 """Optimizers by what they keep and move, by name."""
 
-from __future__ import annotations
-
 import sys
 
 from planner.registry import load_family

@@ -1,7 +1,5 @@
 """Ways to go on after a failure, by name."""
 
-from __future__ import annotations
-
 import sys
 
 from planner.registry import load_family

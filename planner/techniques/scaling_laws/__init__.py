@@ -1,7 +1,5 @@
 """Scaling laws by name."""
 
-from __future__ import annotations
-
 import sys
 
 from planner.registry import load_family

@@ -1,7 +1,5 @@
 """PO-F: PipeOffload's full offload; the activations of all chunks wait on the host."""
 
-from __future__ import annotations
-
 from planner.techniques.schedules._uniform import (
     bubble_seconds,
     holds,

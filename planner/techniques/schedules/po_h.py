@@ -1,7 +1,5 @@
 """PO-H: PipeOffload's selective offload; the longer-lived half of each rank's chunks waits on the host."""
 
-from __future__ import annotations
-
 from planner.dataclasses import replace
 from planner.techniques.schedules import po_f
 from planner.techniques.schedules._uniform import on_device_chunks

@@ -1,7 +1,5 @@
 """Settings of training frameworks that decide time or memory, by name."""
 
-from __future__ import annotations
-
 import sys
 
 from planner.registry import load_family

@@ -1,7 +1,5 @@
 """Messages of tensor parallelism in pieces beside their products, by PyTorch's compiler."""
 
-from __future__ import annotations
-
 from planner.techniques.settings.family import Setting, always
 
 ENTRY = Setting(

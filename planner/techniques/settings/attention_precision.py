@@ -1,7 +1,5 @@
 """The precision in which attention multiplies."""
 
-from __future__ import annotations
-
 from planner.techniques.settings.family import Setting, in_low_bits
 
 ENTRY = Setting(

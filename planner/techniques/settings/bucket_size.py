@@ -1,7 +1,5 @@
 """How many gradients ZeRO reduces at once, and below ZeRO-3 weights gathers."""
 
-from __future__ import annotations
-
 from planner.techniques.settings.family import Setting, always
 
 ENTRY = Setting(

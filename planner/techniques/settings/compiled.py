@@ -1,7 +1,5 @@
 """Whether layers are compiled."""
 
-from __future__ import annotations
-
 from planner.techniques.settings.family import Setting, always
 
 ENTRY = Setting(

@@ -1,7 +1,5 @@
 """What the host launches as CUDA graphs."""
 
-from __future__ import annotations
-
 from planner.techniques.settings.family import Setting, always
 
 ENTRY = Setting(

@@ -1,7 +1,5 @@
 """Whether a document has as many ranks as its length needs (context parallelism by length)."""
 
-from __future__ import annotations
-
 from planner.techniques.settings.family import Setting, unequal_lengths
 
 ENTRY = Setting(

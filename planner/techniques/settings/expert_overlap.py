@@ -1,7 +1,5 @@
 """Messages to and from experts beside the passes of another micro-batch."""
 
-from __future__ import annotations
-
 from planner.techniques.settings.family import Setting, with_experts
 
 ENTRY = Setting(

@@ -1,7 +1,5 @@
 """Where the inputs of recomputed layers wait for backward."""
 
-from __future__ import annotations
-
 from planner.techniques.settings.family import Setting, long_sequences
 
 ENTRY = Setting(

@@ -1,7 +1,5 @@
 """In how many parts a micro-batch passes through head and loss."""
 
-from __future__ import annotations
-
 from planner.techniques.settings.family import Setting, always
 
 ENTRY = Setting(

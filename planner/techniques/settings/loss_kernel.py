@@ -1,7 +1,5 @@
 """Whose kernel computes the loss over the vocabulary."""
 
-from __future__ import annotations
-
 from planner.techniques.settings.family import Setting, always
 
 # Megatron-core's own, which is compiled, keeps logits in 16 bits, a copy in fp32 and another of their powers

@@ -1,7 +1,5 @@
 """In how many tiles a long sequence passes through head and loss, forward again in backward."""
 
-from __future__ import annotations
-
 from planner.techniques.settings.family import TILE_COUNTS, Setting, long_sequences
 
 ENTRY = Setting(

@@ -1,7 +1,5 @@
 """How weights that are multiplied in low bits rest."""
 
-from __future__ import annotations
-
 from planner.techniques.settings.family import Setting, in_low_bits
 
 ENTRY = Setting(

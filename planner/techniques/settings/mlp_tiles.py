@@ -1,7 +1,5 @@
 """In how many tiles a sequence passes through a dense feed-forward."""
 
-from __future__ import annotations
-
 from planner.techniques.settings.family import TILE_COUNTS, Setting, long_and_dense
 
 ENTRY = Setting(

@@ -1,7 +1,5 @@
 """Whether ZeRO's reductions and gathers run beside compute."""
 
-from __future__ import annotations
-
 from planner.techniques.settings.family import Setting, always
 
 ENTRY = Setting(

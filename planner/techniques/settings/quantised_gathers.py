@@ -1,7 +1,5 @@
 """Whether sharded weights are gathered in 8 bit (qwZ of ZeRO++)."""
 
-from __future__ import annotations
-
 from planner.techniques.settings.family import Setting, always
 
 ENTRY = Setting(

@@ -1,7 +1,5 @@
 """Whether gradients of sharded weights are reduced in 4 bit (qgZ of ZeRO++)."""
 
-from __future__ import annotations
-
 from planner.techniques.settings.family import Setting, always
 
 ENTRY = Setting(

@@ -1,7 +1,5 @@
 """Which ranks are neighbours: replicas of a stage, or the stages of a pipeline."""
 
-from __future__ import annotations
-
 from planner.techniques.settings.family import Setting, always
 
 ENTRY = Setting(

@@ -1,7 +1,5 @@
 """The dtype in which gradients that stay in fp32 travel."""
 
-from __future__ import annotations
-
 from planner.techniques.settings.family import Setting, always
 
 ENTRY = Setting(

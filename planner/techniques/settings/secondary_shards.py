@@ -1,7 +1,5 @@
 """Whether the ranks of a node share a second copy of sharded weights (hpZ of ZeRO++)."""
 
-from __future__ import annotations
-
 from planner.techniques.settings.family import Setting, always
 
 ENTRY = Setting(

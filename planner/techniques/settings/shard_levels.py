@@ -1,7 +1,5 @@
 """How far weights, gradients and optimizer states are spread: all alike, or each over a level of links."""
 
-from __future__ import annotations
-
 from planner.techniques.settings.family import Setting, always
 
 ENTRY = Setting(

@@ -1,7 +1,5 @@
 """Messages of tensor parallelism beside the products that they feed."""
 
-from __future__ import annotations
-
 from planner.techniques.settings.family import Setting, always
 
 ENTRY = Setting(

@@ -1,7 +1,5 @@
 """Ways to pass the states of linear layers along a shared sequence, by name."""
 
-from __future__ import annotations
-
 import sys
 
 from planner.registry import load_family

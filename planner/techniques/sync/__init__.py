@@ -1,7 +1,5 @@
 """How replicas on slow links keep together, by name."""
 
-from __future__ import annotations
-
 import sys
 
 from planner.registry import load_family

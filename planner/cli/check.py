@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from planner.cli.options import Format, FormatOption, QuietOption, VerboseOption
+from planner.cli.options import Format, FormatOption, PlanArgument, QuietOption, VerboseOption
 from planner.cli.output import emit_document, emit_rows
 from planner.cli.progress import Progress
 from planner.deferred import deferred
@@ -31,12 +30,7 @@ Row = dict[str, Any]
 
 
 def check(
-    plan: Annotated[
-        Path,
-        typer.Argument(
-            metavar="PLAN", help="A plan file saved by `search` or `estimate`, or - for standard input."
-        ),
-    ],
+    plan: PlanArgument,
     device: Annotated[
         str, typer.Option("--device", metavar="cpu|cuda|cuda:N", help="Where its kernels run.")
     ] = "cuda",

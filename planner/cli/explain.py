@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from planner.cli.options import Format, OutputOptions, spread, text_option
+from planner.cli.options import Format, OutputOptions, PlanArgument, spread, text_option
 from planner.cli.output import emit_document, emit_page, emit_rows
 from planner.cli.printable import to_stderr
 from planner.cli.progress import Progress
@@ -32,13 +32,6 @@ if TYPE_CHECKING:
     from planner.report.plan_file import PlanFile
 
 MOST_RIVALS = 30
-
-PlanArgument = Annotated[
-    Path,
-    typer.Argument(
-        metavar="PLAN", help="A plan file saved by `search` or `estimate`, or - for standard input."
-    ),
-]
 
 
 @spread

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -10,7 +9,7 @@ import typer
 from planner.cli.explain import priced, read_saved
 from planner.cli.goodput_nodes import NodeOptions, goodput_nodes
 from planner.cli.goodput_recoveries import goodput_recoveries
-from planner.cli.options import Format, OutputOptions, spread, text_option
+from planner.cli.options import Format, OutputOptions, PlanArgument, spread, text_option
 from planner.cli.output import emit_document, emit_page, emit_rows
 from planner.cli.search_goodput import FailureOptions
 from planner.deferred import deferred
@@ -25,12 +24,7 @@ with deferred():
 
 @spread
 def goodput(
-    plan: Annotated[
-        Path,
-        typer.Argument(
-            metavar="PLAN", help="A plan file saved by `search` or `estimate`, or - for standard input."
-        ),
-    ],
+    plan: PlanArgument,
     shown: OutputOptions,
     checkpoint_time: Annotated[
         str | None, text_option("TIME", "How long training pauses to save: 30s.")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from planner.cli.notes import vendor_notes
-from planner.cli.options import ForceOption, QuietOption, VerboseOption, text_option
+from planner.cli.options import ForceOption, PlanArgument, QuietOption, VerboseOption, text_option
 from planner.cli.progress import Progress
 from planner.cli.versions import version_notes
 from planner.dataclasses import replace
@@ -63,12 +63,7 @@ SmokeOption = Annotated[
 
 
 def emit(
-    plan: Annotated[
-        Path,
-        typer.Argument(
-            metavar="PLAN", help="A plan file saved by `search` or `estimate`, or - for standard input."
-        ),
-    ],
+    plan: PlanArgument,
     out: Annotated[Path, typer.Option(metavar="DIR", help="The folder to write.")],
     target: TargetOption = None,
     launcher: LauncherOption = "torchrun",

@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping
 from enum import StrEnum
 from functools import wraps
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Self, TypeVar, get_type_hints
 
 import typer
@@ -29,6 +30,12 @@ def text_option(metavar: str, told: str, *flags: str) -> Any:
     return typer.Option(*flags, metavar=metavar, help=told, show_default=False)
 
 
+PlanArgument = Annotated[
+    Path,
+    typer.Argument(
+        metavar="PLAN", help="A plan file saved by `search` or `estimate`, or - for standard input."
+    ),
+]
 FormatOption = Annotated[Format, typer.Option("--format", help="Output format.")]
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no notes.")]
 VerboseOption = Annotated[

@@ -88,7 +88,7 @@ def from_yaml(
     check_kinds(sheet, ACCELERATE)
     check_closed(sheet, "", LAUNCH_KEYS)
     accelerate_sums(sheet)
-    sheet.seen.update(key for key in sheet.values if WITHOUT_EFFECT.fullmatch(key))
+    sheet.ignore(WITHOUT_EFFECT)
     return sheet.imported(RUNTIMES.get(kind, "fsdp"))
 
 

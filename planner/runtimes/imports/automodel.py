@@ -97,7 +97,7 @@ def from_tree(tree: Mapping[str, Any], path: Path, launch: TrainerLaunch) -> Imp
     _settings(sheet, runtime)
     _method(sheet)
     trainer.refuse(sheet, UNPRICED, {"model.backend.te_fp8": "precision"})
-    sheet.seen.update(key for key in sheet.values if WITHOUT_EFFECT.fullmatch(key))
+    sheet.ignore(WITHOUT_EFFECT)
     sheet.notes.append(f"a recipe of NeMo Automodel: priced as {runtime}, with its own dtypes")
     found = replace(sheet.imported(runtime, model_name=model), lifted=OF_OUR_FILES)
     if runtime == "fsdp":

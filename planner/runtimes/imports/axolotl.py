@@ -79,8 +79,7 @@ def from_tree(tree: Mapping[str, Any], path: Path, launch: TrainerLaunch) -> Imp
     trainer.refuse(sheet, UNPRICED)
     trainer.told_kernels(sheet)
     model = model_named(sheet, path, "base_model")
-    known = {key for key in sheet.values if trainer.WITHOUT_EFFECT.fullmatch(key)}
-    sheet.seen.update(known | (FINE & set(sheet.values)))
+    sheet.ignore(trainer.WITHOUT_EFFECT, *FINE)
     return with_own_dtypes(laid_out(sheet, tree, path, launch, model))
 
 

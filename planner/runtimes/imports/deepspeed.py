@@ -79,7 +79,7 @@ def from_json(tree: Mapping[str, Any], settings: Mapping[str, Any], where: str) 
     check_kinds(sheet, DEEPSPEED)
     check_sections(sheet)
     deepspeed_sums(sheet)
-    sheet.seen.update(key for key in sheet.values if WITHOUT_EFFECT.fullmatch(key))
+    sheet.ignore(WITHOUT_EFFECT)
     return sheet.imported("deepspeed")
 
 

@@ -47,8 +47,7 @@ def from_tree(values: Mapping[str, Any], path: Path, launch: TrainerLaunch) -> I
     sheet.seen.add("only_optimize_lora")
     section = _section(sheet)
     name = model_named(sheet, path, "model_name_or_path")
-    sheet.seen.update(key for key in sheet.values if trainer.WITHOUT_EFFECT.fullmatch(key) or key in OWN)
-    sheet.seen.add("deepspeed")
+    sheet.ignore(trainer.WITHOUT_EFFECT, *OWN, "deepspeed")
     found = laid_out(sheet, {"deepspeed": section}, path, launch, name)
     return replace(found, runtime="deepspeed")
 

@@ -122,8 +122,7 @@ def from_tree(tree: Mapping[str, Any], path: Path, launch: TrainerLaunch, dialec
     _unpriced(sheet)
     trainer.told_kernels(sheet)
     model = model_named(sheet, path, *(name.lstrip("-") for name in MODELS if "-" not in name.lstrip("-")))
-    known = {key for key in sheet.values if trainer.WITHOUT_EFFECT.fullmatch(key)}
-    sheet.seen.update(known)
+    sheet.ignore(trainer.WITHOUT_EFFECT)
     found = laid_out(sheet, tree, path, launch, model)
     return with_own_dtypes(found) if loaded == "bfloat16" and "method" not in sheet.options else found
 

@@ -78,7 +78,7 @@ def from_tree(tree: Mapping[str, Any], path: Path, launch: TrainerLaunch) -> Imp
     trainer.told_kernels(sheet)
     model = model_named(sheet, path, "model_name_or_path")
     _images(sheet, model)
-    sheet.seen.update(key for key in sheet.values if trainer.WITHOUT_EFFECT.fullmatch(key))
+    sheet.ignore(trainer.WITHOUT_EFFECT)
     return laid_out(sheet, tree, path, launch, model)
 
 

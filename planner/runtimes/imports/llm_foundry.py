@@ -98,7 +98,7 @@ def from_tree(tree: Mapping[str, Any], path: Path, launch: TrainerLaunch) -> Imp
     trainer.refuse(sheet, UNPRICED, INSTEAD)
     record, name = _model(sheet, path)
     _method(sheet)
-    sheet.seen.update(key for key in sheet.values if WITHOUT_EFFECT.fullmatch(key))
+    sheet.ignore(WITHOUT_EFFECT)
     if record is not None:
         sheet.changes += MPT
     found = replace(sheet.imported("fsdp", model_name=name), lifted=OF_OUR_FILES)

@@ -85,6 +85,10 @@ class Sheet:
         self.seen.update(keys)
         return next((self.values[key] for key in keys if self.values.get(key) is not None), None)
 
+    def ignore(self, decide_nothing: re.Pattern[str], *names: str) -> None:
+        """Count keys as understood that decide nothing: all that match, and the names given."""
+        self.seen.update(names, (key for key in self.values if decide_nothing.fullmatch(key)))
+
     def has(self, *keys: str) -> bool:
         """Return whether a switch is set: there without a value, or not false."""
         value = self.take(*keys)

@@ -100,8 +100,7 @@ def from_tree(tree: Mapping[str, Any], path: Path, launch: TrainerLaunch) -> Imp
     )
     _kind(sheet, launch)
     model = model_named(sheet, path, "model", "model_id_or_path", "model_type")
-    known = {key for key in sheet.values if trainer.WITHOUT_EFFECT.fullmatch(key)}
-    sheet.seen.update(known | (SWIFT & set(sheet.values)))
+    sheet.ignore(trainer.WITHOUT_EFFECT, *SWIFT)
     return with_own_dtypes(laid_out(sheet, tree, path, launch, model))
 
 

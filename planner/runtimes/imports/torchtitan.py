@@ -211,7 +211,7 @@ def done(sheet: Sheet, known: str | None) -> Imported:
     tp, cp = (int(sheet.options.get(name, "1")) for name in ("tp", "cp"))
     check_tokens(sheet, tp, cp, sheet.options.get("sequence_parallel") == "true")
     torchtitan_sums(sheet)
-    sheet.seen.update(key for key in sheet.values if WITHOUT_EFFECT.fullmatch(key))
+    sheet.ignore(WITHOUT_EFFECT)
     return sheet.imported("torchtitan", model_name=known)
 
 

@@ -121,6 +121,7 @@ class SpacePrices:
         self._groups: dict[Choices, list[tuple[Group, Counter[str]]]] = {}
         self._passes: dict[tuple[PassNames, bytes], Passes] = {}
         self._steps: dict[tuple[PassNames, bytes, StateNames], tuple[Plan, Case, StepPrice]] = {}
+        self._ends: dict[tuple[str, bool, bytes, StateNames], StepEnd] = {}
 
     def groups(self, scope: Scope, removed: Counter[str]) -> Iterator[Group]:
         """Yield the rows that are legal under the choices of a scope, those together whose layers cost alike.
@@ -130,6 +131,7 @@ class SpacePrices:
         known = self._groups.get(scope.choices)
         for group, broken in self._made(scope) if known is None else known:
             removed.update(broken)
+            self._ends = {}
             yield group
 
     def _made(self, scope: Scope) -> Iterator[tuple[Group, Counter[str]]]:
@@ -220,11 +222,26 @@ class SpacePrices:
             return known
         plan = named(passes.rows, passes.names, states, self.shards)
         case, started = case_of(plan, self.job, self.runtime), time.perf_counter()
-        made = plan, case, whole_step(case, plan, passes.price, passes.stages, end)
+        made = (
+            plan,
+            case,
+            whole_step(case, plan, passes.price, passes.stages, end or self._end(passes, states, case, plan)),
+        )
         self.seconds += time.perf_counter() - started
         if self._keeps(passes.places):
             self._steps[key] = made
         return made
+
+    def _end(self, passes: Passes, states: StateNames, case: Case, plan: Plan) -> StepEnd:
+        """Return what the end of a step takes, priced once for all choices of recompute.
+
+        Of these matters alone whether whole layers run again, whose weights some engines gather once more.
+        """
+        key = (passes.names.schedule, case.recompute.whole_layer, passes.places.tobytes(), states)
+        if (known := self._ends.get(key)) is None:
+            shared = (sharing(case, plan, held) for held in (passes.price.weights, passes.price.mean))
+            known = self._ends[key] = step_end(case, *shared)
+        return known
 
     def _keeps(self, places: Rows) -> bool:
         """Whether prices of some more rows are remembered."""

@@ -14,9 +14,11 @@ import pytest
 from planner.cost.case import case_of
 from planner.cost.estimate import Estimate, estimate
 from planner.cost.step.parts import PlanParts
+from planner.cost.step.step_end import step_end
 from planner.plan import Plan
 from planner.runtimes import runtimes
 from planner.runtimes.family import Job
+from planner.search import priced as priced_rows
 from planner.search.candidates import ScanReport, merged
 from planner.search.choices import choices_of
 from planner.search.request import objective_column
@@ -265,3 +267,20 @@ def test_smaller_groups_gain_nothing_where_states_alone_are_sharded(hardware: st
         shards: estimate(replace(whole, zero_shards=shards), work, runtime()).step for shards in (8, 32, 64)
     }
     assert min(steps, key=steps.__getitem__) == 64
+
+
+@pytest.mark.parametrize("name", ["megatron-lm", "deepspeed", "fsdp"])
+def test_choices_of_recompute_share_the_end_of_a_step(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An end is priced for whole layers that run again and for all else, and is that of each plan alone."""
+    work, runner, asked = job(MODELS["dense"], 8, global_batch=8), runtimes()[name], []
+    monkeypatch.setattr(priced_rows, "RECENT", [])
+    monkeypatch.setattr(priced_rows, "step_end", lambda *given: asked.append(given) or step_end(*given))
+    choices = choices_of(runner, {"offload": "none", "cp_method": runner.cp_methods[0]}, work)
+    report = Scan(work, runner, make_space(work, {}), choices, ENDLESS, ENDLESS, keep=100_000).run(
+        objective_column("time")
+    )
+    kinds = {(one.sequence_parallel, one.schedule) for one in choices.passes()}
+    assert len({one.recompute for one in choices.passes()}) > 1
+    assert 0 < len(asked) <= 2 * len(kinds) * len(choices.states())
+    for candidate in report.best[::11]:
+        assert candidate.value == PlanParts(candidate.plan, case_of(candidate.plan, work, runner)).step.step

@@ -40,25 +40,14 @@ from planner.techniques.sharding import Sharding
 
 @dataclass(frozen=True)
 class Case:
-    """Everything that a price depends on, apart from the degrees.
-
-    Parameters
-    ----------
-    job : Job
-        Model, cluster, number of accelerators and workload.
-    runtime : Runtime
-        Training framework.
-    sequence_parallel : bool
-        Whether norms and residuals are split along the sequence.
-    recompute, context, schedule, sharding, offload, precision, optimizer, method
-        The techniques of the plan, and of the workload.
-    prediction_apart : bool
-        Whether prediction layers stand beside decoder layers before a loss alone.
-    """
+    """Everything that a price depends on, apart from the degrees."""
 
     job: Job
+    """Model, cluster, number of accelerators and workload."""
     runtime: Runtime
+    """Training framework."""
     sequence_parallel: bool
+    """Whether norms and residuals are split along the sequence."""
     recompute: RecomputeChoice
     context: ContextMethod
     schedule: Schedule
@@ -67,7 +56,9 @@ class Case:
     precision: Precision
     optimizer: Optimizer
     method: Method
+    """The techniques of the plan, and of the workload."""
     prediction_apart: bool = False
+    """Whether prediction layers stand beside decoder layers before a loss alone."""
 
     @cached_property
     def model(self) -> ModelSpec:

@@ -88,28 +88,20 @@ class ProductExtra(Record):
 
 
 class OtherExtra(Record):
-    """An operator of a model of one's own that no known part has, by what a token costs in it.
-
-    Parameters
-    ----------
-    name : str
-        As PyTorch calls it.
-    moved : int
-        Elements read and written. [element]
-    kept : int
-        Elements kept for backward. [element]
-    flops : int
-        FLOPs forward. [FLOP]
-    params : int
-        Its parameters. [element]
-    """
+    """An operator of a model of one's own that no known part has, by what a token costs in it."""
 
     kind: Literal["other"] = "other"
+    """What tells it from known parts."""
     name: str = Field(min_length=1, max_length=200)
+    """As PyTorch calls it."""
     moved: Count = 0
+    """Elements read and written. [element]"""
     kept: Count = 0
+    """Elements kept for backward. [element]"""
     flops: Count = 0
+    """FLOPs forward. [FLOP]"""
     params: Count = 0
+    """Its parameters. [element]"""
 
     @property
     def weights(self) -> float:

@@ -44,55 +44,38 @@ OBJECTIVES: Final = ("time", "cost", "memory", "energy", "goodput")
 
 @dataclass(frozen=True, kw_only=True)
 class Question:
-    """What is asked, every value in its own type.
-
-    Parameters
-    ----------
-    model_text : str
-        How the user named the model.
-    model : ModelSpec
-        The model.
-    clusters : tuple of (str, HardwareProfile)
-        How the user named each cluster, and the cluster.
-    gpu_counts : tuple of int, optional
-        Numbers of accelerators; None where neither the user nor the profile says.
-    gpus_per_node : int, optional
-        Accelerators of a node in use, where not all.
-    workload : Workload
-        Sequences, batch, precision, optimizer.
-    runtimes : tuple of Runtime
-        Training frameworks, traits changed as asked.
-    pinned : tuple of str
-        Settings that the user decides.
-    memory_limit : float, optional
-        Device memory that may be used. [byte]
-    axes : dict
-        Axes of the plan that are given, by the names of `Plan`.
-    defaults : dict
-        What was taken because nothing was given.
-    objective, top, oom_risk, uniform, slowdown
-        As in `planner.search.request.SearchRequest`.
-    allowed : tuple of str
-        Settings that change numerics and may be chosen.
-    """
+    """What is asked, every value in its own type."""
 
     model_text: str
+    """How the user named the model."""
     model: ModelSpec
+    """The model."""
     clusters: tuple[tuple[str, HardwareProfile], ...]
+    """How the user named each cluster, and the cluster."""
     gpu_counts: tuple[int, ...] | None
+    """Numbers of accelerators; None where neither the user nor the profile says."""
     gpus_per_node: int | None = None
+    """Accelerators of a node in use, where not all."""
     workload: Workload
+    """Sequences, batch, precision, optimizer."""
     runtimes: tuple[Runtime, ...]
+    """Training frameworks, traits changed as asked."""
     pinned: tuple[str, ...] = ()
+    """Settings that the user decides."""
     memory_limit: float | None = None
+    """Device memory that may be used. [byte]"""
     axes: dict[str, Any]
+    """Axes of the plan that are given, by the names of `Plan`."""
     defaults: dict[str, Any]
+    """What was taken because nothing was given."""
     objective: str = default("objective")
     top: int = default("top")
     oom_risk: float = default("oom_risk")
     uniform: bool = False
     slowdown: float = SLOWDOWN
+    """As in `planner.search.request.SearchRequest`."""
     allowed: tuple[str, ...] = ()
+    """Settings that change numerics and may be chosen."""
 
     def cluster_text(self, profile: HardwareProfile) -> str:
         """Return how the user named a cluster."""

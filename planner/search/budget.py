@@ -108,23 +108,17 @@ class Sized:
 
 @dataclass(frozen=True)
 class Sizing:
-    """Sizes in a budget, small to large, those that do not fit on the cluster, and the rule of thumb.
-
-    Parameters
-    ----------
-    sizes : tuple of Sized
-        Those with a plan.
-    too_large : tuple of str
-        Names of those without one.
-    peak_flops : float
-        FLOPs that the budget would buy at the accelerators' peak. [FLOP]
-    """
+    """Sizes in a budget, small to large, those that do not fit on the cluster, and the rule of thumb."""
 
     sizes: tuple[Sized, ...]
+    """Those with a plan."""
     too_large: tuple[str, ...]
+    """Names of those without one."""
     peak_flops: float
+    """FLOPs that the budget would buy at the accelerators' peak. [FLOP]"""
     law: ScalingLaw
     budget: Budget
+    """What the sizes are judged by."""
 
     @property
     def best(self) -> Sized | None:

@@ -35,22 +35,16 @@ class Release:
 
 @dataclass(frozen=True)
 class Releases:
-    """The releases of a runtime.
-
-    Parameters
-    ----------
-    name : str
-        The runtime's.
-    releases : tuple of Release
-        Newest first.
-    source : str
-        Where versions, dates and containers were read.
-    """
+    """The releases of a runtime."""
 
     name: str
+    """The runtime's."""
     releases: tuple[Release, ...]
+    """Newest first."""
     source: str
+    """Where versions, dates and containers were read."""
     aliases: tuple[str, ...] = ()
+    """Other names."""
 
     @property
     def newest(self) -> Release:

@@ -64,33 +64,24 @@ class PassPrice:
 
 @dataclass(frozen=True)
 class StepPrice:
-    """Time and memory of a step; arrays over stages have the stage first.
-
-    Parameters
-    ----------
-    step : Num
-        Seconds of an optimizer step. [s]
-    bound : Num
-        Seconds that no assignment of the layers to the stages can beat. [s]
-    total_bytes : Num
-        Device memory in use on the peak rank. [byte]
-    data_parallel, optimizer, offload : Num
-        Seconds at the end of the step on each stage, unhidden copies of activations among them. [s]
-    host : Num
-        Seconds that the device then waits for its host. [s]
-    memory : StageMemory
-        Bytes of each stage.
-    """
+    """Time and memory of a step; arrays over stages have the stage first."""
 
     step: Num
+    """Seconds of an optimizer step. [s]"""
     bound: Num
+    """Seconds that no assignment of the layers to the stages can beat, by the closed form. [s]"""
     floor: Num
+    """The same, however the step is played. [s]"""
     total_bytes: Num
+    """Device memory in use on the peak rank. [byte]"""
     data_parallel: Num
     optimizer: Num
     offload: Num
+    """Seconds at the end of the step on each stage, unhidden copies of activations among them. [s]"""
     host: Num
+    """Seconds that the device then waits for its host. [s]"""
     memory: StageMemory
+    """Bytes of each stage."""
 
 
 def reserve_bytes(case: Case, memory: StageMemory) -> Num:

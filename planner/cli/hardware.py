@@ -16,11 +16,7 @@ from planner.cli.options import Format, FormatOption, text_option
 from planner.cli.output import emit_rows
 from planner.errors import Infeasible, InputError, Problem
 from planner.inputs.hardware import Accelerator, HardwareProfile
-from planner.inputs.load_hardware import (
-    hardware_folder,
-    load_accelerator,
-    load_hardware,
-)
+from planner.inputs.load_hardware import hardware_folder, load_accelerator, load_hardware
 from planner.inputs.record import Record, Sourced
 from planner.inputs.shipped import names_and_aliases
 from planner.inputs.spoken_cluster import spoken_accelerator

@@ -11,12 +11,7 @@ import typer
 from planner.cli.options import ForceOption, Format, FormatOption, QuietOption, VerboseOption, text_option
 from planner.cli.output import emit_document
 from planner.cli.progress import Progress
-from planner.cli.simulate_asked import (
-    MOST_SIMULATED_PASSES,
-    SYNTHESIZED,
-    Answer,
-    check_size,
-)
+from planner.cli.simulate_asked import MOST_SIMULATED_PASSES, SYNTHESIZED, Answer, check_size
 from planner.cli.simulate_beside import SimulatedBeside, WantedRival, check_beside, play_beside, read_beside
 from planner.cli.simulation_page import document, figures, show
 from planner.deferred import deferred

@@ -21,12 +21,7 @@ from planner.cost.step.hosted import is_hosted
 from planner.cost.step.layout import with_split
 from planner.cost.step.parts import PlanParts
 from planner.cost.step.played import played_seconds
-from planner.cost.step.step import (
-    StepPrice,
-    device_bytes,
-    reserve_bytes,
-    unseen_bytes,
-)
+from planner.cost.step.step import StepPrice, device_bytes, reserve_bytes, unseen_bytes
 from planner.cost.traffic.data_parallel import data_parallel_sent
 from planner.cost.traffic.whole_matrices import data_sent, tensor_sent
 from planner.dataclasses import dataclass, replace

@@ -6,12 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from planner.formulas.collectives import (
-    PROTOCOL_LATENCY,
-    Tier,
-    group_bandwidth,
-    ring_seconds,
-)
+from planner.formulas.collectives import PROTOCOL_LATENCY, Tier, group_bandwidth, ring_seconds
 from planner.numeric import Num
 
 LARGE_BYTES = 2.0**29

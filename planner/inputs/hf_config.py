@@ -14,21 +14,8 @@ from planner.inputs.diffusers_config import CLASS, config_file, diffusion_from_c
 from planner.inputs.hf_family import ADJUSTED, Family
 from planner.inputs.hf_fields import Config
 from planner.inputs.hf_kind import is_set, language_model, model_type, thinker_of
-from planner.inputs.hf_layers import (
-    EXPERTS,
-    SHARED,
-    attention_kinds,
-    ffn_kinds,
-    heads_of,
-    whole_heads,
-)
-from planner.inputs.hf_mixers import (
-    LINEAR,
-    latent_mixer,
-    linear_mixer,
-    listed_kinds,
-    prediction_block,
-)
+from planner.inputs.hf_layers import EXPERTS, SHARED, attention_kinds, ffn_kinds, heads_of, whole_heads
+from planner.inputs.hf_mixers import LINEAR, latent_mixer, linear_mixer, listed_kinds, prediction_block
 from planner.inputs.hf_numerics import numerics
 from planner.inputs.hf_seq2seq import is_seq2seq, seq2seq_from_config
 from planner.inputs.hf_types import family_of

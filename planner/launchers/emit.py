@@ -12,13 +12,7 @@ from planner.cost.step.layout import with_split
 from planner.dataclasses import dataclass, replace
 from planner.errors import InputError, Problem, UnsupportedPlan, nearest
 from planner.inputs.workload import Workload
-from planner.launchers._islands import (
-    NEEDS,
-    is_over_islands,
-    island_notes,
-    island_variables,
-    refuse_launcher,
-)
+from planner.launchers._islands import NEEDS, is_over_islands, island_notes, island_variables, refuse_launcher
 from planner.launchers._saving import with_saving
 from planner.launchers._shell import job_name
 from planner.launchers.card import CARD, MEASURED, PLAN, Card, card_text, measured_row

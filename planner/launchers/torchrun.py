@@ -4,13 +4,7 @@ from __future__ import annotations
 
 from planner.launchers._islands import is_over_islands
 from planner.launchers._runs import start_block, training_block, variable_block
-from planner.launchers._shell import (
-    argument_lines,
-    environment_block,
-    head,
-    here_block,
-    whence,
-)
+from planner.launchers._shell import argument_lines, environment_block, head, here_block, whence
 from planner.launchers.family import Launcher, LauncherSettings, node_shape
 from planner.plan import Plan
 from planner.runtimes.family import Command, Job

@@ -20,14 +20,7 @@ from planner.inputs.model import ModelSpec
 from planner.inputs.spoken_cluster import spoken_cluster
 from planner.inputs.workload import Workload
 from planner.plan import Plan
-from planner.question.axes import (
-    WORLD,
-    check_world,
-    count_of,
-    one_count,
-    read_axes,
-    whole_plan,
-)
+from planner.question.axes import WORLD, check_world, count_of, one_count, read_axes, whole_plan
 from planner.question.formats import check_precision
 from planner.question.job import FILES, Files, JobAsked, Said, read_job
 from planner.question.reading import Reading, shown

@@ -15,13 +15,7 @@ from planner.report.estimate_page import (
     trust,
     verdict,
 )
-from planner.report.explain import (
-    Explanation,
-    arithmetic,
-    as_defaults,
-    binding,
-    groups,
-)
+from planner.report.explain import Explanation, arithmetic, as_defaults, binding, groups
 from planner.report.explain_columns import changes_view, facts_view, groups_view, operators_view
 from planner.report.explain_ranks import leaving
 from planner.report.layout import layout

@@ -10,12 +10,7 @@ from planner.cost.step.played import chunk_pieces, chunk_pipeline, mean_times, m
 from planner.dataclasses import dataclass
 from planner.report.as_json import estimate_document
 from planner.report.estimate_page import job_line, trust
-from planner.report.explain import (
-    Explanation,
-    arithmetic,
-    as_defaults,
-    binding,
-)
+from planner.report.explain import Explanation, arithmetic, as_defaults, binding
 from planner.report.explain_columns import changes_view, facts_view, groups_view, operators_view
 from planner.report.html import HtmlBlock, HtmlPage, footer, plot
 from planner.report.html_figures import (

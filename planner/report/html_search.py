@@ -29,14 +29,7 @@ from planner.report.plan_columns import (
     WHERE,
     dollars,
 )
-from planner.report.search_page import (
-    BASELINE,
-    assignment_lines,
-    baseline_verdict,
-    peak_of,
-    proof,
-    shortfall,
-)
+from planner.report.search_page import BASELINE, assignment_lines, baseline_verdict, peak_of, proof, shortfall
 from planner.report.view import View
 from planner.units import percent, rounded
 

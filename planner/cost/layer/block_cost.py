@@ -9,10 +9,7 @@ from planner.cost.layer import communication
 from planner.cost.layer.attention_backward import attention_backward_bytes
 from planner.cost.layer.attention_core import SCORES_KEPT
 from planner.cost.layer.block_parts import diffusion_end
-from planner.cost.layer.blocks import (
-    block_operators,
-    spared_product,
-)
+from planner.cost.layer.blocks import block_operators, spared_product
 from planner.cost.layer.communication import BlockExchanges, block_exchanges, edge_exchange
 from planner.cost.layer.dispatched import leaving_bytes, routed_bytes
 from planner.cost.layer.encoders import encoder_piece

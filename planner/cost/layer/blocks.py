@@ -16,24 +16,12 @@ from planner.cost.layer.extras import extra_operators
 from planner.cost.layer.norms import block_norms, head_norm_operator, norm_copy_bytes, norm_is_fused
 from planner.cost.layer.operators import Operator, Pricer, accumulation_bytes
 from planner.cost.layer.recurrent import recurrent_operators
-from planner.cost.layer.sparse_attention import (
-    absorbed_operators,
-    block_index_operators,
-    index_operators,
-)
+from planner.cost.layer.sparse_attention import absorbed_operators, block_index_operators, index_operators
 from planner.cost.layer.tiles import tile_of, tiled_layer
 from planner.formulas import elementwise as traffic
 from planner.formulas.experts import experts_extrapolated, grouped_gemm_seconds, tiled_rows_in_mean
 from planner.formulas.zero_experts import peak_picks
-from planner.inputs.model import (
-    Attention,
-    Block,
-    DenseFfn,
-    Experts,
-    LatentAttention,
-    Mixer,
-    Recurrent,
-)
+from planner.inputs.model import Attention, Block, DenseFfn, Experts, LatentAttention, Mixer, Recurrent
 from planner.numeric import Num, ceil, maximum, some, where
 
 

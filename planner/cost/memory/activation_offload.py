@@ -11,11 +11,7 @@ from planner.cost.layer.layer_costs import LayerCost
 from planner.cost.stages import ENDS, Piece, Stages
 from planner.cost.step.layout import piece_costs, priced_layers
 from planner.dataclasses import dataclass, replace
-from planner.formulas.activation_offload import (
-    copied_bytes,
-    device_bytes,
-    offloaded_layers,
-)
+from planner.formulas.activation_offload import copied_bytes, device_bytes, offloaded_layers
 from planner.numeric import Num, ceil, highest, maximum, where
 from planner.plan import Plan
 from planner.techniques.engines.family import PassBytes

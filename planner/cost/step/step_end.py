@@ -16,11 +16,7 @@ from planner.cost.traffic.whole_matrices import whole_matrix_seconds
 from planner.dataclasses import dataclass, fields
 from planner.numeric import Num, maximum
 from planner.plan import Plan
-from planner.techniques.offload.family import (
-    disk_step_seconds,
-    host_optimizer_seconds,
-    offload_seconds,
-)
+from planner.techniques.offload.family import disk_step_seconds, host_optimizer_seconds, offload_seconds
 from planner.techniques.optimizers.family import step_traffic
 
 ENDLESS = 1e30

@@ -11,11 +11,7 @@ from planner.cost.traffic.data_parallel import replica_bytes, shard_bytes
 from planner.cost.traffic.rounds import gatherings, reductions
 from planner.cost.traffic.shard_groups import ShardGroup, groups
 from planner.dataclasses import dataclass
-from planner.formulas.activation_offload import (
-    copy_exposed_seconds,
-    free_window,
-    input_copy_exposed_seconds,
-)
+from planner.formulas.activation_offload import copy_exposed_seconds, free_window, input_copy_exposed_seconds
 from planner.formulas.collectives import ring_sent_bytes
 from planner.numeric import Num, maximum, minimum, where
 from planner.plan import Plan

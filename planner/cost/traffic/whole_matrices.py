@@ -5,13 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from planner.cost.case import Case
-from planner.cost.memory.matrices import (
-    TENSOR_BYTES,
-    Matrices,
-    SharedMatrices,
-    is_owned,
-    model_matrices,
-)
+from planner.cost.memory.matrices import TENSOR_BYTES, Matrices, SharedMatrices, is_owned, model_matrices
 from planner.dataclasses import replace
 from planner.formulas.collectives import ring_seconds, ring_sent_bytes
 from planner.numeric import Num

@@ -10,12 +10,7 @@ from planner.plan import Plan
 from planner.rules import Rule, divides
 from planner.runtimes.family import Job, Runtime
 from planner.runtimes.hub.chunks import chunk_rules
-from planner.runtimes.hub.config import (
-    adapted_rule,
-    architecture,
-    unwritten_rules,
-    whole_layer_rules,
-)
+from planner.runtimes.hub.config import adapted_rule, architecture, unwritten_rules, whole_layer_rules
 from planner.runtimes.hub.masked import masked_rule
 from planner.runtimes.offered import (
     dtype_rules,

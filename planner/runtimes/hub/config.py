@@ -13,13 +13,7 @@ from planner.plan import Plan
 from planner.remembered import remembered
 from planner.rules import Rule
 from planner.runtimes.hub.adapted import adapted_names, named_rule
-from planner.runtimes.hub.numerics import (
-    granite_scales,
-    hub_numerics,
-    multipliers,
-    unbalanced,
-    unsaid,
-)
+from planner.runtimes.hub.numerics import granite_scales, hub_numerics, multipliers, unbalanced, unsaid
 from planner.runtimes.hub.types import HubType, alike, typed, typed_config, typed_unsaid
 from planner.runtimes.numerics import unknown_numerics
 from planner.runtimes.offered import attention_of, exactly, ffn_of, fits_model, uses

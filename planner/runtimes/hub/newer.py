@@ -8,14 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from planner.inputs.model import Experts, ModelSpec
-from planner.runtimes.hub.fields import (
-    gated_fields,
-    like,
-    mixer_of,
-    positions,
-    routed,
-    windows,
-)
+from planner.runtimes.hub.fields import gated_fields, like, mixer_of, positions, routed, windows
 from planner.runtimes.hub.types import REGULAR, Fields, HubType
 
 

@@ -15,7 +15,7 @@ from planner.runtimes.imports import deepspeed, trainer
 from planner.runtimes.imports.command_line import flag_values
 from planner.runtimes.imports.deepspeed import say_offload
 from planner.runtimes.imports.file_format import FileFormat, Source, beside
-from planner.runtimes.imports.hub_settings import compiled_by, reduced_in, script_changes
+from planner.runtimes.imports.hub_settings import compiled_by, reduced_in, say_own_adapters, script_changes
 from planner.runtimes.imports.literals import flat, literals
 from planner.runtimes.imports.model import with_config
 from planner.runtimes.imports.places import find_beside
@@ -216,12 +216,7 @@ def _script(sheet: Sheet, flags: Mapping[str, str], settings: Mapping[str, Any])
     sheet.changes += compiled_by(sheet, "dynamo_config.dynamo_backend")
     if settings.get("RECOMPUTE") or str(flags.get(AGAIN, "false")).lower() in ("", "true"):
         sheet.say("recompute", "full")
-    if settings.get("LORA_RANK"):
-        sheet.say("method", "qlora" if settings.get("QUANTISED") else "lora")
-        sheet.say("lora_rank", settings["LORA_RANK"])
-        targets = settings.get("LORA_TARGETS")
-        if isinstance(targets, list | tuple):
-            sheet.say("lora_targets", "+".join(targets))
+    say_own_adapters(sheet, settings)
 
 
 def fits(source: Source) -> bool:

@@ -15,7 +15,7 @@ from planner.runtimes.deepspeed.zeropp import SECONDARY, SWITCHES
 from planner.runtimes.imports.deepspeed_fields import TABLE, check_sections
 from planner.runtimes.imports.field_kinds import field_kinds
 from planner.runtimes.imports.file_format import FileFormat, Source, beside
-from planner.runtimes.imports.hub_settings import reduced_in, script_changes
+from planner.runtimes.imports.hub_settings import reduced_in, say_own_adapters, script_changes
 from planner.runtimes.imports.literals import flat, literals
 from planner.runtimes.imports.megatron_offload import shared_offload
 from planner.runtimes.imports.model import started, with_config
@@ -245,12 +245,7 @@ def _script(sheet: Sheet, settings: Mapping[str, Any]) -> None:
         sheet.say("stage_layers", ",".join(map(str, stages)))
     elif any(key.startswith("pipeline.") for key in sheet.values) and stages is None:
         sheet.notes.append("a pipeline section: how many stages there are says the script, or --pp")
-    if settings.get("LORA_RANK"):
-        sheet.say("method", "qlora" if settings.get("QUANTISED") else "lora")
-        sheet.say("lora_rank", settings["LORA_RANK"])
-        targets = settings.get("LORA_TARGETS")
-        if isinstance(targets, list | tuple):
-            sheet.say("lora_targets", "+".join(targets))
+    say_own_adapters(sheet, settings)
 
 
 def fits(source: Source) -> bool:

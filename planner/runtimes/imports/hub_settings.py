@@ -37,6 +37,16 @@ def script_changes(settings: Mapping[str, Any]) -> list[str]:
     return [*changes, "compiled=true"] if settings.get("COMPILED") is True else changes
 
 
+def say_own_adapters(sheet: Sheet, settings: Mapping[str, Any]) -> None:
+    """Say the adapters that a training script's constants make."""
+    if settings.get("LORA_RANK"):
+        sheet.say("method", "qlora" if settings.get("QUANTISED") else "lora")
+        sheet.say("lora_rank", settings["LORA_RANK"])
+        targets = settings.get("LORA_TARGETS")
+        if isinstance(targets, list | tuple):
+            sheet.say("lora_targets", "+".join(targets))
+
+
 def compiled_by(sheet: Sheet, *keys: str) -> list[str]:
     """Return the setting that a back end of Dynamo makes, where a key names one that compiles."""
     backend = sheet.take(*keys)

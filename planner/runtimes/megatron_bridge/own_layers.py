@@ -12,13 +12,7 @@ from planner.remembered import remembered
 from planner.rules import Rule
 from planner.runtimes.family import Job, Runtime
 from planner.runtimes.megatron_bridge.code import Code, Section
-from planner.runtimes.megatron_bridge.own_kinds import (
-    FLEX,
-    PROVIDERS,
-    UNFUSED,
-    OwnLayers,
-    mixers_of,
-)
+from planner.runtimes.megatron_bridge.own_kinds import FLEX, PROVIDERS, UNFUSED, OwnLayers, mixers_of
 from planner.runtimes.offered import exactly, offered
 
 NOT_THEIRS: Final = (

@@ -17,11 +17,7 @@ from planner.runtimes.megatron_bridge.own_layers import as_own, core_job
 from planner.runtimes.megatron_bridge.vision import vision_fields
 from planner.runtimes.megatron_lm.architecture import Architecture, architecture
 from planner.runtimes.megatron_lm.context import context_method
-from planner.runtimes.megatron_lm.flags import (
-    VOCAB_MULTIPLE,
-    padded_vocab,
-    position_embedding,
-)
+from planner.runtimes.megatron_lm.flags import VOCAB_MULTIPLE, padded_vocab, position_embedding
 from planner.runtimes.megatron_lm.layout import is_even, layout_string
 from planner.runtimes.megatron_lm.offload import activation_layers, offloaded_modules, optimizer_share
 from planner.runtimes.megatron_lm.recompute import MODULES, granularity

@@ -8,11 +8,7 @@ from planner.rules import Rule
 from planner.runtimes.family import Command, Job, Runtime
 from planner.runtimes.idle import in_effect
 from planner.runtimes.megatron_lm.architecture import known_architecture
-from planner.runtimes.megatron_lm.choices import (
-    choice_rules,
-    choice_variables,
-    release_rules,
-)
+from planner.runtimes.megatron_lm.choices import choice_rules, choice_variables, release_rules
 from planner.runtimes.megatron_lm.environment import environment
 from planner.runtimes.megatron_lm.flags import arguments
 from planner.runtimes.megatron_lm.groups import CORE

@@ -10,15 +10,7 @@ from __future__ import annotations
 from typing import Literal
 
 from planner.dataclasses import dataclass
-from planner.inputs.model import (
-    Attention,
-    Block,
-    DenseFfn,
-    Experts,
-    LatentAttention,
-    ModelSpec,
-    Recurrent,
-)
+from planner.inputs.model import Attention, Block, DenseFfn, Experts, LatentAttention, ModelSpec, Recurrent
 from planner.inputs.variants import variant_texts
 from planner.remembered import remembered
 from planner.runtimes.megatron_lm.hybrid import hybrid_obstacles, is_hybrid

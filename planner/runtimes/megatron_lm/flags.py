@@ -15,12 +15,7 @@ from planner.runtimes.megatron_lm.architecture import Architecture, architecture
 from planner.runtimes.megatron_lm.context import context_flags
 from planner.runtimes.megatron_lm.hybrid import hybrid_flags, is_hybrid
 from planner.runtimes.megatron_lm.layout import is_even, layout_string, pattern
-from planner.runtimes.megatron_lm.numerics import (
-    activation_flags,
-    numeric_flags,
-    position_kind,
-    router_flags,
-)
+from planner.runtimes.megatron_lm.numerics import activation_flags, numeric_flags, position_kind, router_flags
 from planner.runtimes.megatron_lm.offload import activation_flags as hosted_flags
 from planner.runtimes.megatron_lm.offload import module_flags, optimizer_share
 from planner.runtimes.megatron_lm.recompute import MODULES, granularity

@@ -71,7 +71,6 @@ def block_schedule(
         splits_backward=True,
         rules=(TWO_CHUNKS,),
         bubble_seconds=formula,
-        span_bubble_seconds=formula,
         in_flight_chunks=in_flight_chunks,
         order=order,
         placement=v_rank,

@@ -97,7 +97,6 @@ ENTRY = Schedule(
     splits_backward=False,
     rules=(TWO_CHUNKS, EVEN_RANKS, WHOLE_UNITS),
     bubble_seconds=bitpipe_bubble_seconds,
-    span_bubble_seconds=bitpipe_bubble_seconds,
     in_flight_chunks=in_flight_chunks,
     order=order,
     placement=two_way_rank,

@@ -4,15 +4,7 @@ from __future__ import annotations
 
 from planner.formulas.pipeline import looped_bubble_seconds
 from planner.numeric import Num
-from planner.techniques.schedules.family import (
-    MANY_CHUNKS,
-    UNIT,
-    InRounds,
-    Orders,
-    Pass,
-    PassTimes,
-    Schedule,
-)
+from planner.techniques.schedules.family import MANY_CHUNKS, UNIT, InRounds, Orders, Pass, PassTimes, Schedule
 
 
 def in_flight_chunks(pp: Num, vpp: Num, microbatches: Num, rank: Num) -> Num:
@@ -47,7 +39,6 @@ ENTRY = Schedule(
     splits_backward=False,
     rules=(MANY_CHUNKS,),
     bubble_seconds=BUBBLE,
-    span_bubble_seconds=BUBBLE,
     in_flight_chunks=in_flight_chunks,
     rounds=rounds,
     order=order,

@@ -63,7 +63,6 @@ ENTRY = Schedule(
         ),
     ),
     bubble_seconds=dualpipe_bubble_seconds,
-    span_bubble_seconds=dualpipe_bubble_seconds,
     in_flight_chunks=in_flight_chunks,
     order=order,
     placement=two_way_rank,

@@ -47,7 +47,6 @@ ENTRY = Schedule(
         ScheduleRule("at least 2 pp micro-batches", lambda pp, vpp, m: np.greater_equal(m, 2 * pp)),
     ),
     bubble_seconds=dualpipe_v_bubble_seconds,
-    span_bubble_seconds=dualpipe_v_bubble_seconds,
     in_flight_chunks=in_flight_chunks,
     order=order,
     placement=v_rank,

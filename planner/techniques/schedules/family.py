@@ -176,14 +176,14 @@ class Schedule:
     """What the degrees must keep."""
     bubble_seconds: Seconds
     """Makespan of one step minus the busiest rank's work, closed form. [s]"""
-    span_bubble_seconds: Seconds
-    """Longest time from first start to last end on one rank, minus its work: what a step costs where the next
-    step starts without a barrier, and the bubble of the Zero Bubble papers. [s]"""
     in_flight_chunks: PerRank
     """Chunk activations held at the peak, each until its weight gradient (or whole backward) is done; in a V
     exact on the peak rank from ``2 pp`` micro-batches on, else an upper bound. [-]"""
     order: OrderOf
     """The executable order."""
+    span_bubble: Seconds | None = None
+    """Longest time from first start to last end on one rank, minus its work: what a step costs where the next
+    step starts without a barrier, and the Zero Bubble papers' bubble; None where it is the other. [s]"""
     placement: Callable[[int, int, int], int] = loop_rank
     """Rank of a chunk from (chunk, pp, vpp)."""
     messages: Degrees = loop_messages
@@ -212,6 +212,11 @@ class Schedule:
     """Whether a step ends with an empty pipeline; if not, the closed form is the steady state."""
     holds: Condition = always
     """Where the closed forms are exact or within 1% of the makespan."""
+
+    @property
+    def span_bubble_seconds(self) -> Seconds:
+        """The closed form of the span bubble. [s]"""
+        return self.span_bubble or self.bubble_seconds
 
     @property
     def hosts(self) -> bool:

@@ -50,7 +50,6 @@ ENTRY = Schedule(
     splits_backward=True,
     rules=(MANY_CHUNKS, WHOLE_GROUPS),
     bubble_seconds=FORM,
-    span_bubble_seconds=FORM,
     in_flight_chunks=in_flight_chunks,
     order=order,
     holds=holds,

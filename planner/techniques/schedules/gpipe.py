@@ -4,14 +4,7 @@ from __future__ import annotations
 
 from planner.formulas.pipeline import gpipe_bubble_seconds
 from planner.numeric import Num
-from planner.techniques.schedules.family import (
-    ONE_CHUNK,
-    UNIT,
-    Orders,
-    Pass,
-    PassTimes,
-    Schedule,
-)
+from planner.techniques.schedules.family import ONE_CHUNK, UNIT, Orders, Pass, PassTimes, Schedule
 
 
 def in_flight_chunks(pp: Num, vpp: Num, microbatches: Num, rank: Num) -> Num:
@@ -34,7 +27,6 @@ ENTRY = Schedule(
     splits_backward=False,
     rules=(ONE_CHUNK,),
     bubble_seconds=gpipe_bubble_seconds,
-    span_bubble_seconds=gpipe_bubble_seconds,
     in_flight_chunks=in_flight_chunks,
     order=order,
     additive=True,

@@ -51,7 +51,6 @@ ENTRY = Schedule(
     splits_backward=False,
     rules=(MANY_CHUNKS, EQUAL_ROUNDS),
     bubble_seconds=InRounds(looped_bubble_seconds),
-    span_bubble_seconds=InRounds(looped_bubble_seconds),
     in_flight_chunks=in_flight_chunks,
     order=order,
     holds=holds,

@@ -69,7 +69,6 @@ ENTRY = Schedule(
     splits_backward=True,
     rules=(EQUAL_ROUNDS,),
     bubble_seconds=InRounds(interleaved_zb_bubble_seconds),
-    span_bubble_seconds=InRounds(interleaved_zb_bubble_seconds),
     in_flight_chunks=in_flight_chunks,
     awaiting_weight_chunks=awaiting_weight_chunks,
     order=order,

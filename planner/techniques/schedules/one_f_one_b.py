@@ -7,14 +7,7 @@ import numpy as np
 from planner.formulas.pipeline import one_f_one_b_bubble_seconds
 from planner.numeric import Num
 from planner.techniques.schedules._orders import alternate
-from planner.techniques.schedules.family import (
-    ONE_CHUNK,
-    UNIT,
-    Orders,
-    Pass,
-    PassTimes,
-    Schedule,
-)
+from planner.techniques.schedules.family import ONE_CHUNK, UNIT, Orders, Pass, PassTimes, Schedule
 
 
 def in_flight_chunks(pp: Num, vpp: Num, microbatches: Num, rank: Num) -> Num:
@@ -40,7 +33,6 @@ ENTRY = Schedule(
     splits_backward=False,
     rules=(ONE_CHUNK,),
     bubble_seconds=one_f_one_b_bubble_seconds,
-    span_bubble_seconds=one_f_one_b_bubble_seconds,
     in_flight_chunks=in_flight_chunks,
     order=order,
     additive=True,

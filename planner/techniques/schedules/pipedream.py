@@ -20,7 +20,6 @@ ENTRY = Schedule(
     splits_backward=False,
     rules=(ONE_CHUNK,),
     bubble_seconds=pipedream_wait_seconds,
-    span_bubble_seconds=pipedream_wait_seconds,
     in_flight_chunks=in_flight_chunks,
     weight_versions=weight_versions,
     order=order,

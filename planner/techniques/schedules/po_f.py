@@ -16,7 +16,6 @@ ENTRY = Schedule(
     splits_backward=True,
     rules=(MANY_CHUNKS,),
     bubble_seconds=bubble_seconds,
-    span_bubble_seconds=bubble_seconds,
     in_flight_chunks=in_flight_chunks,
     order=order,
     offloaded_chunks=lambda vpp: vpp,

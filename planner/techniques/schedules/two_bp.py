@@ -8,15 +8,7 @@ from planner.formulas.pipeline import Pipe
 from planner.formulas.pipeline_delayed import delayed_bubble_seconds
 from planner.numeric import Num
 from planner.techniques.schedules._orders import OrderScript
-from planner.techniques.schedules.family import (
-    ONE_CHUNK,
-    UNIT,
-    Mask,
-    Orders,
-    Pass,
-    PassTimes,
-    Schedule,
-)
+from planner.techniques.schedules.family import ONE_CHUNK, UNIT, Mask, Orders, Pass, PassTimes, Schedule
 
 
 def holds(pipe: Pipe) -> Mask:
@@ -60,7 +52,6 @@ ENTRY = Schedule(
     splits_backward=True,
     rules=(ONE_CHUNK,),
     bubble_seconds=delayed_bubble_seconds,
-    span_bubble_seconds=delayed_bubble_seconds,
     in_flight_chunks=in_flight_chunks,
     awaiting_weight_chunks=awaiting_weight_chunks,
     order=order,

@@ -8,14 +8,7 @@ from planner.formulas.pipeline import Pipe
 from planner.formulas.pipeline_split import zb_2p_bubble_seconds, zb_2p_span_bubble_seconds
 from planner.numeric import Num
 from planner.techniques.schedules._sweep import shortest_order
-from planner.techniques.schedules.family import (
-    ONE_CHUNK,
-    UNIT,
-    Mask,
-    Orders,
-    PassTimes,
-    Schedule,
-)
+from planner.techniques.schedules.family import ONE_CHUNK, UNIT, Mask, Orders, PassTimes, Schedule
 from planner.techniques.schedules.zb_h2 import holds as h2_holds
 
 
@@ -44,7 +37,7 @@ ENTRY = Schedule(
     splits_backward=True,
     rules=(ONE_CHUNK,),
     bubble_seconds=zb_2p_bubble_seconds,
-    span_bubble_seconds=zb_2p_span_bubble_seconds,
+    span_bubble=zb_2p_span_bubble_seconds,
     in_flight_chunks=in_flight_chunks,
     order=order,
     holds=holds,

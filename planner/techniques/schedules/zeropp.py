@@ -63,7 +63,6 @@ ENTRY = Schedule(
     splits_backward=True,
     rules=(MANY_CHUNKS, WHOLE_UNITS),
     bubble_seconds=zeropp_bubble_seconds,
-    span_bubble_seconds=zeropp_bubble_seconds,
     in_flight_chunks=in_flight_chunks,
     rounds=rounds,
     order=order,

@@ -15,7 +15,7 @@ import typer
 
 from planner.calibrate.benchmark.predictions import COLUMNS, PredictedRow, read_predictions
 from planner.cli.benchmark_text import as_page, as_rows
-from planner.cli.options import ForceOption, Format, FormatOption
+from planner.cli.options import ForceOption, Format, FormatOption, command_group
 from planner.cli.output import emit_document, emit_page, emit_rows
 from planner.cli.printable import to_stderr
 from planner.deferred import deferred
@@ -34,11 +34,8 @@ if TYPE_CHECKING:
     from planner.calibrate.runs.defaults import Skip
     from planner.calibrate.runs.table import Run
 
-app = typer.Typer(
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode=None,
-    help="Score any predictor of training runs by the same rules: blinded rows, predictions, scores.",
+app = command_group(
+    "Score any predictor of training runs by the same rules: blinded rows, predictions, scores."
 )
 
 RunsArgument = Annotated[

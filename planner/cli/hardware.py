@@ -12,7 +12,7 @@ from planner.cli.hardware_collectives import collectives_command
 from planner.cli.hardware_curves import curve_fields
 from planner.cli.hardware_import import import_command
 from planner.cli.hardware_prices import prices_command
-from planner.cli.options import Format, FormatOption, text_option
+from planner.cli.options import Format, FormatOption, command_group, text_option
 from planner.cli.output import emit_rows
 from planner.errors import Infeasible, InputError, Problem
 from planner.inputs.hardware import Accelerator, HardwareProfile
@@ -23,12 +23,7 @@ from planner.inputs.spoken_cluster import spoken_accelerator
 from planner.question.reading import Reading
 from planner.report.hardware_facts import accelerator_rows, cluster_rows
 
-app = typer.Typer(
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode=None,
-    help="Clusters, accelerators and where their numbers come from.",
-)
+app = command_group("Clusters, accelerators and where their numbers come from.")
 
 NameArgument = Annotated[
     str, typer.Argument(help="A cluster, an accelerator, or the path of a profile.", autocompletion=part)

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from planner.cli.complete import model as complete
-from planner.cli.options import Format, FormatOption, text_option
+from planner.cli.options import Format, FormatOption, command_group, text_option
 from planner.cli.output import emit_rows
 from planner.cli.printable import to_stderr
 from planner.errors import Infeasible, InputError, Problem
@@ -24,12 +24,7 @@ from planner.inputs.own_model.read import own_model, read_own_model
 from planner.report.model_facts import Row, model_facts, model_row, part_rows, run_rows, told_facts
 from planner.report.shardings import model_rows, own_rows
 
-app = typer.Typer(
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode=None,
-    help="Models: what ships, one in full, and from a config.json.",
-)
+app = command_group("Models: what ships, one in full, and from a config.json.")
 
 HEADINGS = {"active_params": "active", "params_per_layer": "a layer", "active_params_per_layer": "active"}
 """Columns of a table, in few letters."""

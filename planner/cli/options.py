@@ -30,6 +30,11 @@ def text_option(metavar: str, told: str, *flags: str) -> Any:
     return typer.Option(*flags, metavar=metavar, help=told, show_default=False)
 
 
+def command_group(told: str) -> typer.Typer:
+    """Return a group of commands; ``told`` is its help."""
+    return typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode=None, help=told)
+
+
 PlanArgument = Annotated[
     Path,
     typer.Argument(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from planner.cli.complete import runtime as complete
-from planner.cli.options import Format, FormatOption
+from planner.cli.options import Format, FormatOption, command_group
 from planner.cli.output import emit_document, emit_page, emit_rows
 from planner.deferred import deferred
 
@@ -21,12 +21,7 @@ with deferred():
 if TYPE_CHECKING:
     from planner.report.plan_file import PlanFile
 
-app = typer.Typer(
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode=None,
-    help="Runtimes and their releases, and what another release would change.",
-)
+app = command_group("Runtimes and their releases, and what another release would change.")
 
 ReleaseArgument = Annotated[
     str, typer.Argument(metavar="NAME@RELEASE", help="A runtime in a release.", autocompletion=complete)

@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from planner.inputs.model import Attention, ModelSpec
 from planner.inputs.numerics import Router
+
+RARE: Final = (
+    "local_rope_theta", "rope_fraction", "attention_scale", "attention_softcap", "qkv_clip", "logit_softcap",
+    "embedding_scale", "residual_scale", "logit_scale", "value_scale", "part_scales",
+)  # fmt: skip
+"""Fields of `Numerics` that models of runners with layers of their own have no place for."""
 
 
 def unknown_numerics(model: ModelSpec) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ from typing import Final
 
 from planner.inputs.model import ModelSpec
 from planner.inputs.numerics import Numerics, RopeScaling, Router, said, without_place
+from planner.runtimes.numerics import RARE
 
 Fields = dict[str, object]
 
@@ -19,11 +20,7 @@ _ROUTERS = {
 MULTIPLIERS = ("attention_scale", "embedding_scale", "residual_scale", "logit_scale")
 """Fields of `Numerics` that Granite has keys for, and no other architecture written here."""
 
-CANNOT = (
-    *("local_rope_theta", "rope_fraction", "attention_softcap", "qkv_clip", "logit_softcap"),
-    "value_scale",
-    "part_scales",
-)
+CANNOT = tuple(name for name in RARE if name not in MULTIPLIERS)
 """Fields of `Numerics` that no architecture written here has a key for."""
 
 

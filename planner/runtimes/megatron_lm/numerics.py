@@ -14,6 +14,7 @@ from typing import Final
 from planner.inputs.model import LatentAttention, ModelSpec
 from planner.inputs.numerics import RopeScaling, Router, without_place
 from planner.runtimes.megatron_lm.architecture import Architecture
+from planner.runtimes.numerics import RARE
 
 LLAMA3: Final = {"original_positions": 8192, "low_freq_factor": 1.0, "high_freq_factor": 4.0}
 LATENT_YARN: Final = {"original_positions": 4096, "beta_fast": 32.0, "beta_slow": 1.0}
@@ -29,10 +30,7 @@ GATED: Final = {
     "swiglu_oai": ("--quick-geglu", "--glu-linear-offset", "1.0", "--activation-func-clamp-value", "7.0"),
 }
 PLAIN: Final[dict[str, tuple[str, ...]]] = {"gelu_tanh": (), "gelu": (), "relu2": ("--squared-relu",)}
-ONLY_ELSEWHERE: Final = (
-    "local_rope_theta", "attention_softcap", "qkv_clip", "logit_softcap", "embedding_scale", "residual_scale",
-    "logit_scale", "value_scale", "part_scales",
-)  # fmt: skip
+ONLY_ELSEWHERE: Final = tuple(name for name in RARE if name not in ("rope_fraction", "attention_scale"))
 """Fields of `Numerics` that Megatron-core has no place for: muP alone scales embeddings and logits, and with
 them the initialiser and the learning rates."""
 

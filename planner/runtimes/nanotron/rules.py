@@ -10,6 +10,7 @@ from planner.plan import Plan
 from planner.rules import Mask, Rule
 from planner.runtimes.family import Job, Runtime
 from planner.runtimes.nanotron.table import bare_period
+from planner.runtimes.numerics import RARE
 from planner.runtimes.offered import (
     divisor_rule,
     dtype_rules,
@@ -85,13 +86,6 @@ def missing_parts(model: ModelSpec) -> tuple[str, ...]:
     return tuple(sorted(needs))
 
 
-CANNOT = (
-    "local_rope_theta", "rope_fraction", "attention_scale", "attention_softcap", "qkv_clip", "logit_softcap",
-    "embedding_scale", "residual_scale", "logit_scale", "value_scale", "part_scales",
-)  # fmt: skip
-"""Fields of `Numerics` that nanotron's Qwen2 model has no place for."""
-
-
 def unsaid(model: ModelSpec) -> tuple[str, ...]:
     """Return the fields of the model's numerics that nanotron's Qwen2 model does not have.
 
@@ -101,7 +95,7 @@ def unsaid(model: ModelSpec) -> tuple[str, ...]:
        models/qwen.py, ``Qwen2MoELayer``: softmax over the scores of the chosen experts.
     """
     own = model.numerics
-    found = without_place(own, CANNOT)
+    found = without_place(own, RARE)
     if own.activation not in (None, "silu"):
         found.append(f"numerics.activation {own.activation}")
     if own.rope_scaling is not None and own.rope_scaling.kind != "linear":

@@ -11,18 +11,13 @@ import math
 
 from planner.inputs.model import LatentAttention, ModelSpec
 from planner.inputs.numerics import RopeScaling, Router, without_place
+from planner.runtimes.numerics import RARE
 from planner.runtimes.torchtitan import delta
 from planner.runtimes.torchtitan.sinking import FAMILY, stretches
 
 INIT_STD = 0.02
 EPSILON = 1e-5
 """Where the model's own are not known."""
-
-CANNOT = (
-    "local_rope_theta", "rope_fraction", "attention_scale", "attention_softcap", "qkv_clip", "logit_softcap",
-    "embedding_scale", "residual_scale", "logit_scale", "value_scale", "part_scales",
-)  # fmt: skip
-"""Fields of `Numerics` that the models have no place for."""
 
 
 def is_latent(model: ModelSpec) -> bool:
@@ -82,7 +77,7 @@ def _router_data(model: ModelSpec) -> dict[str, object]:
 def unsaid(model: ModelSpec, kind: str) -> tuple[str, ...]:
     """Return the fields of the model's numerics that the emitted module of a family cannot say."""
     own = model.numerics
-    found = without_place(own, [one for one in CANNOT if one != "rope_fraction" or kind != delta.FAMILY])
+    found = without_place(own, [one for one in RARE if one != "rope_fraction" or kind != delta.FAMILY])
     if own.activation not in (("swiglu_oai",) if kind == FAMILY else (None, "silu")):
         found.append(f"numerics.activation {own.activation}")
     scaling = own.rope_scaling

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from planner.cli.validate_text import as_number
 from planner.report.page import Page, Table, counted
 from planner.units import percent
 
@@ -19,10 +20,6 @@ LEGEND: Final = (
 RIGHT: Final = ("true_positive", "true_negative")
 
 
-def _number(value: float | None) -> str:
-    return "-" if value is None else f"{value:.2f}"
-
-
 def _line(scores: Document) -> dict[str, str]:
     time, pick, memory, calls = scores["step_time"], scores["pick"], scores["memory"], scores["oom"]
     judged = sum(calls.values())
@@ -35,8 +32,8 @@ def _line(scores: Document) -> dict[str, str]:
         "error": percent(time["mape"]),
         "median": percent(time["median_ape"]),
         "bias": percent(time["bias"], signed=True),
-        "rank": _number(scores["rank"]["sources"]),
-        "in them": _number(scores["rank"]["groups"]),
+        "rank": as_number(scores["rank"]["sources"]),
+        "in them": as_number(scores["rank"]["groups"]),
         "regret": percent(pick["mean"]),
         "OOM": f"{pick['ran_out']:.3g}",
         "memory": percent(error),
@@ -84,7 +81,7 @@ def _sources(sources: Sequence[Document]) -> Table:
                 "source": one["source"] or "(not named)",
                 "timed": str(one["n"]),
                 "error": percent(one["mape"]),
-                "rank": _number(one["spearman"]),
+                "rank": as_number(one["spearman"]),
             }
             for one in sources
         )

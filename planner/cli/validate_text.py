@@ -94,7 +94,8 @@ def group_summary(groups: Sequence[Document]) -> dict[str, dict[str, float | int
     return summary
 
 
-def _number(value: float | None) -> str:
+def as_number(value: float | None) -> str:
+    """Return a score as text, a dash where there is none."""
     return "-" if value is None else f"{value:.2f}"
 
 
@@ -109,9 +110,9 @@ def source_rows(document: Document) -> list[dict[str, str]]:
                 "source": source["source"] or NAMELESS,
                 "timed": str(source["n"]),
                 "error": percent(source["mape"]),
-                "rank": _number(source["spearman"]),
+                "rank": as_number(source["spearman"]),
                 "groups": str(group["groups"]),
-                "rank in groups": _number(group["rank"]),
+                "rank in groups": as_number(group["rank"]),
                 "regret": percent(group["regret"]),
                 "picks OOM": str(group["oom"]),
             }

@@ -120,6 +120,11 @@ class Estimate(Shown):
     shown: float = 0.0
 
     @property
+    def case(self) -> Case:
+        """The job and the techniques of the plan."""
+        return case_of(self.plan, self.job, self.runtime)
+
+    @property
     def peak(self) -> float:
         """Device memory in use on the peak stage. [byte]"""
         return max(stage.total for stage in self.stages)

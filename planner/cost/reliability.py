@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Final
 
-from planner.cost.case import Case, case_of
+from planner.cost.case import Case
 from planner.cost.estimate import Estimate
 from planner.cost.memory.host_rules import plan_host_bytes
 from planner.cost.slowed import STUCK, Slowed
@@ -76,7 +76,7 @@ class Reliable(Slowed):
     @cached_property
     def case(self) -> Case:
         """The plan's techniques."""
-        return case_of(self.answer.plan, self.answer.job, self.answer.runtime)
+        return self.answer.case
 
     @property
     def gpus(self) -> int:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Final
 
-from planner.cost.case import case_of
 from planner.cost.estimate import Estimate
 from planner.cost.traffic.migration import Move, move_between
 from planner.dataclasses import dataclass
@@ -45,7 +44,7 @@ class Resume:
     @property
     def state_bytes(self) -> float:
         """The whole checkpoint. [byte]"""
-        case = case_of(self.old.plan, self.old.job, self.old.runtime)
+        case = self.old.case
         return self.old.job.model.params * (case.weight_bytes + case.optimizer_bytes)
 
     @property

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Mapping
 from functools import cache
 from pathlib import Path
+from typing import TypeVar
 
 from planner.errors import InputError, Problem, nearest
+
+W = TypeVar("W", bound=Hashable)
 
 _ALIASES = re.compile(r"^aliases: *\[(.*)\]", re.MULTILINE)
 
@@ -40,6 +45,15 @@ def names_and_aliases(folder: Path) -> dict[str, Path]:
         words = found[1].split(",") if found else []
         index |= {word.strip(" \"'").lower(): path for word in [path.stem, *words] if word.strip()}
     return index
+
+
+@cache
+def by_words(folder: Path, words_of: Callable[[str], W]) -> Mapping[W, frozenset[Path]]:
+    """Return the files whose names or aliases have the same words, by these."""
+    index: dict[W, set[Path]] = defaultdict(set)
+    for name, path in names_and_aliases(folder).items():
+        index[words_of(name)].add(path)
+    return {words: frozenset(paths) for words, paths in index.items()}
 
 
 def named_file(text: str, folder: Path) -> Path | None:

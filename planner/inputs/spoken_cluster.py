@@ -7,13 +7,10 @@ and what they say under ``cluster``.
 from __future__ import annotations
 
 import re
-from collections import defaultdict
-from collections.abc import Mapping
-from functools import cache
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from planner.inputs.shipped import data_folder, named_file, names_and_aliases
+from planner.inputs.shipped import by_words, data_folder, named_file
 
 SILENT: Final = frozenset({"nvidia", "amd", "intel", "google", "aws", "geforce", "tesla", "gpu", "gpus", ""})
 """Words of a product's name that tell no accelerators apart."""
@@ -45,7 +42,9 @@ def words_of(text: str) -> Words:
 
 def spoken_accelerator(text: str) -> str:
     """Return the name of the accelerator that ships under these words; empty where none or several do."""
-    found = _by_words(data_folder("hardware_profiles") / "accelerators").get(words_of(text), frozenset())
+    found = by_words(data_folder("hardware_profiles") / "accelerators", words_of).get(
+        words_of(text), frozenset()
+    )
     return next(iter(found)).stem if len(found) == 1 else ""
 
 
@@ -79,11 +78,3 @@ def _is_cluster(text: str) -> bool:
         return Path(text).expanduser().exists()
     except (OSError, RuntimeError, ValueError):
         return False
-
-
-@cache
-def _by_words(folder: Path) -> Mapping[Words, frozenset[Path]]:
-    index: dict[Words, set[Path]] = defaultdict(set)
-    for name, path in names_and_aliases(folder).items():
-        index[words_of(name)].add(path)
-    return {words: frozenset(paths) for words, paths in index.items()}

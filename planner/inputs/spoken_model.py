@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import os
 import re
-from collections import defaultdict
-from collections.abc import Mapping
-from functools import cache
 from pathlib import Path
 from typing import Final
 
 from planner.errors import InputError, Problem, nearest
-from planner.inputs.shipped import data_folder, find_file, names_and_aliases
+from planner.inputs.shipped import by_words, data_folder, find_file, names_and_aliases
 from planner.inputs.twins import TUNED, TWINS
 
 VARIANTS: Final = frozenset({"base", "instruct", "it", "pt", "hf", "chat"})
@@ -53,7 +50,7 @@ def zoo_model(text: str) -> Path | None:
     A date that the zoo does not know is left out, where only one model can be meant. None also where several
     can be, since models of one name may differ in shape.
     """
-    index, words = _by_words(data_folder("models_zoo")), words_of(text)
+    index, words = by_words(data_folder("models_zoo"), words_of), words_of(text)
     found = index.get(words, frozenset())
     undated = _undated(words)
     if not found and undated in index:
@@ -70,7 +67,7 @@ def _twin(text: str) -> Path | None:
     twin = TWINS.get(name) or TWINS.get(plain)
     if twin is not None:
         return names_and_aliases(folder)[twin]
-    found = _by_words(folder).get(words_of(plain), frozenset())
+    found = by_words(folder, words_of).get(words_of(plain), frozenset())
     return next(iter(found)) if len(found) == 1 else None
 
 
@@ -124,7 +121,7 @@ def unknown(text: str, problem: Problem) -> InputError:
 def likely(text: str) -> list[str]:
     """Return the zoo's models that have all words of a name, or the nearest in spelling."""
     said = set(_undated(words_of(text)))
-    index = _by_words(data_folder("models_zoo"))
+    index = by_words(data_folder("models_zoo"), words_of)
     hits = {path.stem for key, paths in index.items() if said and said <= set(key) for path in paths}
     if hits:
         return sorted(hits, key=lambda name: (len(name), name))[:MOST_NAMED]
@@ -143,14 +140,6 @@ def note_of(text: str) -> str:
         config = cached_config(text)
         return "" if config is None else f"{text} is read from the Hugging Face cache: {config}"
     return ""
-
-
-@cache
-def _by_words(folder: Path) -> Mapping[Words, frozenset[Path]]:
-    index: dict[Words, set[Path]] = defaultdict(set)
-    for name, path in names_and_aliases(folder).items():
-        index[words_of(name)].add(path)
-    return {words: frozenset(paths) for words, paths in index.items()}
 
 
 def _undated(words: Words) -> Words:

@@ -45,7 +45,7 @@ def checked_case(estimate: Estimate) -> tuple[Case, Plan, list[str]]:
     if estimate.job.model.diffusion is not None:
         found = f"{estimate.job.model.name}, a diffusion transformer"
         raise InputError(Problem("planner check", found, "a language model: its blocks alone have benches"))
-    case = case_of(estimate.plan, estimate.job, estimate.runtime)
+    case = estimate.case
     job, notes = estimate.job, []
     if case.precision.quantises:
         workload = job.workload.model_copy(update={"precision": "bf16"})

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from planner.cost.case import case_of
 from planner.cost.estimate import Estimate
 from planner.cost.memory.activation_offload import copied_share
 from planner.cost.step.parts import PlanParts
@@ -17,7 +16,7 @@ def hosting_lines(answer: Estimate) -> Page:
     """Return how much waits on the host, or that copies outlast the passes."""
     if not SCHEDULES[answer.plan.schedule].hosts:
         return []
-    parts = PlanParts(answer.plan, case_of(answer.plan, answer.job, answer.runtime))
+    parts = PlanParts(answer.plan, answer.case)
     if parts.hosted is None:
         return []
     share = float(np.max(copied_share(parts.case, answer.plan, parts.passes.layers)))

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from planner.cost.case import Case, case_of
+from planner.cost.case import Case
 from planner.cost.estimate import Estimate
 from planner.cost.layer.block_cost import PricedLayer, priced_layer
 from planner.cost.layer.casts import gradient_cast_seconds, input_cast_seconds
@@ -76,7 +76,7 @@ class Anatomy:
     @cached_property
     def case(self) -> Case:
         """The job and its techniques."""
-        return case_of(self.answer.plan, self.answer.job, self.answer.runtime)
+        return self.answer.case
 
     @cached_property
     def parts(self) -> PlanParts:

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Final, NamedTuple
 
-from planner.cost.case import case_of
 from planner.cost.estimate import Estimate
 from planner.cost.step.replay import is_far, played_passes, played_step
 from planner.plan import Plan
@@ -47,7 +46,7 @@ class Guard:
         """Seconds of a plan's step, played; None where it cannot be played or there is no time for it. [s]"""
         key = _key(answer)
         if key not in self._known:
-            case = case_of(answer.plan, answer.job, answer.runtime)
+            case = answer.case
             self.passes -= played_passes(answer.plan, case)
             self._known[key] = played_step(answer) if self.passes >= 0.0 else None
         return self._known[key]

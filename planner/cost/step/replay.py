@@ -6,7 +6,7 @@ from typing import Final
 
 import numpy as np
 
-from planner.cost.case import Case, case_of
+from planner.cost.case import Case
 from planner.cost.estimate import Estimate
 from planner.cost.step.layout import split_of
 from planner.cost.step.parts import PlanParts
@@ -78,7 +78,7 @@ def played_step(known: Estimate) -> float | None:
     .. [1] D. Narayanan et al., arXiv:2104.04473, 2021, sec. 2.2: the bubble does not grow with the
        micro-batches.
     """
-    case = case_of(known.plan, known.job, known.runtime)
+    case = known.case
     plan = known.plan
     if plan.pp == 1 or PlanParts(plan, case).is_played:
         return known.step

@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from planner.cost.case import Case, case_of
+from planner.cost.case import Case
 from planner.cost.estimate import Estimate, estimate
 from planner.cost.layer.lengths_dealt import apart_excess, document_ranks, is_by_length
 from planner.cost.step.unequal import attention_seconds, waiting_seconds, waits_each_pass
@@ -49,7 +49,7 @@ class UnevenSteps:
     @cached_property
     def case(self) -> Case:
         """The plan's techniques."""
-        return case_of(self.answer.plan, self.answer.job, self.answer.runtime)
+        return self.answer.case
 
     @cached_property
     def packed(self) -> PackedLengths:
@@ -168,7 +168,7 @@ class UnevenSteps:
     def unbalanced(self) -> float:
         """Seconds of such a step whose documents stay on the ranks that they come to. [s]"""
         other = self.by_length
-        case = case_of(other.plan, other.job, other.runtime)
+        case = other.case
         even = float(other.step - waiting_seconds(case, other.plan))
         return even + self.growing * apart_excess(case, other.plan)
 

@@ -13,6 +13,7 @@ from planner.runtimes.hub.fields import (
     FP32_NORM,
     NO_DROPOUT,
     gated_fields,
+    headed,
     inner_of,
     known,
     like,
@@ -22,10 +23,6 @@ from planner.runtimes.hub.fields import (
     word_of,
 )
 from planner.runtimes.hub.types import REGULAR, Fields, HubType
-
-
-def _gemma(model: ModelSpec) -> Fields:
-    return gated_fields(model) | {"head_dim": mixer_of(model).head_dim}
 
 
 def _glm4(model: ModelSpec) -> Fields:
@@ -95,7 +92,7 @@ _PARALLEL = ("parallel-blocks",)
 
 DENSE: Final = {
     "gemma": HubType(
-        "GemmaForCausalLM", "GemmaDecoderLayer", like(), _gemma, REGULAR, FP32_NORM
+        "GemmaForCausalLM", "GemmaDecoderLayer", like(), headed, REGULAR, FP32_NORM
     ),
     "glm4": HubType(
         "Glm4ForCausalLM", "Glm4DecoderLayer", like(norms=4), _glm4, REGULAR | {"fc1": ("gate_up_proj",)}

@@ -112,6 +112,11 @@ def gated_fields(model: ModelSpec) -> Fields:
     } | known(hidden_act=word_of(model), rms_norm_eps=model.numerics.norm_epsilon)  # fmt: skip
 
 
+def headed(model: ModelSpec) -> Fields:
+    """Return the same with the width of a head."""
+    return gated_fields(model) | {"head_dim": mixer_of(model).head_dim}
+
+
 def routed(model: ModelSpec) -> Fields:
     """Return the keys of what a router does, as most types spell them."""
     router = model.numerics.router

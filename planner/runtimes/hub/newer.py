@@ -8,7 +8,14 @@ from __future__ import annotations
 from typing import Final
 
 from planner.inputs.model import Experts, ModelSpec
-from planner.runtimes.hub.fields import gated_fields, like, mixer_of, positions, routed, windows
+from planner.runtimes.hub.fields import (
+    gated_fields,
+    headed,
+    like,
+    positions,
+    routed,
+    windows,
+)
 from planner.runtimes.hub.types import REGULAR, Fields, HubType
 
 
@@ -16,14 +23,10 @@ def _apertus(model: ModelSpec) -> Fields:
     return gated_fields(model) | ({"mlp_bias": True} if model.ffns[0].bias else {})
 
 
-def _hunyuan(model: ModelSpec) -> Fields:
-    return gated_fields(model) | {"head_dim": mixer_of(model).head_dim}
-
-
 def _hunyuan_moe(model: ModelSpec) -> Fields:
     """Return the keys of experts as wide as the one that is shared."""
     experts = model.expert_kinds[0]
-    return _hunyuan(model) | {"num_experts": experts.experts, "moe_topk": experts.topk}
+    return headed(model) | {"num_experts": experts.experts, "moe_topk": experts.topk}
 
 
 def _bare(fields: Fields) -> Fields:
@@ -32,7 +35,7 @@ def _bare(fields: Fields) -> Fields:
 
 
 def _exaone4(model: ModelSpec) -> Fields:
-    return _bare(_hunyuan(model) | windows(model))
+    return _bare(headed(model) | windows(model))
 
 
 _GROWTH: Final = {"llama_4_scaling_beta": 0.1}
@@ -48,7 +51,10 @@ def _is_ministral3(model: ModelSpec) -> bool:
 
 
 def _ministral3(model: ModelSpec) -> Fields:
-    return _bare(_hunyuan(model)) | {"rope_parameters": positions(model) | _GROWTH, "sliding_window": None}
+    return _bare(headed(model)) | {
+        "rope_parameters": positions(model) | _GROWTH,
+        "sliding_window": None,
+    }
 
 
 def _ernie_moe(model: ModelSpec) -> Fields:
@@ -78,7 +84,7 @@ NEWER: Final = {
         ),
     ),
     "hunyuan_v1_dense": HubType(
-        "HunYuanDenseV1ForCausalLM", "HunYuanDenseV1DecoderLayer", like(variants=_AFTER), _hunyuan, REGULAR,
+        "HunYuanDenseV1ForCausalLM", "HunYuanDenseV1DecoderLayer", like(variants=_AFTER), headed, REGULAR,
     ),
     "hunyuan_v1_moe": HubType(
         "HunYuanMoEV1ForCausalLM", "HunYuanMoEV1DecoderLayer", like(variants=_AFTER, experts=True),

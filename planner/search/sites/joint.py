@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from planner.cost.case import case_of
 from planner.cost.estimate import Estimate
 from planner.cost.layer.communication import message_bytes
 from planner.cost.price import price
@@ -212,7 +211,7 @@ def joint_price(known: Estimate, way: Way, profile: SitesProfile, inside: float)
 
 def _ring_sent(known: Estimate, profile: SitesProfile) -> tuple[Route, float, float]:
     """Return the ring of gradients, what goes at once, and in a step: all of them, once. [byte]"""
-    gradients = float(known.job.model.params) * case_of(known.plan, known.job, known.runtime).reduce_bytes
+    gradients = float(known.job.model.params) * known.case.reduce_bytes
     return ring_route(profile, sums=True), gradients, gradients
 
 
@@ -222,7 +221,7 @@ def _chain_sent(known: Estimate, profile: SitesProfile) -> tuple[Route, float, f
     A message goes over each link once in each direction for each crossing of the pipeline, from all ranks of
     the stage that sends.
     """
-    case, plan = case_of(known.plan, known.job, known.runtime), known.plan
+    case, plan = known.case, known.plan
     tokens = plan.micro_batch * case.workload.seq_len / plan.cp
     whole = float(message_bytes(case, plan, tokens) * known.job.gpus / plan.pp)
     crossings = sum(place == len(case.tiers) - 1 for place in wire_tiers(plan, case))

@@ -158,7 +158,7 @@ def chain_of(known: Estimate, request: SitesRequest) -> Chain:
 
 def over_links(known: Estimate, request: SitesRequest) -> Chained | None:
     """Return a plan of alike sites with each link for itself; None where there is one link or no chain."""
-    case = case_of(known.plan, known.job, known.runtime)
+    case = known.case
     chunks = (known.plan.vpp, case.schedule.routes) == (1, 1) and not is_hosted(case, known.plan)
     crossing = known.plan.pp > 1 and not known.runtime.traits.pipeline.stages_inside
     if len(request.profile.sites) < 3 or not chunks or not crossing:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from planner.cli.validate_text import as_number
-from planner.report.page import Page, Table, counted
+from planner.report.page import Page, Table, counted, scored
 from planner.units import percent
 
 Document = Mapping[str, Any]
@@ -32,8 +31,8 @@ def _line(scores: Document) -> dict[str, str]:
         "error": percent(time["mape"]),
         "median": percent(time["median_ape"]),
         "bias": percent(time["bias"], signed=True),
-        "rank": as_number(scores["rank"]["sources"]),
-        "in them": as_number(scores["rank"]["groups"]),
+        "rank": scored(scores["rank"]["sources"]),
+        "in them": scored(scores["rank"]["groups"]),
         "regret": percent(pick["mean"]),
         "OOM": f"{pick['ran_out']:.3g}",
         "memory": percent(error),
@@ -81,7 +80,7 @@ def _sources(sources: Sequence[Document]) -> Table:
                 "source": one["source"] or "(not named)",
                 "timed": str(one["n"]),
                 "error": percent(one["mape"]),
-                "rank": as_number(one["spearman"]),
+                "rank": scored(one["spearman"]),
             }
             for one in sources
         )

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from planner.calibrate.runs.defaults import without_row
-from planner.report.page import counted
+from planner.report.page import counted, scored
 from planner.units import percent
 
 Document = Mapping[str, Any]
@@ -94,11 +94,6 @@ def group_summary(groups: Sequence[Document]) -> dict[str, dict[str, float | int
     return summary
 
 
-def as_number(value: float | None) -> str:
-    """Return a score as text, a dash where there is none."""
-    return "-" if value is None else f"{value:.2f}"
-
-
 def source_rows(document: Document) -> list[dict[str, str]]:
     """Return a line for each source: error and ranks, as text."""
     groups = group_summary(document["groups"])
@@ -110,9 +105,9 @@ def source_rows(document: Document) -> list[dict[str, str]]:
                 "source": source["source"] or NAMELESS,
                 "timed": str(source["n"]),
                 "error": percent(source["mape"]),
-                "rank": as_number(source["spearman"]),
+                "rank": scored(source["spearman"]),
                 "groups": str(group["groups"]),
-                "rank in groups": as_number(group["rank"]),
+                "rank in groups": scored(group["rank"]),
                 "regret": percent(group["regret"]),
                 "picks OOM": str(group["oom"]),
             }

@@ -47,6 +47,11 @@ def significant(value: float | None, digits: int = 4) -> str:
     return f"{short:.{digits}g}"
 
 
+def scored(value: float | None) -> str:
+    """Return a score as text, a dash where there is none."""
+    return "-" if value is None else f"{value:.2f}"
+
+
 def counted(number: int, what: str) -> str:
     """Return a number of things, one of them in the singular.
 

@@ -62,7 +62,7 @@ class StageMemory:
     buffers: Num = 0.0
     """Of messages that have buffers of their own, which no allocator sees."""
     streamed: Num = 0.0
-    """Free blocks of a stream of gathers, which serve no other, and are given back where the device is full."""
+    """Free blocks of a stream of gathers, which serve no other, given back where the device is full."""
 
     @property
     def allocated(self) -> Num:

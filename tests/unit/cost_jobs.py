@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import cache
 from itertools import chain
@@ -195,6 +195,16 @@ def is_legal(plan: Plan, job: Job, runtime: Runtime) -> bool:
     return all(every(rule.holds) for rule in rules)
 
 
+def cuts_evenly(job: Job, degrees: Mapping[str, int]) -> bool:
+    """Whether degrees pass what most break, so that few plans must be made to be refused."""
+    replicas = job.gpus // (degrees["tp"] * degrees["pp"] * degrees["cp"])
+    return (
+        job.workload.global_batch % (replicas * degrees["micro_batch"]) == 0
+        and (job.gpus // degrees["pp"]) % (degrees["ep"] * degrees["etp"]) == 0
+        and (degrees["ep"] == 1 or bool(job.model.expert_kinds))
+    )
+
+
 def random_plans(job: Job, runtime: Runtime, count: int, seed: int, **fixed: Any) -> Iterator[Plan]:
     """Yield legal plans of a job, drawn from all degrees and all techniques of the runtime."""
     draw = np.random.default_rng(seed)
@@ -221,6 +231,8 @@ def random_plans(job: Job, runtime: Runtime, count: int, seed: int, **fixed: Any
             "offload": one(runtime.offloads),
             "sequence_parallel": bool(draw.integers(2)),
         }  # fmt: skip
+        if not cuts_evenly(job, degrees):
+            continue
         plan = plan_of(job, **(degrees | names | fixed))
         if is_legal(plan, job, runtime):
             count -= 1

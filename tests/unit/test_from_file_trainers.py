@@ -348,6 +348,8 @@ def test_trl_loads_a_frozen_base_in_fp32_unless_told(tmp_path: Path, said: str, 
     found = read(tmp_path, "run.sh", f"{TRL} {said}\n")
     assert ("base_dtype=fp32" in found.changes) == loads
     assert any("float32" in note for note in found.notes) == loads
+    sharded = read(tmp_path, "run.sh", f"{TRL} {said} --deepspeed ds.json\n", ds__json=ZERO_3)
+    assert (sharded.runtime, "base_dtype=fp32" in sharded.changes) == ("deepspeed", False)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from planner.dataclasses import dataclass
+from planner.dataclasses import dataclass, replace
 from planner.runtimes.imports import trainer
 from planner.runtimes.imports.adapters import PEFT_DEFAULT, say_adapter
 from planner.runtimes.imports.hub import model_named
@@ -110,11 +110,6 @@ def from_tree(tree: Mapping[str, Any], path: Path, launch: TrainerLaunch, dialec
     trainer.recompute(sheet, again[0] if again else RECOMPUTES[0], dialect.recompute)
     _method(sheet, dialect)
     loaded = _loaded(sheet)
-    if "method" in sheet.options and (loaded or dialect.loads) == "float32":
-        sheet.changes.append("base_dtype=fp32")
-        sheet.notes.append(
-            f"{'dtype: float32' if loaded else 'no dtype'}: frozen weights are loaded in float32"
-        )
     if loaded == "bfloat16" and plain and not sheet.has("bf16", "fp16"):
         sheet.say("precision", "bf16", "bf16")
         trainer.own_bfloat16(sheet, "dtype")
@@ -124,7 +119,17 @@ def from_tree(tree: Mapping[str, Any], path: Path, launch: TrainerLaunch, dialec
     model = model_named(sheet, path, *(name.lstrip("-") for name in MODELS if "-" not in name.lstrip("-")))
     sheet.ignore(trainer.WITHOUT_EFFECT)
     found = laid_out(sheet, tree, path, launch, model)
-    return with_own_dtypes(found) if loaded == "bfloat16" and "method" not in sheet.options else found
+    if "method" in found.options:
+        return _with_base(found, loaded, loaded or dialect.loads)
+    return with_own_dtypes(found) if loaded == "bfloat16" else found
+
+
+def _with_base(found: Imported, said: str, loads: str) -> Imported:
+    """Return what was found with frozen weights as they are loaded; DeepSpeed casts them to 16 bits."""
+    if loads != "float32" or found.runtime == "deepspeed":
+        return found
+    note = f"{'dtype: float32' if said else 'no dtype'}: frozen weights are loaded in float32"
+    return replace(found, changes=(*found.changes, "base_dtype=fp32"), notes=(*found.notes, note))
 
 
 def _loaded(sheet: Sheet) -> str:

@@ -1,7 +1,8 @@
 """Encoder-decoders of Hugging Face configs: an encoder, and a decoder whose layers attend to its result.
 
-Read in huggingface/transformers v5.23.0, ``src/transformers/models/<type>/``: bart, plbart, mbart, t5, mt5,
-umt5 and whisper, the class ``...ForConditionalGeneration``; defaults are those of their configurations.
+Read in huggingface/transformers v5.23.0, ``src/transformers/models/<type>/``: bart, plbart, mbart, marian,
+pegasus, m2m_100, t5, mt5, umt5 and whisper, the class ``...ForConditionalGeneration`` (``MarianMTModel``);
+defaults are those of their configurations.
 """
 
 from __future__ import annotations
@@ -62,6 +63,8 @@ def seq2seq_from_config(raw: Mapping[str, Any], where: str, name: str) -> tuple[
     if raw.get("tie_word_embeddings") is False and str(raw["model_type"]).endswith("t5"):
         more = int(record["vocab"]) * int(record["hidden"])
         notes.append(TIES.format(more=more))
+    if "sine-positions" in record.get("variants", ()) and record["learned_positions"]:
+        notes.append("tables of sines count as the class counts them, with states, though they do not learn")
     noise = [f"{key} {raw[key]}"[:60] for key in _NOISE if raw.get(key)]
     if noise:
         notes.append(f"{', '.join(noise)}: not read, since dropout and noise belong to the run")
@@ -84,6 +87,12 @@ def _word(config: Vision, key: str, default: str) -> str:
     if said not in ACTIVATIONS:
         config.faults.append((key, repr(said)[:40]))
     return ACTIVATIONS.get(str(said), "gelu")
+
+
+def _fixed(config: Vision, key: str, wanted: object) -> None:
+    """Note a fault where a key has another value than the one that is expressed."""
+    if config.raw.get(key, wanted) != wanted:
+        config.faults.append((key, repr(config.raw[key])[:40]))
 
 
 def _number(config: Vision, key: str, default: float) -> float:
@@ -136,7 +145,11 @@ _BART: Final = (1024, 16, 4096, 12)
 
 
 def _bart(config: Vision, before: bool = False, usual: tuple[int, int, int, int] = _BART) -> Fields:
-    """Return BART, with norms on sums, or mBART, whose norms stand ``before`` its parts and at the end."""
+    """Return BART, with norms on sums, or mBART, whose norms stand ``before`` its parts and at the end.
+
+    Without ``tie_word_embeddings`` the class has four tables, of which it uses three.
+    """
+    _fixed(config, "tie_word_embeddings", True)
     halves = _Halves(config, *usual)
     rows = config.whole("max_position_embeddings", 1024)
     block = block_of(_reading(halves.attention(config, "encoder")), halves.inner["encoder"])
@@ -155,6 +168,26 @@ def _bart(config: Vision, before: bool = False, usual: tuple[int, int, int, int]
             "positions": rows + 2,
             "patches": config.whole(SOURCE, rows),
         },
+    }
+
+
+def _sines(config: Vision, usual: Mapping[str, Any], before: bool = True, table: bool = True) -> Fields:
+    """Return a kind of BART whose positions are sines, with no norm after the embedding.
+
+    Their ``table`` counts as parameters where the class has one, and does not learn.
+    """
+    raw = {**usual, **config.raw}
+    record = _bart(Vision(raw, config.faults, config.raw), before)
+    _fixed(config, "share_encoder_decoder_embeddings", True)
+    if raw.get("decoder_vocab_size") not in (None, raw["vocab_size"]):
+        config.faults.append(("decoder_vocab_size", repr(raw["decoder_vocab_size"])[:40]))
+    encoder = {name: value for name, value in record["encoder"].items() if table or name != "positions"}
+    rows = {"positions": record["max_positions"]} if table else {}
+    return record | {
+        "spare_positions": 0,
+        "learned_positions": table,
+        "variants": ["sine-positions"] if before else ["norms-on-sums", "sine-positions"],
+        "encoder": encoder | {"norms": int(before)} | rows,
     }
 
 
@@ -226,6 +259,7 @@ def _t5(config: Vision, usual: Mapping[str, Any], every: bool = False, scaled: b
     }
 
 
+_M2M: Final = {"vocab_size": 128112, "scale_embedding": True, "activation_function": "relu"}
 _T5: Final = {
     "d_model": 512, "num_heads": 8, "d_kv": 64, "d_ff": 2048, "num_layers": 6, "vocab_size": 32128,
     "feed_forward_proj": "relu",
@@ -250,6 +284,9 @@ READERS: Final[Mapping[str, Callable[[Vision], Fields]]] = {
         Vision({"scale_embedding": True, "vocab_size": 50005, **config.raw}, config.faults, config.raw),
         usual=(768, 12, 3072, 6),
     ),
+    "marian": lambda config: _sines(config, {"vocab_size": 58101}, before=False),
+    "pegasus": lambda config: _sines(config, {"vocab_size": 50265}),
+    "m2m_100": lambda config: _sines(config, _M2M, table=False),
     "t5": lambda config: _t5(config, _T5),
     "mt5": lambda config: _t5(config, _MT5, scaled=False),
     "umt5": lambda config: _t5(config, _MT5, every=True, scaled=True),

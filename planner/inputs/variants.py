@@ -9,7 +9,7 @@ Variant = Literal[
     "parallel-blocks", "norms-after", "norms-after-attention", "norms-on-sums", "negative-eigenvalues",
     "bare-norms", "bare-head-norms", "head-norms-after-rotary", "embedding-norm", "embedding-norm-first",
     "head-bias", "normed-head-rows", "alibi", "scaled-queries", "sparse-mixer", "distance-biases",
-    "value-norms", "scaled-router", "wide-rotary", "softplus-gates",
+    "value-norms", "scaled-router", "wide-rotary", "softplus-gates", "sine-positions",
 ]  # fmt: skip
 
 MEANINGS: Final[Mapping[Variant, str]] = {
@@ -31,6 +31,7 @@ MEANINGS: Final[Mapping[Variant, str]] = {
     "scaled-router": "a router with weights for its input and for each expert's share",
     "wide-rotary": "rotary frequencies of the whole head, of which a part turns",
     "softplus-gates": "gates on attention that grow without bound (softplus)",
+    "sine-positions": "positions of sines added to embeddings, which do not learn",
     "distance-biases": "learned biases of scores by distance (T5)",
     "sparse-mixer": "two experts picked one after the other (SparseMixer)",
 }

@@ -201,6 +201,9 @@ SHAPES = (
     ("mt5", {"tie_word_embeddings": False, "num_layers": 5}),
     ("umt5", {"num_layers": 3, "num_decoder_layers": 2}),
     ("plbart", {"decoder_layers": 2}),
+    ("marian", {"vocab_size": 65001, "d_model": 512, "encoder_layers": 6, "activation_function": "swish"}),
+    ("pegasus", {"vocab_size": 96103, "decoder_layers": 16, "scale_embedding": True}),
+    ("m2m_100", {"vocab_size": 256206, "encoder_layers": 24, "max_position_embeddings": 512}),
     ("whisper", {"num_mel_bins": 128, "decoder_layers": 2, "vocab_size": 51866, "encoder_ffn_dim": 512}),
 )
 

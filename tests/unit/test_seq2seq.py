@@ -1,4 +1,4 @@
-"""Encoder-decoders: T5, BART, mBART and Whisper are read, counted, priced by hand, written and refused."""
+"""Encoder-decoders: T5, BART, their kin and Whisper are read, counted, priced by hand, written, refused."""
 
 from __future__ import annotations
 
@@ -39,6 +39,12 @@ SAID: dict[str, dict[str, Any]] = {
     "bart": {"d_model": 1024, "vocab_size": 50265, "max_position_embeddings": 1024, **SIDES},
     "mbart": {"d_model": 1024, "vocab_size": 250027, "max_position_embeddings": 1024, **SIDES,
               "scale_embedding": True},
+    "marian": {"d_model": 512, "vocab_size": 58101, "decoder_vocab_size": 58101,
+               "max_position_embeddings": 512, "activation_function": "swish", "scale_embedding": True,
+               **{key: 6 if "layers" in key else size // 2 for key, size in SIDES.items()}},
+    "pegasus": {"d_model": 1024, "vocab_size": 96103, "max_position_embeddings": 512, "scale_embedding": True,
+                "activation_function": "relu", **SIDES, "encoder_layers": 16, "decoder_layers": 16},
+    "m2m_100": {"d_model": 1024, "vocab_size": 128112, "max_position_embeddings": 1024, **SIDES},
     "t5": {"d_model": 1024, "d_kv": 64, "d_ff": 4096, "num_layers": 24, "num_heads": 16,
            "vocab_size": 32128, "n_positions": 512},
     "mt5": {"d_model": 512, "d_kv": 64, "d_ff": 1024, "num_layers": 8, "num_heads": 6, "vocab_size": 250112,
@@ -48,7 +54,8 @@ SAID: dict[str, dict[str, Any]] = {
                 "encoder_ffn_dim": 5120, "decoder_ffn_dim": 5120},
 }  # fmt: skip
 PARAMS = {
-    "bart": 406_291_456, "mbart": 610_851_840, "t5": 737_668_096, "mt5": 172_119_424, "whisper": 808_878_080,
+    "bart": 406_291_456, "mbart": 610_851_840, "marian": 74_410_496, "pegasus": 569_748_480,
+    "m2m_100": 483_905_536, "t5": 737_668_096, "mt5": 172_119_424, "whisper": 808_878_080,
 }  # fmt: skip
 """Parameters of these in transformers 5.23, on meta tensors; `tests/torch/test_import_all.py` asks again."""
 
@@ -92,6 +99,33 @@ def test_flan_t5_has_a_head_of_its_own_once_its_weights_are_loaded() -> None:
     assert found.model.params + more == 247_577_856
     tied = model_from_config({"model_type": "t5", **said, "tie_word_embeddings": True}, "config.json", "t5")
     assert not any("parameters more" in note for note in tied.notes)
+
+
+@pytest.mark.parametrize("kind", ["marian", "pegasus", "m2m_100"])
+def test_positions_of_sines_are_counted_where_the_class_has_a_table_and_not_written(kind: str) -> None:
+    """M2M-100's are a buffer; those of the others are parameters that do not learn."""
+    model = read(kind)
+    assert model.learned_positions == (kind != "m2m_100")
+    assert unwritten(model)
+    assert "sine-positions" in runtimes()["megatron-lm"].cannot_train(task(model))
+    assert not runtimes()["fsdp"].cannot_train(task(model))
+    notes = model_from_config({"model_type": kind, **SAID[kind]}, "config.json", kind).notes
+    assert any("do not learn" in note for note in notes) == model.learned_positions
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        ("bart", {"tie_word_embeddings": False}),
+        ("m2m_100", {"tie_word_embeddings": False}),
+        ("marian", {"share_encoder_decoder_embeddings": False}),
+        ("marian", {"decoder_vocab_size": 58102}),
+    ],
+)
+def test_more_tables_than_one_are_refused(kind: str, said: dict[str, Any]) -> None:
+    """Transformers 5.23 makes a table for each half, and one that it does not use."""
+    with pytest.raises(InputError, match=next(iter(said))):
+        read(kind, **said)
 
 
 def test_each_layer_of_umt5_has_a_table() -> None:

@@ -29,10 +29,11 @@ class Attention(Record):
     own, or over all heads at once. ``output_gate``: queries come with a gate as wide, by whose sigmoid the
     result is multiplied; ``head_gate``: with one number for each head. ``projected`` are those of queries,
     keys and values that it makes itself: without values its keys, before they are turned, are its values too
-    (Gemma 4); queries alone meet the keys and values of the last layer of its kind that makes them (Gemma 4
-    E2B). Without ``causal`` each sees all keys, those after it too. Without ``key_bias`` keys have none where
-    queries and values have one (Whisper). An ``indexer`` picks blocks of keys (MiniMax-M3). A layer that
-    holds the table of scores' biases by distance has ``distances`` rows in it, one number for each head (T5).
+    (Gemma 4), which some runtimes make all the same and leave unread; queries alone meet the keys and values
+    of the last layer of its kind that makes them (Gemma 4 E2B). Without ``causal`` each sees all keys, those
+    after it too. Without ``key_bias`` keys have none where queries and values have one (Whisper). An
+    ``indexer`` picks blocks of keys (MiniMax-M3). A layer that holds the table of scores' biases by distance
+    has ``distances`` rows in it, one number for each head (T5).
     """
 
     kind: Literal["attention"] = "attention"
@@ -51,7 +52,9 @@ class Attention(Record):
     rotary: Flag = True
     output_gate: Flag = False
     head_gate: Flag = False
-    projected: Literal["queries-keys-values", "queries-keys", "queries"] = "queries-keys-values"
+    projected: Literal["queries-keys-values", "queries-keys", "queries-keys-unread", "queries"] = (
+        "queries-keys-values"
+    )
     indexer: BlockIndexer | None = None
     distances: Count = 0
 
@@ -69,7 +72,7 @@ class Attention(Record):
     @property
     def makes_values(self) -> bool:
         """Whether values come out of a product of its own."""
-        return self.projected == "queries-keys-values"
+        return self.projected in ("queries-keys-values", "queries-keys-unread")
 
     @property
     def made_width(self) -> int:

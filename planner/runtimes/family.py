@@ -266,6 +266,8 @@ class Runtime(Short):
         interval alone.
     model_traits : callable
         Traits that the code of a model's type has and others' has not, by flat name.
+    built : callable
+        Adds to a model the weights that its code keeps beside its own.
     """
 
     name: str
@@ -308,6 +310,7 @@ class Runtime(Short):
     idle: tuple[Idle, ...] = ()
     saves: Callable[[Command, Any], Command] | None = None
     model_traits: Callable[[ModelSpec], Mapping[str, Any]] = _none_of_its_own
+    built: Callable[[ModelSpec], ModelSpec] | None = None
 
     def with_traits(self, **values: Any) -> Runtime:
         """Return it with other values of some traits, by flat name."""
@@ -344,9 +347,9 @@ class Runtime(Short):
 
     def trained(self, model: ModelSpec) -> ModelSpec:
         """Return the model as its files train it: without extra prediction layers, if they train none."""
-        if self.trains_prediction or model.prediction is None:
-            return model
-        return model.model_copy(update={"prediction": None})
+        model = self.built(model) if self.built else model
+        kept = self.trains_prediction or model.prediction is None
+        return model if kept else model.model_copy(update={"prediction": None})
 
     def cannot_train(self, job: Job) -> str:
         """Return what keeps it from training the model in any layout, in words; nothing where it can."""

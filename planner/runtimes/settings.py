@@ -22,8 +22,8 @@ NO_CHANGES: Final[Changes] = MappingProxyType({})
 
 CHOICES: Final = frozenset(
     {
-        "adapter_dropout", "adapter_regathers_input", "attention", "cached_transposes", "compiled",
-        "context_by_length",
+        "adapter_all_to_all", "adapter_dropout", "adapter_gathers_input", "adapter_regathers_input",
+        "attention", "cached_transposes", "compiled", "context_by_length",
         "dispatcher", "dropout", "float8_scales", "fp8_activation_input", "fp8_attention",
         "fused_activation", "fused_norm", "fused_rope", "fused_weight_gradient", "gradient_dtype",
         "graphed", "host_checkpoints", "launch_blocking", "loss_chunks", "low_bit_head",

@@ -167,3 +167,13 @@ def test_adapters_keep_their_whole_input_unless_they_gather_it_again(
     found = read_runner_file(_written(tmp_path, "DIST", "", text))
     assert ("adapter_regathers_input=false" in found.changes) == kept
     assert not found.unknown
+
+
+def test_messages_of_adapters_are_read(tmp_path: Path) -> None:
+    """Megatron-Bridge, peft/lora.py, ``a2a_experimental``; Megatron-core, ``tp_comm_overlap_disable_qkv``."""
+    more = ", tensor_model_parallel_size=2, sequence_parallel=True, tp_comm_overlap_disable_qkv=True"
+    text = FILE.replace(" MODEL", more).replace("MIXED", MIXED)
+    text = text.replace("mixed_precision=", "peft=LoRA(dim=8, a2a_experimental=True), mixed_precision=")
+    found = read_runner_file(_written(tmp_path, "DIST", "", text))
+    assert {"adapter_all_to_all=true", "adapter_gathers_input=false"} <= set(found.changes)
+    assert not found.unknown

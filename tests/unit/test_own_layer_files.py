@@ -34,7 +34,7 @@ PLAN = Plan(
 NAMES = (
     "gemma-2b", "gemma-7b", "gemma2-2b", "gemma2-9b", "gemma2-27b", "gemma3-1b", "gemma3-4b", "gemma3-12b",
     "gemma3-27b", "mimo-v2-flash", "minimax-m2.5", "olmoe-1b-7b", "exaone-4.0-32b",
-    "k-exaone-236b-a23b",
+    "k-exaone-236b-a23b", "gemma4-26b-a4b",
 )  # fmt: skip
 
 
@@ -53,7 +53,7 @@ def broken(model: ModelSpec, plan: Plan = PLAN, **work: Any) -> set[str]:
 def test_files_are_read_back_as_priced(tmp_path: Path, name: str) -> None:
     plan = replace(PLAN, tp=1.0, dp=16.0, zero_shards=16.0, num_microbatches=4.0, sequence_parallel=False)
     for number, one in enumerate((PLAN, replace(plan, ep=16.0 if load_model(name).expert_kinds else 1.0))):
-        asked = job(load_model(name))
+        asked = job(BRIDGE.trained(load_model(name)))
         own = BRIDGE.for_model(asked.model)
         files = launch_files(one, asked, Target(own, launchers()["torchrun"], own.versions[0]), Card())
         folder = tmp_path / str(number)
@@ -84,6 +84,8 @@ def changed(name: str, **numbers: Any) -> ModelSpec:
         ("gemma3-4b", {"local_rope_theta": None}),
         ("mimo-v2-flash", {"logit_softcap": 30.0}),
         ("mimo-v2-flash", {"router": None}),
+        ("gemma4-26b-a4b", {"attention_scale": None}),
+        ("gemma4-26b-a4b", {"attention_softcap": 50.0}),
         ("exaone-4.0-32b", {"logit_softcap": 30.0}),
         ("k-exaone-236b-a23b", {"logit_softcap": 30.0}),
     ],
@@ -106,8 +108,9 @@ def test_layers_in_another_order_are_refused() -> None:
     ("name", "plan", "work", "rule"),
     [
         ("mimo-v2-flash", PLAN, {"method": "lora"}, "own-layers-train-whole"),
-        ("minimax-m2.5", PLAN, {"method": "lora"}, "own-layers-train-whole"),
+        ("gemma4-26b-a4b", PLAN, {"method": "lora"}, "own-layers-train-whole"),
         ("gemma2-9b", replace(PLAN, cp=2.0, dp=4.0), {}, "own-layers-whole-sequence"),
+        ("gemma4-26b-a4b", replace(PLAN, recompute="selective:norm"), {}, "own-layers-keep-norms"),
         ("mimo-v2-flash", replace(PLAN, cp=2.0, dp=4.0), {}, "own-layers-whole-sequence"),
         ("exaone-4.0-32b", replace(PLAN, cp=2.0, dp=4.0), {}, "own-layers-whole-sequence"),
         ("mimo-v2-flash", replace(PLAN, tp=8.0, dp=2.0, zero_shards=2.0), {}, "own-layers-split-groups"),
@@ -115,6 +118,30 @@ def test_layers_in_another_order_are_refused() -> None:
 )
 def test_rules_of_own_layers(name: str, plan: Plan, work: dict[str, Any], rule: str) -> None:
     assert rule in broken(load_model(name), plan, **work)
+
+
+@pytest.mark.parametrize("name", ["minimax-m2.5", "olmoe-1b-7b", "k-exaone-236b-a23b"])
+def test_adapters_stand_on_layers_of_experts(name: str) -> None:
+    assert not broken(load_model(name), replace(PLAN, ep=8.0), method="lora", lora_rank=16)
+
+
+def test_gemma_4_keeps_weights_of_values_that_nothing_reads() -> None:
+    """Five layers of two key/value heads of 512 beside 2,816: Megatron-Bridge, ``Gemma4SelfAttention``."""
+    model = load_model("gemma4-26b-a4b")
+    built = BRIDGE.trained(model)
+    assert built.params - model.params == 5 * 2 * 512 * 2816
+    assert own_layers(built) is own_layers(model) is not None
+
+
+@pytest.mark.parametrize(
+    "changes", [{"graphed": "attention"}, {"overlaps_shared_expert": True}, {"fused_activation": True}]
+)
+def test_gemma_4_runs_without_what_its_layers_pass_by(changes: dict[str, Any]) -> None:
+    """Megatron-Bridge 067f987d, gemma4_provider.py, ``_validate_gemma4_moe_orchestration``."""
+    asked = job(BRIDGE.trained(load_model("gemma4-26b-a4b")))
+    own = BRIDGE.for_model(asked.model).with_traits(**changes)
+    found = {one.rule for one in violations(all_rules(PLAN, case_of(PLAN, asked, own)))}
+    assert "own-layers-run-plainly" in found
 
 
 def test_a_layer_of_four_norms_has_two_of_them_in_its_products() -> None:

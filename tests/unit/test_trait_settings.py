@@ -107,7 +107,7 @@ def job_for(trait: str, name: str, value: object = None) -> Job:
         return MICROSCALED
     if trait == "adapter_dropout" and name in ("deepspeed", "fsdp"):
         return ADAPTED
-    if trait in ("low_bit_weights", "adapter_dropout", "adapter_regathers_input"):
+    if trait == "low_bit_weights" or trait.startswith("adapter_"):
         return LOW if name == "megatron-lm" else TUNED
     return JOB
 

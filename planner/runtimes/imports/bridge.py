@@ -122,6 +122,7 @@ def section_fields(said: Fields) -> Fields:
     if f"{ROOT}peft.dropout" in said:
         fields["peft_dropout"] = said[f"{ROOT}peft.dropout"]
     if said.get(f"{ROOT}peft") == "LoRA":
+        fields["peft_a2a"] = said.get(f"{ROOT}peft.a2a_experimental", False)
         fields["peft_regather"] = said.get(f"{ROOT}peft.sequence_parallel_input_regather", False)
     names = ("ddp.use_distributed_optimizer", "optimizer.use_distributed_optimizer")
     sharded = [

@@ -260,7 +260,7 @@ def _unknown(key: str, where: str) -> Problem | None:
         core_fields.DTYPE_FIELDS,
     )
     known = any(name in table for table in tables) or core_fields.WITHOUT_EFFECT.fullmatch(name)
-    if known or key in ("dataset.seq_length", "peft.dim", "peft.target_modules"):
+    if known or key in ("dataset.seq_length", "peft.dim", "peft.target_modules", "peft.a2a_experimental"):
         return None
     names = [name for table in tables for name in table]
     expected = "a field whose effect is known; without it, or what it does as an option of planner estimate"

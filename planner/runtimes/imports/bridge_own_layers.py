@@ -20,6 +20,9 @@ SPECS: Final = {own.spec[1]: kind for kind, own in PROVIDERS.items() if own.spec
 """Functions that describe layers, and the types of model that have them."""
 
 MODEL: Final = "ConfigContainer.model"
+NORMS: Final = {"gemma2": 4, "gemma3": 4, "gemma4": 8}
+"""Norms of a layer, where there are more than two."""
+
 FULL, NEAR = "full_attention", "sliding_attention"
 
 _SHAPE: Final = {
@@ -38,6 +41,15 @@ DEFAULTS: Final[Mapping[str, Fields]] = {
     "gemma3": _GEMMA | {
         "rotary_base": (10000, 1000000), "window_size": 512, "interleaved_attn_pattern": (5, 1),
         "qk_layernorm": True, "softmax_scale": 0.0625, "rope_scaling_factor": 1.0,
+    },
+    "gemma4": _SHAPE | {
+        "rotary_base": (10000, 1000000), "window_size": 1024, "interleaved_attn_pattern": (5, 1),
+        "kv_channels": 256, "num_query_groups": 8, "layernorm_epsilon": 1e-6, "qk_layernorm": True,
+        "share_embeddings_and_output_weights": True, "softmax_scale": 1.0, "attention_k_eq_v": False,
+        "global_head_dim": 512, "num_global_key_value_heads": 2, "global_rotary_percent": 0.25,
+        "final_logit_softcapping": 30.0, "num_moe_experts": 128, "moe_router_topk": 8,
+        "moe_ffn_hidden_size": 704, "moe_shared_expert_intermediate_size": 2112, "moe_layer_freq": 1,
+        "moe_router_load_balancing_type": "aux_loss", "moe_aux_loss_coeff": 0.001,
     },
     "mimo_v2_flash": _SHAPE | {
         "rotary_base": (10000, 5000000), "window_size": 128, "full_attn_num_query_groups": 4,
@@ -62,7 +74,8 @@ OWN: Final = (
     "interleaved_attn_pattern", "hybrid_attention_pattern", "query_pre_attn_scalar", "attn_logit_softcapping",
     "final_logit_softcapping", "rope_scaling_factor", "full_attn_num_query_groups", "swa_num_query_groups",
     "v_head_dim", "attention_value_scale", "softmax_scale", "sliding_windows", "layer_types",
-    "mtp_layer_types", "mtp_sliding_windows",
+    "mtp_layer_types", "mtp_sliding_windows", "global_head_dim", "num_global_key_value_heads",
+    "global_rotary_percent", "attention_k_eq_v",
 )  # fmt: skip
 """Fields that Megatron-core does not have, or that mean something else there."""
 
@@ -98,8 +111,9 @@ def _windowed(kind: str, fields: Fields) -> list[int]:
         return [1 - place % 2 for place in range(layers)]
     if kind == "exaone_moe":
         return [int(window > 0) for window in fields.get("sliding_windows") or []]
-    pattern = fields.get("interleaved_attn_pattern" if kind == "gemma3" else "hybrid_attention_pattern") or []
-    if kind == "gemma3" and len(pattern) == 2 and all(isinstance(many, int) for many in pattern):
+    turned = kind in ("gemma3", "gemma4")
+    pattern = fields.get("interleaved_attn_pattern" if turned else "hybrid_attention_pattern") or []
+    if turned and len(pattern) == 2 and all(isinstance(many, int) for many in pattern):
         local, whole = pattern
         return [int(place % (local + whole) < local) for place in range(layers)]
     return [int(mark in (1, NEAR)) for mark in pattern]
@@ -111,11 +125,13 @@ def with_own_layers(said: Fields, fields: Fields, record: dict[str, Any]) -> dic
     if not kind:
         return record
     whole = {**DEFAULTS.get(kind, {}), **fields}
-    mixers = {"mimo_v2_flash": _mimo, "minimax_m2": _wide_normed}.get(kind, _same)(whole)
+    own = {"mimo_v2_flash": _mimo, "minimax_m2": _wide_normed, "gemma4": _gemma4}
+    mixers = own.get(kind, _same)(whole)
     blocks = {
         name: block
         | {"mixer": block["mixer"] | mixers[block["mixer"].get("window") is not None]}
-        | ({"norms": 4} if kind in ("gemma2", "gemma3") else {})
+        | {"norms": NORMS.get(kind, block.get("norms", 2))}
+        | ({"ffn": block["ffn"] | {"router_bias": True}} if kind == "gemma4" else {})
         for name, block in record["blocks"].items()
     }
     if kind == "exaone_moe" and record.get("prediction"):
@@ -140,6 +156,12 @@ def _wide_normed(fields: Fields) -> tuple[dict[str, Any], dict[str, Any]]:
     return {"qk_norm": "full"}, {"qk_norm": "full"}
 
 
+def _gemma4(fields: Fields) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return what attention over the whole sequence has of its own; that in a window has the usual fields."""
+    whole = {"kv_heads": fields["num_global_key_value_heads"], "head_dim": fields["global_head_dim"]}
+    return whole | ({"projected": "queries-keys"} if fields["attention_k_eq_v"] else {}), {}
+
+
 def _mimo(fields: Fields) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return what attention over the whole sequence has of its own, and what attention in a window has."""
     width = {"v_head_dim": fields["v_head_dim"]}
@@ -162,6 +184,8 @@ def _numbers(kind: str, fields: Fields, hidden: int) -> dict[str, Any]:
         "logit_softcap": fields.get("final_logit_softcapping") or None,
         "value_scale": fields.get("attention_value_scale"),
     }
+    if kind == "gemma4":
+        found |= {"rope_fraction": fields.get("global_rotary_percent")}
     if kind.startswith("gemma"):
         found |= {"activation": "gelu_tanh", "embedding_scale": sqrt(hidden)}
     return {name: value for name, value in found.items() if value is not None}

@@ -265,7 +265,8 @@ SETTING_FIELDS: Final = (
     "overlap_moe_expert_parallel_comm",
     "moe_shared_expert_overlap", "cross_entropy_fusion_impl", "cross_entropy_loss_fusion",
     "fp8_param_gather", "fp4_param_gather",
-    "fp8_output_proj", "fp8_dot_product_attention", "peft_dropout", "peft_regather",
+    "fp8_output_proj", "fp8_dot_product_attention", "peft_dropout", "peft_regather", "peft_a2a",
+    "tp_comm_overlap_disable_qkv",
     "use_transformer_engine_op_fuser", "tp_comm_overlap", "activation_func_fp8_input_store",
     "disable_parameter_transpose_cache", "delay_wgrad_compute",
 )  # fmt: skip
@@ -294,6 +295,10 @@ def _settings(fields: Mapping[str, Any]) -> list[str]:
         "low_bit_head=mxfp8": fields.get("fp8_output_proj"),
         "fp8_attention=true": fields.get("fp8_dot_product_attention"),
         "adapter_dropout=true": fields.get("peft_dropout"),
+        "adapter_all_to_all=true": split and fields.get("peft_a2a"),
+        "adapter_gathers_input=false": split
+        and "peft_regather" in fields
+        and fields.get("tp_comm_overlap_disable_qkv"),
         "adapter_regathers_input=false": split and fields.get("peft_regather") is False,
         "operator_fuser=true": fields.get("use_transformer_engine_op_fuser") and not whole,
         "tp_overlap=off": split and not fields.get("tp_comm_overlap", True),

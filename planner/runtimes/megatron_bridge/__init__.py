@@ -21,6 +21,7 @@ from planner.runtimes.megatron_bridge.adapters import (
 )
 from planner.runtimes.megatron_bridge.hybrid import hybrid_rules
 from planner.runtimes.megatron_bridge.own_layers import (
+    as_built,
     core_job,
     own_layer_rules,
     own_setting_rules,
@@ -142,6 +143,7 @@ ENTRY = Runtime(
     schedules=MEGATRON_LM.schedules,
     cp_methods=MEGATRON_LM.cp_methods,
     model_traits=own_traits,
+    built=as_built,
     encoders=tuple(FAMILIES),
     split_encoders=SPLIT,
     recomputes=MEGATRON_LM.recomputes,
@@ -167,7 +169,9 @@ ENTRY = Runtime(
         "fp8_activation_input": (True,),
         "fp8_attention": (True,),
         "cached_transposes": (False,),
+        "adapter_all_to_all": (True,),
         "adapter_dropout": (True,),
+        "adapter_gathers_input": (False,),
         "adapter_regathers_input": (False,),
         "stages_inside": (True,),
         "whole_masters": (True,),

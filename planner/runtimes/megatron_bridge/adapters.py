@@ -16,17 +16,21 @@ from planner.runtimes.family import Job
 from planner.runtimes.megatron_bridge.code import Section
 from planner.runtimes.megatron_lm.architecture import architecture, known_architecture
 from planner.runtimes.megatron_lm.settings import DROPOUT
+from planner.runtimes.settings import NO_CHANGES, Changes
 
 
-def adapter_section(plan: Plan, job: Job, dropped: bool = False, regathers: bool = True) -> Section:
+def adapter_section(plan: Plan, job: Job, changes: Changes = NO_CHANGES) -> Section:
     """Return the fields of LoRA: an adapter beside the targets in every block, and one for each expert."""
+    regathers = changes.get("adapter_regathers_input", True) and plan.sequence_parallel
     fields: Section = {
         "target_modules": list(_targets(job)),
         "dim": job.workload.lora_rank,
         "alpha": 2 * job.workload.lora_rank,
-        "dropout": DROPOUT if dropped else 0.0,
-        "sequence_parallel_input_regather": regathers and plan.sequence_parallel and bool(plan.tp > 1),
+        "dropout": DROPOUT if changes.get("adapter_dropout", False) else 0.0,
+        "sequence_parallel_input_regather": bool(regathers and plan.tp > 1),
     }
+    if changes.get("adapter_all_to_all", False):
+        fields["a2a_experimental"] = True
     if job.model.expert_kinds:
         fields["share_expert_adapters"] = False
     return fields

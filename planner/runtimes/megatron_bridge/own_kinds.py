@@ -7,61 +7,17 @@ Read in Megatron-Bridge 067f987d: ``models/gemma`` (``gemma_provider.py``, ``gem
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from math import isclose, sqrt
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple
+from typing import Final
 
 from planner.inputs.model import Attention, DenseFfn, ModelSpec
 from planner.inputs.numerics import Router
-from planner.inputs.variants import Variant
 from planner.runtimes.megatron_bridge.code import Code, Section
+from planner.runtimes.megatron_bridge.gemma4 import GEMMA4
+from planner.runtimes.megatron_bridge.own_parts import OwnLayers, base_of, mixers_of, norms_of, window_of
 from planner.runtimes.megatron_bridge.vision import GROWN, family_of
-
-
-class OwnLayers(NamedTuple):
-    """One provider."""
-
-    module: str
-    provider: str
-    """Module and class."""
-    builds: Callable[[ModelSpec], bool]
-    """Whether it builds what Megatron-core lacks of a model."""
-    numbers: tuple[str, ...]
-    """Fields of `Numerics` that it has a place for, beside Megatron-core's."""
-    fields: Callable[[ModelSpec], Section]
-    """Fields of its own for a model."""
-    whole_sequence: bool = False
-    """Whether its attention knows no context parallelism."""
-    whole_groups: bool = False
-    """Whether each tensor-parallel rank needs a key/value head of its own."""
-    traits: Mapping[str, Any] = MappingProxyType({})
-    """What its layers do that Megatron-core's do not, by flat name."""
-    methods: tuple[str, ...] = ("full", "lora")
-    """How its layers are trained: with adapters where Megatron-Bridge has a recipe that does."""
-    spec: tuple[str, str] | None = None
-    """Of the general provider: the module and the function that describes its layers."""
-    variants: tuple[Variant, ...] = ()
-    """Variants of the model that it builds, which Megatron-core does not."""
-
-    @property
-    def imports(self) -> str:
-        """The line that imports what describes its layers; nothing where its class does."""
-        if self.spec is None:
-            return ""
-        module, function = self.spec
-        return f"from megatron.bridge.models.{module} import {function}\n"
-
-
-def mixers_of(model: ModelSpec) -> list[Attention]:
-    """Return the attention of each layer; nothing where one has another mixer."""
-    found = [model.blocks[name].mixer for name in model.layers]
-    plain = [mixer for mixer in found if isinstance(mixer, Attention)]
-    return plain if len(plain) == len(found) else []
-
-
-def _norms(model: ModelSpec) -> set[int]:
-    return {block.norms for block in model.blocks.values()}
 
 
 def _is_gemma(model: ModelSpec, norms: int, heads: str = "none") -> bool:
@@ -71,7 +27,7 @@ def _is_gemma(model: ModelSpec, norms: int, heads: str = "none") -> bool:
     mixers = mixers_of(model)
     plain = bool(mixers) and {mixer.qk_norm for mixer in mixers} == {heads} and not model.expert_kinds
     gated = all(ffn.gated for ffn in model.ffns)
-    return scaled and own.activation == "gelu_tanh" and plain and gated and _norms(model) == {norms}
+    return scaled and own.activation == "gelu_tanh" and plain and gated and norms_of(model) == {norms}
 
 
 def _whole(value: float) -> bool:
@@ -95,23 +51,15 @@ def _is_gemma3(model: ModelSpec) -> bool:
     return linear and None not in bases and sees and _is_gemma(model, 4, "head")
 
 
-def _base(value: float | None) -> int | float | None:
-    return int(value) if value is not None and value.is_integer() else value
-
-
 def _base_fields(model: ModelSpec) -> Section:
-    return {"rotary_base": _base(model.numerics.rope_theta)}
-
-
-def _window(model: ModelSpec) -> int:
-    return next(mixer.window for mixer in mixers_of(model) if mixer.window is not None)
+    return {"rotary_base": base_of(model.numerics.rope_theta)}
 
 
 def _gemma2_fields(model: ModelSpec) -> Section:
     own, width = model.numerics, mixers_of(model)[0].head_dim
     return {
-        "rotary_base": _base(own.rope_theta),
-        "window_size": (_window(model) - 1, 0),
+        "rotary_base": base_of(own.rope_theta),
+        "window_size": (window_of(model) - 1, 0),
         "query_pre_attn_scalar": round(own.attention_scale**-2) if own.attention_scale else width,
         "attn_logit_softcapping": own.attention_softcap or 0.0,
         "final_logit_softcapping": own.logit_softcap or 0.0,
@@ -124,8 +72,8 @@ def _gemma3_fields(model: ModelSpec) -> Section:
     scale = own.attention_scale or mixers_of(model)[0].head_dim ** -0.5
     factor = own.rope_scaling.factor if own.rope_scaling else None
     return {
-        "rotary_base": (_base(own.local_rope_theta), _base(own.rope_theta)),
-        "window_size": _window(model),
+        "rotary_base": (base_of(own.local_rope_theta), base_of(own.rope_theta)),
+        "window_size": window_of(model),
         "interleaved_attn_pattern": kinds,
         "softmax_scale": scale,
         "rope_scaling_factor": factor or 1.0,
@@ -148,8 +96,8 @@ def _mimo_fields(model: ModelSpec) -> Section:
     own, mixers = model.numerics, mixers_of(model)
     near = next(mixer for mixer in mixers if mixer.window is not None)
     return {
-        "rotary_base": (_base(own.local_rope_theta), _base(own.rope_theta)),
-        "window_size": _window(model),
+        "rotary_base": (base_of(own.local_rope_theta), base_of(own.rope_theta)),
+        "window_size": window_of(model),
         "hybrid_attention_pattern": [int(mixer.window is not None) for mixer in mixers],
         "full_attn_num_query_groups": mixers[0].kv_heads,
         "swa_num_query_groups": near.kv_heads,
@@ -163,12 +111,12 @@ def _is_wide_normed(model: ModelSpec) -> bool:
     mixers = mixers_of(model)
     kinds = {(mixer.qk_norm, mixer.window, mixer.sinks, mixer.causal) for mixer in mixers}
     sparse = len(model.expert_kinds) == len(model.blocks) and model.prediction is None
-    return kinds == {("full", None, False, True)} and sparse and _norms(model) == {2}
+    return kinds == {("full", None, False, True)} and sparse and norms_of(model) == {2}
 
 
 def _wide_normed_fields(model: ModelSpec) -> Section:
     return {
-        "rotary_base": _base(model.numerics.rope_theta),
+        "rotary_base": base_of(model.numerics.rope_theta),
         "transformer_layer_spec": Code("minimax_m2_layer_spec"),
     }
 
@@ -183,10 +131,10 @@ def _is_exaone4(model: ModelSpec) -> bool:
 def _exaone4_fields(model: ModelSpec) -> Section:
     windowed = [int(mixer.window is not None) for mixer in mixers_of(model)]
     fields: Section = {
-        "rotary_base": _base(model.numerics.rope_theta),
+        "rotary_base": base_of(model.numerics.rope_theta),
         "transformer_layer_spec": Code("exaone4_layer_spec"),
     }
-    near: Section = {"window_size": (_window(model) - 1, 0), "window_attn_skip_freq": windowed}
+    near: Section = {"window_size": (window_of(model) - 1, 0), "window_attn_skip_freq": windowed}
     return fields | near if any(windowed) else fields
 
 
@@ -206,7 +154,7 @@ def _exaone_moe_fields(model: ModelSpec) -> Section:
     windows = [mixer.window or 0 for mixer in mixers_of(model)]
     router, extra = model.numerics.router or Router(), model.prediction.layers if model.prediction else 0
     fields: Section = {
-        "rotary_base": _base(model.numerics.rope_theta),
+        "rotary_base": base_of(model.numerics.rope_theta),
         "sliding_windows": windows,
         "layer_types": ["sliding_attention" if window else "full_attention" for window in windows],
         "mtp_layer_types": ["full_attention"] * extra,
@@ -215,7 +163,7 @@ def _exaone_moe_fields(model: ModelSpec) -> Section:
         "moe_shared_expert_overlap": False,
     }
     if any(windows):
-        fields |= {"window_size": (_window(model) - 1, 0)}
+        fields |= {"window_size": (window_of(model) - 1, 0)}
         fields |= {"window_attn_skip_freq": [int(window > 0) for window in windows]}
     if router.aux_loss is None:
         fields |= {"moe_router_load_balancing_type": "none", "moe_aux_loss_coeff": 0.0}
@@ -251,6 +199,7 @@ PROVIDERS: Final[Mapping[str, OwnLayers]] = {
         "gemma.gemma3_provider", "Gemma3ModelProvider", _is_gemma3,
         (*_GEMMA, "local_rope_theta", "rope_scaling"), _gemma3_fields,
     ),
+    "gemma4": GEMMA4,
     "mimo_v2_flash": OwnLayers(
         "mimo_v2_flash.mimo_v2_flash_provider", "MiMoV2FlashModelProvider", _is_mimo,
         ("local_rope_theta", "value_scale"), _mimo_fields, whole_sequence=True, whole_groups=True,

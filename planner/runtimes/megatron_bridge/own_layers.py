@@ -12,7 +12,10 @@ from planner.remembered import remembered
 from planner.rules import Rule
 from planner.runtimes.family import Job, Runtime
 from planner.runtimes.megatron_bridge.code import Code, Section
-from planner.runtimes.megatron_bridge.own_kinds import FLEX, PROVIDERS, UNFUSED, OwnLayers, mixers_of
+from planner.runtimes.megatron_bridge.own_kinds import FLEX, PROVIDERS, UNFUSED
+from planner.runtimes.megatron_bridge.own_parts import OwnLayers, mixers_of
+from planner.runtimes.megatron_lm.offload import offloaded_modules
+from planner.runtimes.megatron_lm.recompute import granularity
 from planner.runtimes.offered import exactly, offered
 
 NOT_THEIRS: Final = (
@@ -36,6 +39,7 @@ def as_core(model: ModelSpec) -> ModelSpec:
     own = own_layers(model)
     if own is None:
         return model
+    model, scaled = own.built(model), "scaled-router" in own.variants
     usual: dict[str, Any] = dict.fromkeys(own.numbers)
     usual |= {"activation": "silu"} if "activation" in own.numbers else {}
     blocks = {}
@@ -47,7 +51,8 @@ def as_core(model: ModelSpec) -> ModelSpec:
         plain = whole.model_copy(update=kept)
         if plain.qk_norm == "full":
             plain = plain.model_copy(update={"qk_norm": "head"})
-        blocks[name] = block.model_copy(update={"norms": 2, "mixer": plain})
+        ffn = block.ffn.model_copy(update={"router_bias": False}) if scaled and block.ffn else block.ffn
+        blocks[name] = block.model_copy(update={"norms": 2, "mixer": plain, "ffn": ffn})
     core: dict[str, Any] = {
         "blocks": blocks,
         "variants": tuple(name for name in model.variants if name not in own.variants),
@@ -72,7 +77,15 @@ def as_own(fields: Section, model: ModelSpec) -> Section:
     kept = {name: value for name, value in fields.items() if name not in NOT_THEIRS}
     if "activation" in own.numbers:
         kept["activation_func"] = Code("torch.nn.functional.gelu")
-    return kept | {name: value for name, value in own.fields(model).items() if value is not None}
+    said = own.fields(model)
+    left_out = {name for name, value in said.items() if value is None}
+    return {name: value for name, value in {**kept, **said}.items() if name not in left_out}
+
+
+def as_built(model: ModelSpec) -> ModelSpec:
+    """Return a model with the weights that its own provider keeps beside the model's."""
+    own = own_layers(model)
+    return model if own is None else own.built(model)
 
 
 def own_traits(model: ModelSpec) -> Mapping[str, Any]:
@@ -90,6 +103,8 @@ def own_layer_rules(plan: Plan, job: Job) -> list[Rule]:
     if own.whole_sequence:
         why = f"the attention of {own.provider} sees whole sequences"
         found.append(exactly("own-layers-whole-sequence", "cp", plan.cp, 1.0, why))
+    if own.plain:
+        found.append(_whole_norms_rule(own, plan))
     groups = min(mixer.kv_heads for mixer in mixers_of(job.model))
     if own.whole_groups:
         found.append(
@@ -107,9 +122,14 @@ def own_layer_rules(plan: Plan, job: Job) -> list[Rule]:
 
 
 def own_setting_rules(job: Job, runtime: Runtime) -> list[Rule]:
-    """Return the rule that layers with attention of their own run it in 16 bit, whatever is asked for."""
+    """Return the rules that layers run what they have: their attention in 16 bit, or no graphs."""
     own, attention = own_layers(job.model), runtime.traits.attention
-    if own is None or own.traits not in (UNFUSED, FLEX):
+    if own is None:
+        return []
+    if own.plain:
+        asked = [name for name in own.plain if runtime.traits.value_of(name)]
+        return [_plain_rule(own, asked)]
+    if own.traits not in (UNFUSED, FLEX):
         return []
     kind, title = ("flex", "FlexAttention") if own.traits is FLEX else ("unfused", "unfused")
     return [
@@ -123,3 +143,32 @@ def own_setting_rules(job: Job, runtime: Runtime) -> list[Rule]:
             ),
         )
     ]
+
+
+def _plain_rule(own: OwnLayers, asked: list[str]) -> Rule:
+    """Return the rule that nothing is switched on which a provider's own layers pass by."""
+    return Rule(
+        "own-layers-run-plainly",
+        not asked,
+        lambda: (
+            f"{', '.join(asked)} switched on",
+            f"none of {', '.join(own.plain)}: {own.provider} refuses them or has no kernel",
+            "the usual settings",
+        ),
+    )
+
+
+def _whole_norms_rule(own: OwnLayers, plan: Plan) -> Rule:
+    """Return the rule that norms which a layer reads by their weights are neither run again nor offloaded."""
+    again, hosted = granularity(plan.recompute), offloaded_modules(plan.offload)
+    asked = [name for name in (again.modules if again else ()) if name == "norm"]
+    asked += [name for name in hosted if name == "mlp_norm"]
+    return Rule(
+        "own-layers-keep-norms",
+        not asked,
+        lambda: (
+            f"recompute {plan.recompute}, offload {plan.offload}",
+            f"neither of norms: {own.provider} refuses it",
+            "recompute none",
+        ),
+    )

@@ -165,7 +165,7 @@ def script_text(plan: Plan, job: Job, say: Say) -> str:
         + (own.imports if own else ""),
         last=(LAYERS if mixed else DELTA if delta else "")
         + (BACKEND if "attention" in say.changes else "")
-        + "".join(text for name, text in FUNCTIONS.items() if model["activation_func"] == name),
+        + "".join(text for name, text in FUNCTIONS.items() if model.get("activation_func") == name),
         rerun="    RerunStateMachineConfig,\n" if _whole_graph(say.changes) else "",
         needs=always,
         real=real_needs(job),
@@ -197,11 +197,7 @@ def _body(plan: Plan, job: Job, provider: str, changes: Changes) -> str:
         "comm_overlap": ("CommOverlapConfig", overlap_section(plan)),
     }
     if work.method == "lora":
-        asked = (
-            bool(changes.get("adapter_dropout", False)),
-            bool(changes.get("adapter_regathers_input", True)),
-        )
-        calls["peft"] = ("LoRA", adapter_section(plan, job, *asked))
+        calls["peft"] = ("LoRA", adapter_section(plan, job, changes))
     if _whole_graph(changes):
         calls["rerun_state_machine"] = ("RerunStateMachineConfig", {"check_for_nan_in_loss": False})
     lines.append("    return ConfigContainer(\n")

@@ -18,6 +18,7 @@ from planner.runtimes.settings import Changes
 from planner.techniques.settings import SETTINGS
 
 SWITCHES: Final = {
+    "adapter_gathers_input": "tp_comm_overlap_disable_qkv",
     "cached_transposes": "disable_parameter_transpose_cache",
     "fp8_activation_input": "activation_func_fp8_input_store",
     "low_bit_head": "fp8_output_proj",

@@ -333,6 +333,8 @@ class Bridge:
             fp8_attention=model.fp8_dot_product_attention,
             cached_transposes=not model.disable_parameter_transpose_cache,
             adapter_dropout=bool(config.peft and config.peft.dropout),
+            adapter_all_to_all=bool(config.peft and config.peft.a2a_experimental),
+            adapter_gathers_input=not model.tp_comm_overlap_disable_qkv,
             adapter_regathers_input=bool(config.peft and config.peft.sequence_parallel_input_regather),
             launch_blocking=os.environ.get("CUDA_LAUNCH_BLOCKING") == "1",
             reduces_in_fp32=config.ddp.grad_reduce_in_fp32,
@@ -381,6 +383,8 @@ class Bridge:
     def _local_spec(self, model: Any) -> Any:
         """Return the file's choice of layers with Megatron-core's own in place of Transformer Engine's."""
         spec = model.transformer_layer_spec
+        if isinstance(spec, functools.partial) and spec.func.__module__.startswith(OWN):
+            return functools.partial(spec.func, **{**spec.keywords, "use_transformer_engine": True})
         if isinstance(spec, functools.partial):
             named = {"use_transformer_engine": False, "normalization": model.normalization}
             return functools.partial(spec.func, **{**spec.keywords, **named})

@@ -280,8 +280,12 @@ class _Reader:
         return math.sqrt(float(power) / peak / (lent / sheet))
 
     def lasting(self, entry: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return a curve with what it holds for hours: more where own products and power are known."""
-        if self.own or self.accelerator.matmul_efficiency is None:
+        """Return a curve with what it holds for hours: more where own products and power are known.
+
+        What power does to the lender is no measure for other makers' dies.
+        """
+        own = self.own or self.accelerator.matmul_efficiency is None
+        if own or self.accelerator.arch not in RELATIVES:
             return entry
         held = parse(entry["sustained_ratio"], "-") * max(1.0, self.clock)
         return {**entry, "sustained_ratio": repr(min(1.0, held))}

@@ -106,6 +106,11 @@ class Plan:
         return self.tp * self.pp * self.cp * self.dp
 
     @property
+    def pipeline(self) -> tuple[int, int, int]:
+        """Ranks, chunks of each and micro-batches of a scalar plan's pipeline. [-]"""
+        return int(self.pp), int(self.vpp), int(self.num_microbatches)
+
+    @property
     def expert_dp(self) -> Num:
         """Ranks that hold the same experts. [-]"""
         return self.tp * self.cp * self.dp / (self.ep * self.etp)

@@ -103,6 +103,10 @@ class Case:
         """
         return self.schedule.rounds is not every_pass and not self.engine.at_rest
 
+    def rank_tokens(self, plan: Plan) -> Num:
+        """Tokens of a micro-batch on a rank. [element]"""
+        return plan.micro_batch * self.workload.seq_len / plan.cp
+
     @cached_property
     def has_experts(self) -> bool:
         """Whether some layer routes tokens to experts."""

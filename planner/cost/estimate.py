@@ -357,7 +357,7 @@ def stage_bytes(case: Case, result: StepPrice, ranks: int) -> tuple[StageBytes, 
 def sent_bytes(parts: PlanParts) -> SentBytes:
     """Return the bytes that a rank of the slowest stage sends in a step."""
     case, plan, stage, count = parts.case, parts.plan, parts.slowest, parts.microbatches
-    rows = plan.micro_batch * case.workload.seq_len / plan.cp
+    rows = case.rank_tokens(plan)
     message = message_bytes(case, plan, rows)
     held = parts.passes.weights.on(stage)
     matrices = shared_matrices(case, plan, held)

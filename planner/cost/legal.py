@@ -283,7 +283,7 @@ def _schedule_rule(plan: Plan, case: Case) -> Rule:
     schedule = case.schedule
 
     def tell() -> tuple[str, str, str]:
-        degrees = (int(plan.pp), int(plan.vpp), int(plan.num_microbatches))
+        degrees = plan.pipeline
         reasons = [*schedule.supports(*degrees)]
         if plan.num_microbatches < 1:
             reasons.append("at least one micro-batch on each data parallel rank")

@@ -191,7 +191,7 @@ def _messages(anatomy: Anatomy) -> Iterator[Use]:
     case, plan = anatomy.case, anatomy.answer.plan
     if plan.pp <= 1:
         return
-    tokens = plan.micro_batch * case.workload.seq_len / plan.cp
+    tokens = case.rank_tokens(plan)
     nbytes = message_bytes(case, plan, tokens)
     for place, count in anatomy.parts.ranks[anatomy.parts.slowest].messages.items():
         tier = case.tiers[place]

@@ -78,7 +78,7 @@ def _changes(answer: Estimate) -> Iterator[tuple[str, Any]]:
 
 def _other_schedules(plan: Plan, runtime: Runtime) -> Iterator[str]:
     """Yield the schedules of a runtime that run with the same stages, chunks and micro-batches."""
-    degrees = int(plan.pp), int(plan.vpp), int(plan.num_microbatches)
+    degrees = plan.pipeline
     for name in runtime.schedules:
         if name != plan.schedule and not SCHEDULES[name].supports(*degrees):
             yield name

@@ -121,7 +121,7 @@ def play_plan(
     """
     known = estimate(plan, job, runtime, memory_limit)
     plan, case = known.plan, case_of(known.plan, job, runtime)
-    degrees = (int(plan.pp), int(plan.vpp), int(plan.num_microbatches))
+    degrees = plan.pipeline
     check_supported(case.schedule, *degrees)
     chunks, parts = chunk_pieces(plan, case), PlanParts(plan, case)
     wires = message_seconds(plan, case)

@@ -44,5 +44,5 @@ def host_checkpoint_bytes(case: Case, plan: Plan) -> Num:
     """Bytes that all layers of one rank keep in host memory of a micro-batch, without a pipeline. [byte]"""
     if not hosts_checkpoints(case):
         return 0.0 * np.asarray(plan.micro_batch)
-    tokens = plan.micro_batch * case.workload.seq_len / plan.cp
+    tokens = case.rank_tokens(plan)
     return hosted_checkpoints(float(case.model.num_layers)) * INPUT_BYTES * tokens * case.model.hidden

@@ -19,7 +19,7 @@ def dispatch_buffer_bytes(case: Case, plan: Plan) -> Num:
     hidden = case.model.hidden
     if not sends_by_hybrid_ep(case.pool, case.traits.kernels.graphed):
         return deep_buffer_bytes(float(max(ffn.width(hidden) for ffn in kinds)), ranks)
-    tokens = plan.micro_batch * case.workload.seq_len / plan.cp
+    tokens = case.rank_tokens(plan)
     tokens = tokens / plan.tp if case.sequence_parallel else tokens
     most: Num = 0.0
     for ffn in kinds:
@@ -35,7 +35,7 @@ def overlap_buffer_bytes(case: Case, plan: Plan) -> Num:
         return 0.0
     if setting.value_of(case.traits) == setting.plain:
         return 0.0
-    tokens = plan.micro_batch * case.workload.seq_len / plan.cp
+    tokens = case.rank_tokens(plan)
     gathered = 1.0 if "fp8" in case.precision.linear else 2.0
     overlaps = (plan.tp > 1) & case.pool.joins(plan.tp)
     return where(overlaps, user_buffer_bytes(tokens, float(case.model.hidden), gathered), 0.0)

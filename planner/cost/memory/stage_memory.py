@@ -91,7 +91,7 @@ def pass_bytes(case: Case, plan: Plan, costs: Mapping[Piece, LayerCost], stages:
         trained = cost.trained + cost.expert_trained
         largest = maximum(largest, trained)
         gathered = maximum(gathered, gathered_bytes(case, trained, cost.stored + cost.expert_stored))
-    tokens = plan.micro_batch * case.workload.seq_len / plan.cp
+    tokens = case.rank_tokens(plan)
     embedding = _gathered_end(case, stages, costs, ("embedding",))
     tied = minimum(_end(stages, costs, ("tied_head",), None), 1.0)
     return PassBytes(
@@ -270,7 +270,7 @@ def _activations(case: Case, plan: Plan, costs: Mapping[Piece, LayerCost], stage
 
 def whole_in_flight(case: Case, plan: Plan, stages: Stages) -> Num:
     """Bytes that micro-batches in flight keep undivided by tp, where a pipeline has sequence parallelism."""
-    tokens = plan.micro_batch * case.workload.seq_len / plan.cp
+    tokens = case.rank_tokens(plan)
     each = case.traits.pipeline.whole_in_flight * 2.0 * tokens * case.model.hidden
     flying = chunks_in_flight(case, plan, stages) / plan.vpp
     return where(np.greater(plan.pp, 1.0) & np.greater(plan.tp, 1.0), each * flying, 0.0)

@@ -110,7 +110,7 @@ class Chain:
     def _pipeline(self, plan: Plan, parts: PlanParts, homes: Sequence[str]) -> Pipeline:
         """Return the times of all stages as if they were on the accelerators of one site."""
         case = parts.case
-        nbytes = float(message_bytes(case, plan, plan.micro_batch * case.workload.seq_len / plan.cp))
+        nbytes = float(message_bytes(case, plan, case.rank_tokens(plan)))
         each = float(case.job.gpus / plan.pp)
         wires, far = list(message_seconds(plan, case)), [False] * len(homes)
         for place, (one, other) in enumerate(pairwise(homes)):

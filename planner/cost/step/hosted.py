@@ -36,7 +36,7 @@ class Hosted:
 
 def is_hosted(case: Case, plan: Plan) -> bool:
     """Whether the schedule of a scalar plan sends activations to the host, in an order that can run."""
-    degrees = (int(plan.pp), int(plan.vpp), int(plan.num_microbatches))
+    degrees = plan.pipeline
     if not case.schedule.hosts or plan.pp <= 1 or case.schedule.supports(*degrees):
         return False
     if 3.0 * degrees[0] * degrees[1] * degrees[2] > MOST_COPIED_PASSES:
@@ -73,7 +73,7 @@ class HostedStep:
 def hosted_step(case: Case, plan: Plan, costs: Mapping[Piece, LayerCost]) -> HostedStep:
     """Play a scalar plan whose schedule sends activations to the host."""
     pipeline = chunk_pipeline(plan, case, chunk_pieces(plan, case), costs, message_seconds(plan, case))
-    degrees = (int(plan.pp), int(plan.vpp), int(plan.num_microbatches))
+    degrees = plan.pipeline
     orders = case.schedule.order(*degrees, mean_times(pipeline))
     hosted = hosted_of(case, plan, costs)
     step = hosted.play(orders, pipeline)

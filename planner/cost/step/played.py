@@ -27,7 +27,7 @@ MOST_PLAYED_PASSES: Final = 20_000
 
 def can_be_played(case: Case, plan: Plan) -> bool:
     """Whether a step has not too many passes to be played, in an order that can run."""
-    schedule, degrees = case.schedule, (int(plan.pp), int(plan.vpp), int(plan.num_microbatches))
+    schedule, degrees = case.schedule, plan.pipeline
     passes = 3.0 * schedule.routes * plan.pp * plan.vpp * plan.num_microbatches
     whole = len(split_of(plan, case)) == degrees[0] * degrees[1]
     return bool(passes <= MOST_PLAYED_PASSES and whole and not schedule.supports(*degrees))
@@ -42,7 +42,7 @@ def crosses_tiers(case: Case, plan: Plan) -> bool:
 def played_seconds(case: Case, plan: Plan, costs: Mapping[Piece, LayerCost]) -> float:
     """Seconds from the first pass of a step to the last, played with the plan's own chunks. [s]"""
     pipeline = chunk_pipeline(plan, case, chunk_pieces(plan, case), costs, message_seconds(plan, case))
-    return makespan(case.schedule, (int(plan.pp), int(plan.vpp), int(plan.num_microbatches)), pipeline)
+    return makespan(case.schedule, plan.pipeline, pipeline)
 
 
 @lru_cache(maxsize=1024)
@@ -80,7 +80,7 @@ def message_seconds(plan: Plan, case: Case) -> Times:
     None at the end of a route, and where the next chunk is on the same rank.
     """
     pp = int(plan.pp)
-    nbytes = message_bytes(case, plan, plan.micro_batch * case.workload.seq_len / plan.cp)
+    nbytes = message_bytes(case, plan, case.rank_tokens(plan))
     stride, widths = case.job.gpus / pp, message_widths(case, split_of(plan, case))
     return tuple(
         0.0 if tier is None else float(shared_seconds(width * nbytes, case.tiers[tier], stride))
@@ -113,7 +113,7 @@ def chunk_pipeline(
     link that ranks share for those alone to which one comes; where it occupies nobody, it is a latency.
     """
     occupies = case.traits.pipeline.p2p_occupies
-    tokens = plan.micro_batch * case.workload.seq_len / plan.cp
+    tokens = case.rank_tokens(plan)
     beside = float(beside_message_seconds(case, plan, tokens)) if plan.pp > 1 else 0.0
     share = float(exposed_message_share(case, plan))
     alone = alone or [tier is not None and bool(case.tiers[tier].shared) for tier in wire_tiers(plan, case)]

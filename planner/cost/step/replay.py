@@ -98,7 +98,7 @@ def played_step(known: Estimate) -> float | None:
 
 def _off(plan: Plan, case: Case) -> float | None:
     """Seconds by which a step is longer played than by its closed form; None where it cannot run. [s]"""
-    degrees = (int(plan.pp), int(plan.vpp), int(plan.num_microbatches))
+    degrees = plan.pipeline
     if case.schedule.supports(*degrees):
         return None
     parts = PlanParts(plan, case)

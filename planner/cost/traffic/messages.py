@@ -189,7 +189,7 @@ def are_unlike(case: Case, plan: Plan, messages: MessageCounts, even: Num) -> Tr
     """
     if len(messages) < 2:
         return np.False_
-    tokens = plan.micro_batch * case.workload.seq_len / plan.cp
+    tokens = case.rank_tokens(plan)
     dearest: Num = 0.0
     cheapest: Num = np.inf
     for place, count in messages.items():
@@ -201,7 +201,7 @@ def are_unlike(case: Case, plan: Plan, messages: MessageCounts, even: Num) -> Tr
 
 def hop_seconds(case: Case, plan: Plan, messages: MessageCounts) -> Num:
     """Exposed seconds of messages that each micro-batch costs a rank, or all of them, by their counts. [s]"""
-    tokens = plan.micro_batch * case.workload.seq_len / plan.cp
+    tokens = case.rank_tokens(plan)
     seconds: Num = 0.0
     for place, count in messages.items():
         seconds = seconds + count * each_message_seconds(case, plan, tokens, case.tiers[place])

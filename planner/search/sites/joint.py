@@ -222,7 +222,7 @@ def _chain_sent(known: Estimate, profile: SitesProfile) -> tuple[Route, float, f
     the stage that sends.
     """
     case, plan = known.case, known.plan
-    tokens = plan.micro_batch * case.workload.seq_len / plan.cp
+    tokens = case.rank_tokens(plan)
     whole = float(message_bytes(case, plan, tokens) * known.job.gpus / plan.pp)
     crossings = sum(place == len(case.tiers) - 1 for place in wire_tiers(plan, case))
     each = crossings / (len(profile.sites) - 1) * whole

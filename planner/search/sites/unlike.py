@@ -50,7 +50,7 @@ class Chained:
         """Return what it sends and waits for."""
         plan, job = self.known.plan, self.known.job
         case, route = case_of(plan, job, self.known.runtime), chain_route(self.chain.profile)
-        tokens = plan.micro_batch * case.workload.seq_len / plan.cp
+        tokens = case.rank_tokens(plan)
         whole = float(message_bytes(case, plan, tokens) * job.gpus / plan.pp)
         sent = whole * float(plan.num_microbatches)
         alone = min(self.step, self.at(self.chain.profile.scaled(FAST)))

@@ -277,7 +277,7 @@ def releases_table(name: str) -> str:
 
 def runtimes_page() -> str:
     """Return the page of runtimes."""
-    found = load_family(planner.runtimes, Runtime)
+    found = load_family("planner.runtimes", Runtime)
     plain = Traits()
     parts = [RUNTIMES_HEAD]
     for name, runtime in found.items():

@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Mapping
 from pathlib import Path
-from types import MappingProxyType, ModuleType
+from types import MappingProxyType
 from typing import Protocol, TypeVar
 
 from planner.errors import InputError, Problem, nearest
@@ -26,25 +26,26 @@ class Entry(Protocol):
 E = TypeVar("E", bound=Entry)
 
 
-def member_modules(package: ModuleType) -> list[str]:
-    """Return the names of the modules of a family's folder that are its members.
+def member_modules(package: str) -> list[str]:
+    """Return the names of the modules of a family's package that are its members.
 
     Its module ``family`` has the record that entries are; that one, those listed in the folder's ``SHARED``,
     and those whose name starts with an underscore are no members.
     """
-    shared = {"family", *getattr(package, "SHARED", ())}
-    found = (entry for path in package.__path__ for entry in Path(path).iterdir())
+    folder = importlib.import_module(package)
+    shared = {"family", *getattr(folder, "SHARED", ())}
+    found = (entry for path in folder.__path__ for entry in Path(path).iterdir())
     names = (entry.stem for entry in found if entry.suffix == ".py" or (entry / "__init__.py").is_file())
     return sorted(name for name in names if name not in shared and not name.startswith("_"))
 
 
-def load_family(package: ModuleType, kind: type[E]) -> Mapping[str, E]:
+def load_family(package: str, kind: type[E]) -> Mapping[str, E]:
     """Read the ``ENTRY`` of every member of ``package`` into a read-only table.
 
     Parameters
     ----------
-    package : module
-        The family's folder.
+    package : str
+        The family's, by its whole name; its own module is being imported as a rule.
     kind : type
         The record type that each ``ENTRY`` must have.
 
@@ -60,11 +61,11 @@ def load_family(package: ModuleType, kind: type[E]) -> Mapping[str, E]:
     """
     table: dict[str, E] = {}
     for name in member_modules(package):
-        entry = getattr(importlib.import_module(f"{package.__name__}.{name}"), "ENTRY", None)
+        entry = getattr(importlib.import_module(f"{package}.{name}"), "ENTRY", None)
         if not isinstance(entry, kind):
-            raise TypeError(f"{package.__name__}.{name}: ENTRY is not a {kind.__name__}")
+            raise TypeError(f"{package}.{name}: ENTRY is not a {kind.__name__}")
         if entry.name in table:
-            raise TypeError(f"{package.__name__}.{name}: the name {entry.name} is taken")
+            raise TypeError(f"{package}.{name}: the name {entry.name} is taken")
         table[entry.name] = entry
     return MappingProxyType(dict(sorted(table.items())))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from functools import cache
 
@@ -21,4 +20,4 @@ SHARED = ("card", "emit")
 @cache
 def launchers() -> Mapping[str, Launcher]:
     """Return the table of launchers by name."""
-    return load_family(sys.modules[__name__], Launcher)
+    return load_family(__name__, Launcher)

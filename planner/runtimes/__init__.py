@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from functools import cache
 from types import MappingProxyType
@@ -38,7 +37,7 @@ def plain_runtimes() -> Mapping[str, Runtime]:
 
 
 def _fitted(*scopes: str) -> Mapping[str, Runtime]:
-    table = load_family(sys.modules[__name__], Runtime)
+    table = load_family(__name__, Runtime)
     return MappingProxyType({name: with_fitted(runtime, *scopes) for name, runtime in table.items()})
 
 

@@ -7,7 +7,6 @@ so that a price for a release is the one with which `planner validate` compares 
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Mapping
 from functools import cache
 from typing import Any, Final
@@ -38,7 +37,7 @@ def releases() -> Mapping[str, Releases]:
 
     A runtime without a file of its own here has the releases whose files can be written.
     """
-    known = load_family(sys.modules[__name__], Releases)
+    known = load_family(__name__, Releases)
     return {name: known.get(name) or _own(runtime) for name, runtime in runtimes().items()}
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from typing import Final
 
 from planner.inputs.diffusers.family import DiffusersFamily
 from planner.registry import load_family
 
-FAMILIES: Final[Mapping[str, DiffusersFamily]] = load_family(sys.modules[__name__], DiffusersFamily)
+FAMILIES: Final[Mapping[str, DiffusersFamily]] = load_family(__name__, DiffusersFamily)
 
 __all__ = ["FAMILIES", "DiffusersFamily"]

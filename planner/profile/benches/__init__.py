@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from functools import cache
 
@@ -13,4 +12,4 @@ from planner.registry import load_family
 @cache
 def benches() -> Mapping[str, Bench]:
     """Return the table of benches by name."""
-    return load_family(sys.modules[__name__], Bench)
+    return load_family(__name__, Bench)

@@ -6,7 +6,6 @@ too; what they cannot say of it is told in `Library.fixed` and by their writer.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from functools import cache
 
@@ -17,7 +16,7 @@ from planner.runtimes.libraries.family import Library
 @cache
 def libraries() -> Mapping[str, Library]:
     """Return the table of libraries by name."""
-    return load_family(sys.modules[__name__], Library)
+    return load_family(__name__, Library)
 
 
 def library_named(name: str | None) -> Library | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from functools import cache
 
@@ -15,4 +14,4 @@ __all__ = ["Executor", "ExecutorSettings", "executors"]
 @cache
 def executors() -> Mapping[str, Executor]:
     """Return the table of executors by name."""
-    return load_family(sys.modules[__name__], Executor)
+    return load_family(__name__, Executor)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from functools import cache
 
@@ -15,4 +14,4 @@ __all__ = ["SweepQuestion", "questions"]
 @cache
 def questions() -> Mapping[str, SweepQuestion]:
     """Return the table of questions by name."""
-    return load_family(sys.modules[__name__], SweepQuestion)
+    return load_family(__name__, SweepQuestion)

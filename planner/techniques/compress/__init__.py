@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import sys
-
 from planner.dataclasses import replace
 from planner.errors import InputError, Problem
 from planner.registry import find, load_family
 from planner.techniques.compress.family import Compression, Packed
 from planner.techniques.feedback import FEEDBACKS
 
-COMPRESSIONS = load_family(sys.modules[__name__], Compression)
+COMPRESSIONS = load_family(__name__, Compression)
 
 __all__ = ["COMPRESSIONS", "Compression", "Packed", "read_compression"]
 

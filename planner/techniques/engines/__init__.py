@@ -1,13 +1,11 @@
 """Engines: who keeps weights, gradients and optimizer states between passes, by name."""
 
-import sys
-
 from planner.registry import load_family
 from planner.techniques.engines.family import Engine
 
 SHARED = ("rounds",)
 """Modules that members share, and no members themselves."""
 
-ENGINES = load_family(sys.modules[__name__], Engine)
+ENGINES = load_family(__name__, Engine)
 
 __all__ = ["ENGINES", "Engine"]

@@ -1,10 +1,8 @@
 """What of a model is trained, by name."""
 
-import sys
-
 from planner.registry import load_family
 from planner.techniques.methods.family import Method
 
-METHODS = load_family(sys.modules[__name__], Method)
+METHODS = load_family(__name__, Method)
 
 __all__ = ["METHODS", "Method"]

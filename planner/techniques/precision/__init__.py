@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 
 from planner.registry import load_family
 from planner.techniques.precision.family import Precision
 
-PRECISIONS = load_family(sys.modules[__name__], Precision)
+PRECISIONS = load_family(__name__, Precision)
 
 
 def nearest_format(name: str, able: Sequence[str]) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Final
 
 from planner.numeric import Num
@@ -12,7 +11,7 @@ from planner.techniques.schedules.family import Schedule
 SHARED = ("copies", "engine", "text")
 """Modules that members share, and no members themselves."""
 
-SCHEDULES = load_family(sys.modules[__name__], Schedule)
+SCHEDULES = load_family(__name__, Schedule)
 
 PLAIN: Final = ("1f1b", "interleaved-1f1b")
 """What a plan has where nobody names a schedule: with one chunk on a rank, and with more."""

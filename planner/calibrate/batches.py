@@ -18,13 +18,7 @@ Prices = list[Prediction | Skip]
 
 
 class Batches:
-    """Runs in batches, and the prices of each under the constants that are its own.
-
-    Parameters
-    ----------
-    runs : tuple of PricedRun
-        As they were read.
-    """
+    """Runs in batches, and the prices of each under the constants that are its own."""
 
     def __init__(self, runs: tuple[PricedRun, ...]) -> None:
         self.runs = runs

@@ -32,12 +32,8 @@ def line_of(row: Row) -> bytes:
 class Journal:
     """The file of a sweep, open for one process at a time.
 
-    Parameters
-    ----------
-    path : Path
-        JSON Lines, one for each case; made where it is missing.
-    afresh : bool
-        Whether what is there is thrown away.
+    ``path``: JSON Lines, one for each case; made where it is missing; ``afresh``: whether what is there is
+    thrown away.
     """
 
     def __init__(self, path: Path, afresh: bool = False) -> None:

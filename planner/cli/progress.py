@@ -17,12 +17,7 @@ PATIENCE: Final = 1.0
 class Progress:
     """A bar that appears after a second, on a terminal alone, however seldom the work tells of itself.
 
-    Parameters
-    ----------
-    quiet : bool
-        Whether nothing is told.
-    verbose : bool
-        Whether each step is told on a line of its own.
+    ``verbose``: whether each step is told on a line of its own.
     """
 
     def __init__(self, quiet: bool = False, verbose: bool = False) -> None:

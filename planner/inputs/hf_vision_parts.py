@@ -15,14 +15,8 @@ USUAL_PATCHES: Final = 1024
 class Vision:
     """A ``vision_config`` with the defaults of its class; what is no whole number above zero is a fault.
 
-    Parameters
-    ----------
-    raw : mapping
-        The config.
-    faults : list of (str, str)
-        Where keys that are wrong are noted, with what was found.
-    top : mapping
-        The config of the whole model.
+    ``faults``: where keys that are wrong are noted, with what was found; ``top``: the config of the whole
+    model.
     """
 
     def __init__(self, raw: Raw, faults: list[tuple[str, str]], top: Raw) -> None:

@@ -48,14 +48,8 @@ class User:
 class Driver:
     """The driver's library, or silence where there is none.
 
-    Parameters
-    ----------
-    library : module, optional
-        ``pynvml``, started.
-    handle : object, optional
-        The GPU; without it the library tells its version alone.
-    is_slice : bool
-        Whether the GPU is known by the UUID of a MIG slice.
+    ``library``: ``pynvml``, started; ``handle``: the GPU; without it the library tells its version alone;
+    ``is_slice``: whether the GPU is known by the UUID of a MIG slice.
     """
 
     def __init__(self, library: Any = None, handle: Any = None, is_slice: bool = False) -> None:

@@ -100,15 +100,7 @@ def candidates(points: list[Point]) -> Candidates:
 
 
 class Adaptive:
-    """Chooses among candidates as measurements come in.
-
-    Parameters
-    ----------
-    points : sequence of Point
-        What may be measured.
-    measured : sequence of (Point, float)
-        What was measured before.
-    """
+    """Chooses among candidates as measurements come in."""
 
     def __init__(self, points: Sequence[Point], measured: Sequence[Timed] = ()) -> None:
         groups: dict[tuple[str, str, str], list[Point]] = {}

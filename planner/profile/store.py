@@ -19,14 +19,8 @@ Row = dict[str, Any]
 class RawTable:
     """Rows of one measurement in a file that survives its interruption.
 
-    Parameters
-    ----------
-    path : Path
-        Where it lies; made with its folder.
-    head : Mapping
-        Provenance of the rows to come.
-    fresh : bool
-        Begin anew, whatever the file holds.
+    ``path``: where it lies; made with its folder; ``head``: provenance of the rows to come; ``fresh``: begin
+    anew, whatever the file holds.
 
     Raises
     ------

@@ -199,19 +199,10 @@ class Rectangle:
 class Legality:
     """Tells the legal plans of a space.
 
-    Parameters
-    ----------
-    rows : Plan
-        Degrees as columns of one length.
-    job, runtime : Job, Runtime
-        What is planned and who runs it.
-    choices : Choices
-        Technique names to combine.
-    shards : int, optional
-        Ranks over which states are sharded; all that may where none is given.
-    known : dict, optional
-        What is legal whatever the settings of the runtime: kept there, and looked up by runtimes that differ
-        in settings alone.
+    ``rows``: degrees as columns of one length; ``job`` and ``runtime``: what is planned and who runs it;
+    ``shards``: ranks over which states are sharded; all that may where none is given; ``known``: what is
+    legal whatever the settings of the runtime: kept there, and looked up by runtimes that differ in settings
+    alone.
     """
 
     def __init__(

@@ -106,10 +106,8 @@ Group = tuple[LayerGrid, list[Legal]]
 class SpacePrices:
     """Which rows of a space are legal plans, and their prices under each choice of techniques.
 
-    Parameters
-    ----------
-    scope : Scope
-        Job, runtime and space; which techniques its search may choose, and what it looks for, do not matter.
+    ``scope``: job, runtime and space; which techniques its search may choose, and what it looks for, do not
+    matter.
     """
 
     def __init__(self, scope: Scope) -> None:

@@ -124,12 +124,7 @@ class StageTables:
 class LayerGrid:
     """Distinct combinations of the degrees that a layer's cost depends on, each priced once.
 
-    Parameters
-    ----------
-    rows : Plan
-        Degrees as columns of one length.
-    wanted : array
-        Rows that will be asked for.
+    ``rows``: degrees as columns of one length; ``wanted``: rows that will be asked for.
     """
 
     def __init__(self, rows: Plan, wanted: Rows) -> None:

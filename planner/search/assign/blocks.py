@@ -101,15 +101,7 @@ def _finite(counts: Column, least: Column) -> Column:
 
 
 class StageRelaxations:
-    """The relaxations of one stage, one for each size of the largest rebuilt layer.
-
-    Parameters
-    ----------
-    problem : AssignProblem
-        Layers, strategies and stages.
-    stage : int
-        Which stage.
-    """
+    """The relaxations of one stage, one for each size of the largest rebuilt layer."""
 
     def __init__(self, problem: AssignProblem, stage: int) -> None:
         self.seconds, nbytes = problem.seconds, problem.layer_bytes[stage]
@@ -175,12 +167,7 @@ def _slope(one: tuple[float, float], other: tuple[float, float]) -> float:
 class BlockTable:
     """Blocks of a problem with their bounds on every stage.
 
-    Parameters
-    ----------
-    problem : AssignProblem
-        Layers, strategies and stages.
-    most : int
-        Layers of a block at most.
+    ``most``: layers of a block at most.
     """
 
     def __init__(self, problem: AssignProblem, most: int) -> None:

@@ -104,13 +104,7 @@ def check_excess(columns: Column, capacity: Column) -> None:
 
 
 class _Search:
-    """Prices of blocks that become exact where it matters.
-
-    Parameters
-    ----------
-    problem : AssignProblem
-        Layers, strategies and stages.
-    """
+    """Prices of blocks that become exact where it matters."""
 
     def __init__(self, problem: AssignProblem) -> None:
         self.problem = problem

@@ -32,13 +32,7 @@ Solver = Callable[["AssignProgram", float], float]
 
 
 class AssignProgram:
-    """The integer program of a problem.
-
-    Parameters
-    ----------
-    problem : AssignProblem
-        Layers, strategies and stages.
-    """
+    """The integer program of a problem."""
 
     def __init__(self, problem: AssignProblem) -> None:
         import pulp

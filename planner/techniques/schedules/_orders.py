@@ -38,10 +38,8 @@ def alternate_split(chunk: int, microbatches: int, warm_up: int, pending: int) -
 class OrderScript:
     """Writes an order down: each kind of pass takes the micro-batches of its chunk in their order.
 
-    Parameters
-    ----------
-    microbatches : int
-        Micro-batches that exist; a longer plan may be written down, and passes of others are left out.
+    ``microbatches``: micro-batches that exist; a longer plan may be written down, and passes of others are
+    left out.
     """
 
     def __init__(self, microbatches: int) -> None:

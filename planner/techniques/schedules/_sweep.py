@@ -121,14 +121,8 @@ class Rank:
 class OrderSweep:
     """Lays all passes out under one setting.
 
-    Parameters
-    ----------
-    pp, microbatches, times, limit
-        As for `shortest_order`.
-    setting : SweepSetting
-        The try.
-    others : sequence of SweepSetting
-        Those that may come to the same.
+    ``pp``, ``microbatches``, ``times`` and ``limit``: as for `shortest_order`; ``others``: those that
+    may come to the same.
     """
 
     def __init__(

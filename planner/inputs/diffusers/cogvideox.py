@@ -68,43 +68,24 @@ def record(config: Config) -> dict[str, Any]:
     return model_record(hidden, {"block": block}, layers, text | {"first": first, "last": last})
 
 
+_DEFAULTS: dict[str, Any] = {
+    "num_attention_heads": 30, "attention_head_dim": 64, "in_channels": 16, "out_channels": 16,
+    "time_embed_dim": 512, "ofs_embed_dim": None, "text_embed_dim": 4096, "num_layers": 30,
+    "attention_bias": True, "patch_size": 2, "patch_size_t": None, "max_text_seq_length": 226,
+    "activation_fn": "gelu-approximate", "norm_elementwise_affine": True,
+    "use_rotary_positional_embeddings": False, "patch_bias": True,
+}  # fmt: skip
+_FREE = frozenset({
+    "flip_sin_to_cos", "freq_shift", "dropout", "sample_width", "sample_height", "sample_frames",
+    "temporal_compression_ratio", "timestep_activation_fn", "norm_eps", "spatial_interpolation_scale",
+    "temporal_interpolation_scale", "use_learned_positional_embeddings",
+})  # fmt: skip
+
 ENTRY = DiffusersFamily(
     name="CogVideoXTransformer3DModel",
     cite="diffusers 0.42.1, models/transformers/cogvideox_transformer_3d.py",
-    defaults={
-        "num_attention_heads": 30,
-        "attention_head_dim": 64,
-        "in_channels": 16,
-        "out_channels": 16,
-        "time_embed_dim": 512,
-        "ofs_embed_dim": None,
-        "text_embed_dim": 4096,
-        "num_layers": 30,
-        "attention_bias": True,
-        "patch_size": 2,
-        "patch_size_t": None,
-        "max_text_seq_length": 226,
-        "activation_fn": "gelu-approximate",
-        "norm_elementwise_affine": True,
-        "use_rotary_positional_embeddings": False,
-        "patch_bias": True,
-    },
+    defaults=_DEFAULTS,
     record=record,
     fixed={},
-    free=frozenset(
-        {
-            "flip_sin_to_cos",
-            "freq_shift",
-            "dropout",
-            "sample_width",
-            "sample_height",
-            "sample_frames",
-            "temporal_compression_ratio",
-            "timestep_activation_fn",
-            "norm_eps",
-            "spatial_interpolation_scale",
-            "temporal_interpolation_scale",
-            "use_learned_positional_embeddings",
-        }
-    ),
+    free=_FREE,
 )

@@ -39,21 +39,16 @@ def record(config: Config) -> dict[str, Any]:
     return model_record(hidden, blocks, layers, text_of(config, "joint", 512) | ends)
 
 
+_DEFAULTS: dict[str, Any] = {
+    "patch_size": 1, "in_channels": 64, "out_channels": None, "num_layers": 19, "num_single_layers": 38,
+    "attention_head_dim": 128, "num_attention_heads": 24, "joint_attention_dim": 4096,
+    "pooled_projection_dim": 768, "guidance_embeds": False,
+}  # fmt: skip
+
 ENTRY = DiffusersFamily(
     name="FluxTransformer2DModel",
     cite="diffusers 0.42.1, models/transformers/transformer_flux.py",
-    defaults={
-        "patch_size": 1,
-        "in_channels": 64,
-        "out_channels": None,
-        "num_layers": 19,
-        "num_single_layers": 38,
-        "attention_head_dim": 128,
-        "num_attention_heads": 24,
-        "joint_attention_dim": 4096,
-        "pooled_projection_dim": 768,
-        "guidance_embeds": False,
-    },
+    defaults=_DEFAULTS,
     record=record,
     fixed={},
     free=frozenset({"axes_dims_rope"}),

@@ -68,25 +68,17 @@ def record(config: Config) -> dict[str, Any]:
     return model_record(hidden, blocks, layers, text_of(config, "joint", 256) | ends)
 
 
+_DEFAULTS: dict[str, Any] = {
+    "in_channels": 16, "out_channels": 16, "num_attention_heads": 24, "attention_head_dim": 128,
+    "num_layers": 20, "num_single_layers": 40, "num_refiner_layers": 2, "mlp_ratio": 4.0, "patch_size": 2,
+    "patch_size_t": 1, "guidance_embeds": True, "text_embed_dim": 4096, "pooled_projection_dim": 768,
+    "image_condition_type": None,
+}  # fmt: skip
+
 ENTRY = DiffusersFamily(
     name="HunyuanVideoTransformer3DModel",
     cite="diffusers 0.42.1, models/transformers/transformer_hunyuan_video.py",
-    defaults={
-        "in_channels": 16,
-        "out_channels": 16,
-        "num_attention_heads": 24,
-        "attention_head_dim": 128,
-        "num_layers": 20,
-        "num_single_layers": 40,
-        "num_refiner_layers": 2,
-        "mlp_ratio": 4.0,
-        "patch_size": 2,
-        "patch_size_t": 1,
-        "guidance_embeds": True,
-        "text_embed_dim": 4096,
-        "pooled_projection_dim": 768,
-        "image_condition_type": None,
-    },
+    defaults=_DEFAULTS,
     record=record,
     fixed={"qk_norm": "rms_norm"},
     free=frozenset({"rope_theta", "rope_axes_dim"}),

@@ -34,24 +34,18 @@ def record(config: Config) -> dict[str, Any]:
     return model_record(hidden, blocks, layers, text_of(config, "cross", 120) | ends)
 
 
+_DEFAULTS: dict[str, Any] = {
+    "num_attention_heads": 16, "attention_head_dim": 88, "out_channels": None, "num_layers": 1,
+    "cross_attention_dim": None, "attention_bias": False, "activation_fn": "geglu",
+    "norm_elementwise_affine": True, "video_length": 16, "in_channels": None, "patch_size": None,
+    "caption_channels": None,
+}  # fmt: skip
+
 ENTRY = DiffusersFamily(
     name="LatteTransformer3DModel",
     cite="diffusers 0.42.1, models/transformers/latte_transformer_3d.py and models/attention.py, "
     "BasicTransformerBlock",
-    defaults={
-        "num_attention_heads": 16,
-        "attention_head_dim": 88,
-        "out_channels": None,
-        "num_layers": 1,
-        "cross_attention_dim": None,
-        "attention_bias": False,
-        "activation_fn": "geglu",
-        "norm_elementwise_affine": True,
-        "video_length": 16,
-        "in_channels": None,
-        "patch_size": None,
-        "caption_channels": None,
-    },
+    defaults=_DEFAULTS,
     record=record,
     fixed={"norm_type": "ada_norm_single"},
     free=FREE | {"num_embeds_ada_norm"},

@@ -71,23 +71,17 @@ def record(config: Config) -> dict[str, Any]:
     return model_record(hidden, blocks, words, text_of(config, "joint", 77 + 256) | ends)
 
 
+_DEFAULTS: dict[str, Any] = {
+    "patch_size": 2, "in_channels": 16, "out_channels": 16, "num_layers": 18, "attention_head_dim": 64,
+    "num_attention_heads": 18, "joint_attention_dim": 4096, "caption_projection_dim": 1152,
+    "pooled_projection_dim": 2048, "dual_attention_layers": [], "qk_norm": None,
+}  # fmt: skip
+
 ENTRY = DiffusersFamily(
     name="SD3Transformer2DModel",
     cite="diffusers 0.42.1, models/transformers/transformer_sd3.py and models/attention.py, "
     "JointTransformerBlock",
-    defaults={
-        "patch_size": 2,
-        "in_channels": 16,
-        "out_channels": 16,
-        "num_layers": 18,
-        "attention_head_dim": 64,
-        "num_attention_heads": 18,
-        "joint_attention_dim": 4096,
-        "caption_projection_dim": 1152,
-        "pooled_projection_dim": 2048,
-        "dual_attention_layers": [],
-        "qk_norm": None,
-    },
+    defaults=_DEFAULTS,
     record=record,
     fixed={},
     free=frozenset({"sample_size", "pos_embed_max_size"}),

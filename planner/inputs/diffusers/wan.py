@@ -62,21 +62,16 @@ def record(config: Config) -> dict[str, Any]:
     return model_record(hidden, {"block": block}, layers, text_of(config, "cross", 512) | ends)
 
 
+_DEFAULTS: dict[str, Any] = {
+    "patch_size": [1, 2, 2], "num_attention_heads": 40, "attention_head_dim": 128, "in_channels": 16,
+    "out_channels": 16, "text_dim": 4096, "freq_dim": 256, "ffn_dim": 13824, "num_layers": 40,
+    "cross_attn_norm": True,
+}  # fmt: skip
+
 ENTRY = DiffusersFamily(
     name="WanTransformer3DModel",
     cite="diffusers 0.42.1, models/transformers/transformer_wan.py",
-    defaults={
-        "patch_size": [1, 2, 2],
-        "num_attention_heads": 40,
-        "attention_head_dim": 128,
-        "in_channels": 16,
-        "out_channels": 16,
-        "text_dim": 4096,
-        "freq_dim": 256,
-        "ffn_dim": 13824,
-        "num_layers": 40,
-        "cross_attn_norm": True,
-    },
+    defaults=_DEFAULTS,
     record=record,
     fixed={
         "qk_norm": "rms_norm_across_heads",

@@ -40,7 +40,7 @@ def freed_by(plan: Plan, job: Job, runtime: Runtime, modules: Sequence[str]) -> 
 
     Modules that free nothing are left out.
 
-    ``plan`` and ``job`` and ``runtime``: a scalar plan, whatever it recomputes; ``modules``: modules that the
+    ``plan``, ``job`` and ``runtime``: a scalar plan, whatever it recomputes; ``modules``: modules that the
     runtime can recompute.
     """
     kinds = list(dict.fromkeys(job.model.layers))

@@ -1,6 +1,6 @@
 """Messages of tensor parallelism in pieces beside their products, by PyTorch's compiler."""
 
-from planner.techniques.settings.family import Setting, always
+from planner.techniques.settings.family import Setting
 
 ENTRY = Setting(
     name="async_tp",
@@ -10,7 +10,6 @@ ENTRY = Setting(
     "maybe_enable_async_tp",
     # The share that torchtitan's published pairs with and without it bear out.
     values={"off": {"tp_exposed": 1.0}, "on": {"tp_exposed": 0.74}},
-    matters=always,
     scanned=("on",),
     evidence={"on": "torchtitan's pairs of Llama 3 8B and 70B on H100 with and without it"},
 )

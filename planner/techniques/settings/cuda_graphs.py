@@ -1,6 +1,6 @@
 """What the host launches as CUDA graphs."""
 
-from planner.techniques.settings.family import Setting, always
+from planner.techniques.settings.family import Setting
 
 ENTRY = Setting(
     name="cuda_graphs",
@@ -13,7 +13,6 @@ ENTRY = Setting(
         "attention": {"graphed": "attention"},
         "passes": {"graphed": "passes"},
     },
-    matters=always,
     scanned=("attention", "passes"),
     evidence={
         "router": "recipes of Megatron-Bridge for Kimi K2 on GB200",

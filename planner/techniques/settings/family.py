@@ -19,6 +19,11 @@ class Valued(Protocol):
     def value_of(self, name: str) -> Value: ...
 
 
+def always(model: ModelSpec, workload: Workload) -> bool:
+    """Whether a setting changes anything: of any job."""
+    return True
+
+
 @dataclass(frozen=True)
 class Setting:
     """One setting, whatever framework has it."""
@@ -32,7 +37,7 @@ class Setting:
     values: Mapping[str, Mapping[str, Value]]
     """Each value's traits, by name; the first value is the plain one, the last the one that a search tries
     first."""
-    matters: Callable[[ModelSpec, Workload], bool]
+    matters: Callable[[ModelSpec, Workload], bool] = always
     """Whether it changes anything of a job: from model and workload."""
     scanned: tuple[str, ...] = ()
     """Values that forbid plans others than the plain one does: a search prices all plans with each of them,
@@ -68,11 +73,6 @@ def _value_of(setting: Setting, traits: Valued) -> str | None:
         if all(traits.value_of(name) == wanted for name, wanted in changes.items()):
             return value
     return None
-
-
-def always(model: ModelSpec, workload: Workload) -> bool:
-    """Whether a setting changes anything: of any job."""
-    return True
 
 
 def with_experts(model: ModelSpec, workload: Workload) -> bool:

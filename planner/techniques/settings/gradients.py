@@ -1,6 +1,6 @@
 """The dtype in which gradients are kept and travel."""
 
-from planner.techniques.settings.family import Setting, always
+from planner.techniques.settings.family import Setting
 
 ENTRY = Setting(
     name="gradients",
@@ -11,7 +11,6 @@ ENTRY = Setting(
         "fp32": {"gradient_dtype": "fp32", "reduce_dtype": "fp32"},
         "bf16": {"gradient_dtype": "bf16", "reduce_dtype": "bf16"},
     },
-    matters=always,
     numerics=True,
     evidence={"bf16": "recipes of Megatron-Bridge, all of which have it"},
 )

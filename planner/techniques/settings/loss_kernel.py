@@ -1,6 +1,6 @@
 """Whose kernel computes the loss over the vocabulary."""
 
-from planner.techniques.settings.family import Setting, always
+from planner.techniques.settings.family import Setting
 
 # Megatron-core's own, which is compiled, keeps logits in 16 bits, a copy in fp32 and another of their powers
 # (megatron/core/fusions/fused_cross_entropy.py): 2 + 4 + 4 bytes. Transformer Engine has a gradient in fp32
@@ -16,6 +16,5 @@ ENTRY = Setting(
         "native": {"logit_bytes": 10.0, "loss_traffic": 36.0},
         "te": {"logit_bytes": 6.0, "loss_traffic": 10.0},
     },
-    matters=always,
     evidence={"te": "recipes of Megatron-Bridge, which have it, beside those of NeMo 2024, which do not"},
 )

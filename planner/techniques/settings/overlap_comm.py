@@ -1,6 +1,6 @@
 """Whether ZeRO's reductions and gathers run beside compute."""
 
-from planner.techniques.settings.family import Setting, always
+from planner.techniques.settings.family import Setting
 
 ENTRY = Setting(
     name="overlap_comm",
@@ -12,5 +12,4 @@ ENTRY = Setting(
         "false": {"dp_exposed": 1.0, "flat_buckets": 1.0},
         "true": {"dp_exposed": 0.5, "flat_buckets": 2.0},
     },
-    matters=always,
 )

@@ -1,6 +1,6 @@
 """The dtype in which gradients that stay in fp32 travel."""
 
-from planner.techniques.settings.family import Setting, always
+from planner.techniques.settings.family import Setting
 
 ENTRY = Setting(
     name="reduction",
@@ -9,7 +9,6 @@ ENTRY = Setting(
     "MixedPrecisionPolicy)",
     cite="PyTorch 2.13, torch/distributed/fsdp/_fully_shard/_fsdp_api.py, MixedPrecisionPolicy",
     values={"fp32": {"reduce_dtype": "fp32"}, "bf16": {"reduce_dtype": "bf16"}},
-    matters=always,
     numerics=True,
     evidence={"bf16": "llm-foundry's MPT runs of mode PURE beside those of DEFAULT, on A100"},
 )

@@ -1,6 +1,6 @@
 """How far weights, gradients and optimizer states are spread: all alike, or each over a level of links."""
 
-from planner.techniques.settings.family import Setting, always
+from planner.techniques.settings.family import Setting
 
 ENTRY = Setting(
     name="shard_levels",
@@ -10,5 +10,4 @@ ENTRY = Setting(
     "a step, not in each pass",
     cite="https://arxiv.org/abs/2501.04266",
     values={"one": {"shard_levels": False}, "three": {"shard_levels": True}},
-    matters=always,
 )

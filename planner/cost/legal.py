@@ -58,7 +58,7 @@ def pass_rules(plan: Plan, case: Case) -> list[Rule]:
     return [
         _schedule_rule(plan, case),
         _heads_rule(plan, case),
-        _shards_rule(plan, case),
+        _shards_rule(plan),
         _sequence_rule(plan, case),
         _precision_rule(case),
         *hosting_rules(plan, case),
@@ -316,7 +316,7 @@ def _heads_rule(plan: Plan, case: Case) -> Rule:
     )
 
 
-def _shards_rule(plan: Plan, case: Case) -> Rule:
+def _shards_rule(plan: Plan) -> Rule:
     ranks = plan.dp * plan.cp
     return Rule(
         "shards-divide",

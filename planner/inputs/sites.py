@@ -145,7 +145,7 @@ def load_sites(text: str) -> tuple[SitesProfile, Mapping[str, HardwareProfile]]:
     for number, site in enumerate(found.sites):
         where = f"{path}: sites[{number}].cluster"
         try:
-            clusters[site.name] = _cluster(site, path.parent, where)
+            clusters[site.name] = _cluster(site, path.parent)
         except InputError as error:
             problems += [
                 Problem(where, one.found, one.expected, one.nearest) if one.where == "hardware" else one
@@ -162,7 +162,7 @@ def _sources(raw: dict[str, Any]) -> dict[str, str]:
     return {str(name): str(value) for name, value in table.items()} if isinstance(table, Mapping) else {}
 
 
-def _cluster(site: Site, folder: Path, where: str) -> HardwareProfile:
+def _cluster(site: Site, folder: Path) -> HardwareProfile:
     beside = folder / site.cluster
     text = str(beside) if site.cluster.endswith((".yaml", ".yml")) and is_file(beside) else site.cluster
     profile = load_hardware(text)

@@ -81,7 +81,7 @@ def _page(document: Document, version: str) -> HtmlPage:
             plot("memory", f"Memory of {layout_of(lead['plan'])}", memory),
             _baselines(baselines, plans),
         ]
-    blocks += [_space(document), _trust(document, lead)]
+    blocks += [_space(document), _trust(lead)]
     return HtmlPage(title, tuple(blocks), footer(version))
 
 
@@ -174,7 +174,7 @@ def _space(document: Document) -> HtmlBlock:
     return table("What the rules removed", ("rule", "combinations"), rows, note)
 
 
-def _trust(document: Document, lead: Found | None) -> HtmlBlock:
+def _trust(lead: Found | None) -> HtmlBlock:
     lines = []
     if lead is not None:
         band = lead["error_band"]

@@ -77,12 +77,12 @@ def _best(program: EraProgram, span: Span, text: Text) -> Match | None:
         Match(program, span, era, where.rank)
         for era in program.eras
         for where in era.where
-        if _holds(where, text, span, program)
+        if _holds(where, text, span)
     ]
     return max(held, key=lambda match: match.rank, default=None)
 
 
-def _holds(where: Where, text: Text, span: Span, program: EraProgram) -> bool:
+def _holds(where: Where, text: Text, span: Span) -> bool:
     old = bool(re.search(BEFORE_HOPPER, text.accelerator))
     return (
         _has(where, text, span)

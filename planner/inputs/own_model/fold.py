@@ -74,7 +74,7 @@ def folded_layer(graph: Graph, ops: Sequence[Op], params: Sequence[str], hidden:
     if len(cores) > 1:
         raise InputError(Problem(where, f"{len(cores)} attentions in a layer", "one"))
     if cores:
-        linears = _attention(graph, cores[0], linears, hidden, where, found)
+        linears = _attention(graph, cores[0], linears, where, found)
     attends, rest = [op for op in ops if op.kind == "linear" and op not in linears], linears
     linears = _feed_forward(graph, linears, hidden, found)
     _norms(graph, ops, hidden, found)
@@ -89,7 +89,7 @@ def folded_layer(graph: Graph, ops: Sequence[Op], params: Sequence[str], hidden:
     return found
 
 
-def _attention(graph: Graph, core: Op, linears: list[Op], hidden: int, where: str, found: Folded) -> list[Op]:
+def _attention(graph: Graph, core: Op, linears: list[Op], where: str, found: Folded) -> list[Op]:
     """Take the linear layers of attention; return those that are left."""
     sides = [list(graph.behind([name], STOPS)) for name in core.reads[:3]]
     makers = [[op for op in side if op.kind == "linear"] for side in sides]

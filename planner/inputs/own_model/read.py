@@ -51,7 +51,7 @@ def model_of_graph(graph: Graph, where: str, name: str) -> tuple[ModelSpec, tupl
     tied = head.weights[0] == embedding.weights[0]
     used = {*embedding.weights, *head.weights, *(positions.weights if positions else ())}
     last, biased = _last_norm(graph, ends, used, hidden)
-    record = _record(name, folded, list(folded.values()))
+    record = _record(name, list(folded.values()))
     layered = [op for op in graph.ops if op.kind in ("layer_norm", "native_layer_norm")]
     record |= {
         "hidden": hidden, "vocab": vocab, "tied_embeddings": tied, "final_norm": bool(last),
@@ -132,7 +132,7 @@ def _last_norm(graph: Graph, ends: Sequence[Op], used: set[str], hidden: int) ->
     return len(there), any(len(found) > 1 for found in there)
 
 
-def _record(name: str, folded: dict[int, Folded], layers: Sequence[Folded]) -> dict[str, Any]:
+def _record(name: str, layers: Sequence[Folded]) -> dict[str, Any]:
     kinds: list[dict[str, Any]] = []
     for one in layers:
         if one.block not in kinds:

@@ -48,7 +48,7 @@ def traced(file: Path, name: str) -> Graph:
         )
         expected = f"a forward pass of token ids of shape (1, {TOKENS}) that torch.export takes"
         raise InputError(Problem(f"{file}:{name}", why, expected)) from error
-    return _graph(torch, model, exported)
+    return _graph(model, exported)
 
 
 def _built(torch: Any, file: Path, name: str) -> Any:
@@ -82,7 +82,7 @@ def _built(torch: Any, file: Path, name: str) -> Any:
     return model.to("meta").train()
 
 
-def _graph(torch: Any, model: Any, exported: Any) -> Graph:
+def _graph(model: Any, exported: Any) -> Graph:
     """Return the graph: shared parameters under one name, each operator with the module that runs it."""
     first: dict[int, str] = {}
     named = list(model.named_parameters(remove_duplicate=False))

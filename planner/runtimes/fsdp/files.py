@@ -219,7 +219,7 @@ def fsdp_command(plan: Plan, job: Job, version: str, changes: Changes = NO_CHANG
     )  # fmt: skip
     return Command(
         program=("train.py", *flags),
-        environment=_environment(plan, job, config),
+        environment=_environment(job, config),
         needs=(*(("CHECKPOINT",) if method == "qlora" else ()), *(("OUTPUT_DIR",) if shared else ())),
         production=production(),
         smoke=(*SMOKE, *shared),
@@ -239,7 +239,7 @@ def fsdp_command(plan: Plan, job: Job, version: str, changes: Changes = NO_CHANG
     )  # fmt: skip
 
 
-def _environment(plan: Plan, job: Job, config: dict[str, object]) -> dict[str, str]:
+def _environment(job: Job, config: dict[str, object]) -> dict[str, str]:
     """Return what ``accelerate launch`` would export, so that torchrun alone starts the same job."""
     names = {**GROWING_SEGMENTS, "ACCELERATE_MIXED_PRECISION": mixed_precision(job.workload)}
     fsdp = config.get("fsdp_config")

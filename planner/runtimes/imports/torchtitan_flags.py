@@ -102,7 +102,7 @@ def read_command(training: Training, path: Path, vocab: int | None) -> Imported:
 
     A value that torchtitan does not take is a fault where a later one replaces it, too: it checks all.
     """
-    found = _command(training, path, vocab)
+    found = _command(training, path)
     faults = [("", problem) for problem in _words(training, path)]
     gone = sorted({key for key in training.flags if GONE.fullmatch(key.lstrip("-").replace("-", "_"))})
     if gone and "--module" in training.flags:
@@ -145,7 +145,7 @@ def _words(training: Training, path: Path) -> Iterator[Problem]:
         yield Problem(f"{path}: --module", "nothing", "it, beside --config", "")
 
 
-def _command(training: Training, path: Path, vocab: int | None) -> Imported:
+def _command(training: Training, path: Path) -> Imported:
     said = {
         key.lstrip("-"): value for key, value in training.flags.items() if key in ("--module", "--config")
     }

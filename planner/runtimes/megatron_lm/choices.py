@@ -115,7 +115,7 @@ def choice_rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
     if latent and not traits.kernels.fused_rope:
         rules.append(LATENT_ROPE)
     if job.workload.precision == "fp16":
-        rules.append(_half_gradients_rule(job, traits))
+        rules.append(_half_gradients_rule(traits))
     if traits.pipeline.stages_inside:
         rules.append(order_rule(plan, job))
     if job.model.expert_kinds:
@@ -178,7 +178,7 @@ def _apart_rule(plan: Plan) -> Rule:
     )
 
 
-def _half_gradients_rule(job: Job, traits: Traits) -> Rule:
+def _half_gradients_rule(traits: Traits) -> Rule:
     """Return the rule that gradients in fp16 are reduced in fp32 or fp16: both switches name bf16."""
     kept, sent = traits.optimizer.gradient_dtype, traits.optimizer.reduce_dtype
     return Rule(

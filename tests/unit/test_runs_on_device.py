@@ -154,6 +154,23 @@ def test_grouped_products_run_from_ampere_on() -> None:
         assert ("grouped-products-run" in found) == refused
 
 
+@pytest.mark.parametrize(("activation", "fused"), [(None, True), ("quick_gelu", True), ("gelu_tanh", False)])
+def test_gated_experts_have_a_fused_activation_or_ask_for_none(activation: str | None, fused: bool) -> None:
+    """Else Megatron-core raises in the first forward."""
+    known = MODELS["experts"]
+    model = known.model_copy(
+        update={"numerics": known.numerics.model_copy(update={"activation": activation})}
+    )
+    job = Job(model, cluster("dgx-h100"), 16, Workload(seq_len=4096, global_batch=512))
+    plan, bridge = (
+        Plan(dp=16, ep=8, zero=1, zero_shards=16, num_microbatches=32),
+        runtimes()["megatron-bridge"],
+    )
+    for runtime, legal in ((bridge, fused), (bridge.with_traits(fused_activation=False), True)):
+        found = {fault.rule for fault in estimate(plan, job, runtime).violations}
+        assert ("experts-fuse-activation" not in found) == legal
+
+
 def variables(
     setting: tuple[str, str], plan: Plan, hardware: str, runtime: str, model: str = "dense"
 ) -> dict[str, str]:

@@ -20,13 +20,16 @@ AMPERE: Final = 8.0
 """Compute capability from which grouped products run (Megatron-LM d98e8a64, training/arguments.py), and fused
 dispatchers (Megatron-Bridge 067f987d, training/flex_dispatcher_backend.py)."""
 
+FUSED_GATES: Final = ("silu", "quick_gelu", "swiglu_oai")
+"""Activations of gated experts that have a fused kernel."""
+
 SOCKETS: Final = ("ethernet", "tcpx")
 """Kinds of network that devices do not write to by themselves."""
 
 
 def expert_rules(plan: Plan, job: Job, traits: Traits) -> list[Rule]:
     """Return the rules on experts' dispatcher, and on their messages beside compute."""
-    rules = [_grouped_rule(job)]
+    rules = [_grouped_rule(job), _activation_rule(job, traits)]
     if traits.experts.dispatcher == "fused":
         rules.append(_dispatcher_rule(job, traits))
     if traits.experts.overlaps_shared:
@@ -142,6 +145,23 @@ def _grouped_rule(job: Job) -> Rule:
             f"compute capability {AMPERE} or more",
             "a model without experts",
         ),
+    )
+
+
+def _activation_rule(job: Job, traits: Traits) -> Rule:
+    """Return where the activation of experts has a fused kernel, or none is asked for.
+
+    References
+    ----------
+    .. [1] Megatron-LM d98e8a64, ``core/transformer/moe/experts.py``, `TEGroupedMLP.bias_act_func`: SwiGLU and
+       its quick variant alone.
+    """
+    known = job.model.numerics.activation or "silu"
+    gated = any(ffn.gated for ffn in job.model.expert_kinds)
+    return Rule(
+        "experts-fuse-activation",
+        not gated or known in FUSED_GATES or not traits.kernels.fused_activation,
+        lambda: (f"a fused {known} in experts", ", ".join(FUSED_GATES), "--set fused_activation=false"),
     )
 
 

@@ -282,10 +282,11 @@ class _Reader:
     def lasting(self, entry: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return a curve with what it holds for hours: more where own products and power are known.
 
-        What power does to the lender is no measure for other makers' dies.
+        What power does to the lender is no measure for other makers' dies, and its own products are none of
+        another's.
         """
-        own = self.own or self.accelerator.matmul_efficiency is None
-        if own or self.accelerator.arch not in RELATIVES:
+        known, lent = self.accelerator.matmul_efficiency, ceiling_of(str(self.raw.get("accelerator")))
+        if self.own or known in (None, lent) or self.accelerator.arch not in RELATIVES:
             return entry
         held = parse(entry["sustained_ratio"], "-") * max(1.0, self.clock)
         return {**entry, "sustained_ratio": repr(min(1.0, held))}

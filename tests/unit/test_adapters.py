@@ -80,6 +80,14 @@ def test_adapters_stand_beside_each_layer_that_the_runtime_has() -> None:
     assert trained("fsdp") == 8 * (merged + 3 * 2048)
 
 
+def test_a_feed_forward_without_a_gate_has_one_first_layer() -> None:
+    """OPT's six linear layers, as PEFT finds them in ``facebook/opt-125m``."""
+    work = job(load_model("opt-125m"), 1, seq_len=2048, global_batch=1, method="lora", lora_rank=8)
+    plan = plan_of(work, zero=0)
+    layer = priced_layer(Pricer(case_of(plan, work, runtime("fsdp")), plan), next(iter(work.model.blocks)))
+    assert sum(float(op.trained) for op in layer.operators) == 8 * (4 * (768 + 768) + 2 * (768 + 3072))
+
+
 def weights(hardware: str, **traits: Any) -> float:
     work = job(gpus=8, hardware=hardware, precision="fp8", method="lora")
     answer = estimate(plan_of(work, zero=1), work, runtime("megatron-bridge", **traits))

@@ -41,6 +41,9 @@ SEPARATE: Final = {"qkv": 3, "mlp_in": 2, "shared_experts_in": 2, "experts_in": 
 """Linear layers that transformers has where Megatron has one: queries, keys, values; gate and up; of a gated
 delta net those three as one, its gate, strengths and decays (``Qwen3_5GatedDeltaNet``). [-]"""
 
+GATED: Final = ("mlp_in", "shared_experts_in", "experts_in")
+"""Those that are two only where a gate stands beside what it opens."""
+
 ACTIVATION_BYTES: Final = 2.0
 """Bytes of an element of an adapter's input and bottleneck, which are 16-bit whatever the base is. [byte]"""
 
@@ -94,7 +97,8 @@ def adapters_beside(case: Case, name: str) -> int:
     """Adapters beside the linear layer called ``name``: as many as the runtime has layers of it. [-]"""
     if not has_adapter(case, name):
         return 0
-    return SEPARATE.get(name, 1) if case.traits.adapters.separate_projections else 1
+    plain = name in GATED and not any(ffn.gated for ffn in case.model.ffns)
+    return 1 if plain or not case.traits.adapters.separate_projections else SEPARATE.get(name, 1)
 
 
 def adapter_params(case: Case, name: str, inputs: Num, outputs: Num) -> Num:

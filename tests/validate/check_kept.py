@@ -26,6 +26,7 @@ STAND_IN = "stand-in"
 def main() -> None:
     """Answer each folder."""
     torch.manual_seed(0)
+    torch.bmm = BatchedProduct.apply
     ALL_ATTENTION_FUNCTIONS.register(STAND_IN, stand_in)
     ALL_MASK_ATTENTION_FUNCTIONS.register(STAND_IN, ALL_MASK_ATTENTION_FUNCTIONS["sdpa"])
     for line in sys.stdin:
@@ -121,6 +122,19 @@ class ShortConvolution(torch.autograd.Function):
     def forward(ctx, inputs, weight):
         ctx.save_for_backward(inputs, weight)
         return torch.zeros_like(inputs)
+
+    @staticmethod
+    def backward(ctx, *_):
+        raise NotImplementedError
+
+
+class BatchedProduct(torch.autograd.Function):
+    """Saves what a batched product does, its factors, and makes no result: minutes without units for bf16."""
+
+    @staticmethod
+    def forward(ctx, one, other):
+        ctx.save_for_backward(one, other)
+        return one.new_zeros(*one.shape[:-1], other.shape[-1])
 
     @staticmethod
     def backward(ctx, *_):

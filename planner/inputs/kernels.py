@@ -282,8 +282,8 @@ class _Reader:
     def lasting(self, entry: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return a curve with what it holds for hours: more where own products and power are known.
 
-        What power does to the lender is no measure for other makers' dies, and its own products are none of
-        another's.
+        What power does to the lender is no measure for other makers' dies, nor is the lender's own ceiling
+        one for another accelerator.
         """
         known, lent = self.accelerator.matmul_efficiency, ceiling_of(str(self.raw.get("accelerator")))
         if self.own or known in (None, lent) or self.accelerator.arch not in RELATIVES:

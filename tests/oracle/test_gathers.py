@@ -6,6 +6,7 @@ import pytest
 
 from planner.plan import Plan
 from planner.techniques.engines.family import PassBytes, Step
+from planner.techniques.engines.fetches import streamed_bytes
 from planner.techniques.sharding import SHARDINGS
 from tests.oracle.gathers import Coordinator
 
@@ -58,7 +59,7 @@ def counted(name: str, rank: int) -> float:
     step = Step(
         passes, plan, SHARDINGS["zero3"], 0.0, whole, 2.0, 2.0, live_elements=1e9, small_between=bool(rank)
     )
-    return float(step.streamed)
+    return float(streamed_bytes(step))
 
 
 @pytest.mark.parametrize("rank", [0, 16])
@@ -71,4 +72,4 @@ def test_a_stream_s_blocks_are_what_is_counted(name: str, rank: int) -> None:
 def test_one_rank_gathers_nothing() -> None:
     passes = PassBytes(0.0, 0.0, 0.0, 0.0, 1.0, 1.0, 1.0, 0.0, 0.0)
     alone = Step(passes, Plan(zero=3), SHARDINGS["zero3"], 0.0, 9.0, 2.0, 2.0, live_elements=1.0)
-    assert float(alone.streamed) == 0.0
+    assert float(streamed_bytes(alone)) == 0.0

@@ -37,6 +37,7 @@ from planner.numeric import Num, ceil, maximum, minimum, where
 from planner.plan import Plan
 from planner.rules import Mask
 from planner.techniques.engines.family import Moment, Moments, PassBytes
+from planner.techniques.engines.fetches import free_streamed_bytes
 from planner.techniques.sharding.family import sharded_states
 
 
@@ -185,7 +186,7 @@ def stage_memory(
         idle=(maximum(0.0, gradients - present) if case.engine.idles_gradients else 0.0) + beyond,
         moments=_with_workspaces(peak.moments, workspaces),
         buffers=message_buffer_bytes(case, plan),
-        streamed=where(peak.at_step, step.streamed, step.streamed_free) if step.live_elements else 0.0,
+        streamed=free_streamed_bytes(step, peak.at_step),
     )
 
 

@@ -3,7 +3,7 @@
 from planner.registry import load_family
 from planner.techniques.engines.family import Engine
 
-SHARED = ("rounds",)
+SHARED = ("rounds", "fetches")
 """Modules that members share, and no members themselves."""
 
 ENGINES = load_family(__name__, Engine)

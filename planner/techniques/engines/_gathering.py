@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from planner.numeric import Num, maximum, minimum
 from planner.techniques.engines.family import GATHERED_BYTES, Moment, Moments, Step
+from planner.techniques.engines.fetches import head_gathers, live_gathers
 
 
 def gathering_moments(step: Step) -> Moments:
@@ -15,9 +16,9 @@ def gathering_moments(step: Step) -> Moments:
     of the step before are gone.
     """
     passes, earlier, reduced = step.passes, step.earlier_gradients, step.unreduced
-    latest, live = late_gradients(step, earlier), step.live_gathers
+    latest, live = late_gradients(step, earlier), live_gathers(step)
     layer, inside = passes.gathered_layer, passes.rebuilt
-    loss = passes.activations + head_bytes(step) + earlier + step.head_gathers - passes.gathered_head
+    loss = passes.activations + head_bytes(step) + earlier + head_gathers(step) - passes.gathered_head
     last = passes.activations + inside + beside_bytes(step) + reduced + latest + live
     following = layer + maximum(passes.gathered_embedding, layer)
     if step.live_elements:

@@ -6,8 +6,6 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Literal
 
-import numpy as np
-
 from planner.dataclasses import dataclass, replace
 from planner.numeric import Num, maximum, minimum, where
 from planner.plan import Plan
@@ -20,9 +18,6 @@ HOST_SHARE = 0.8
 
 GATHERED_BYTES = 2.0
 """Weights that learn are gathered in 16 bit. [byte]"""
-
-FETCHES_AHEAD = 3.0
-"""Fetches that DeepSpeed's host launches before it waits for the first: its two events, and the next. [-]"""
 
 
 @dataclass(frozen=True)
@@ -96,62 +91,6 @@ class Step:
     """Weights gathered at most beside a product, and gradients reduced at once; 0 for layers. [element]"""
     small_between: bool = False
     """Whether small weights that are gathered too stand between the large ones: adapters."""
-
-    @property
-    def head_gathers(self) -> Num:
-        """Bytes of a gathered head: twice where small weights stand before it.
-
-        What is gathered with others comes as one flat buffer, which is there until each has its copy.
-
-        References
-        ----------
-        .. [1] DeepSpeed edaa7221, ``deepspeed/runtime/zero/partition_parameters.py``,
-           ``AllGatherCoalescedHandle``.
-        """
-        twice = bool(self.live_elements) and self.small_between
-        return self.passes.gathered_head * (1.0 + twice)
-
-    @property
-    def live_gathers(self) -> Num:
-        """Bytes of sharded weights that are gathered in backward: two layers, or as many as may be live.
-
-        References
-        ----------
-        .. [1] DeepSpeed edaa7221, ``deepspeed/runtime/zero/partitioned_param_coordinator.py``,
-           ``_fetch_sub_module_impl`` and ``__params_to_release``: modules are fetched one by one, ahead of
-           their use, and kept for the next one, up to ``stage3_max_live_parameters``.
-        """
-        if not self.live_elements:
-            return 2 * self.passes.gathered_layer
-        live = GATHERED_BYTES * (self.passes.product + self.live_elements)
-        return where(np.greater(self.plan.zero_shards, 1.0), minimum(live, self.gathered), 0.0)
-
-    @property
-    def streamed(self) -> Num:
-        """Bytes that gathers hold of a stream of their own, whose freed blocks serve no other; 0 without.
-
-        They are live weights with an end, which no limit holds, and the blocks of the last few fetches: these
-        wait for products that the host has launched and the device has yet to run.
-
-        References
-        ----------
-        .. [1] DeepSpeed, as in `live_gathers`: ``__allgather_stream``, ``__max_ongoing_fetch_events``.
-        .. [2] PyTorch, ``c10/cuda/CUDACachingAllocator.cpp``: a block serves the stream that it was made for,
-           until a device that is full has all free ones given back.
-        """
-        if not self.live_elements:
-            return 0.0
-        passes = self.passes
-        ends = maximum(self.head_gathers, passes.gathered_embedding)
-        ahead = GATHERED_BYTES * FETCHES_AHEAD * passes.product
-        most = self.gathered + self.head_gathers - passes.gathered_head
-        return where(self.live_gathers > 0.0, minimum(ends + self.live_gathers + ahead, most), 0.0)
-
-    @property
-    def streamed_free(self) -> Num:
-        """Of these, the bytes that are free where most are live: at the head, or the embedding's backward."""
-        live = minimum(self.live_gathers + self.passes.gathered_embedding, self.gathered)
-        return maximum(0.0, self.streamed - maximum(self.head_gathers, live))
 
     @property
     def unreduced(self) -> Num:

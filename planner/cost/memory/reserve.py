@@ -2,14 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from planner.cost.case import Case
-
-FIXED_NEEDED: Final = 0.07
-FIXED_SHOWN: Final = 0.3
-"""What segments of fixed size need besides where the device is full, 3 to 11% over 14 jobs that were played
-on such an allocator, and hold where it is not, 13 to 37%. [-]"""
+from planner.runtimes.traits.allocator import FIXED_NEEDED, FIXED_SHOWN
 
 
 def needed_share(case: Case) -> float:

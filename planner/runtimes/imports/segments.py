@@ -13,13 +13,15 @@ from planner.inputs.bounded import is_file
 from planner.inputs.yaml_file import read_text
 from planner.runtimes.imports.sheet import Imported
 from planner.runtimes.imports.trainer import FOREACH
+from planner.runtimes.traits.allocator import FIXED_NEEDED, FIXED_SHOWN
 
 VARIABLES: Final = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_HIP_ALLOC_CONF")
 GROWS: Final = re.compile(r"expandable_segments[\"']?\s*[:=]\s*[\"']?true", re.IGNORECASE)
 
 NOTE: Final = (
     "no PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True: segments of PyTorch's allocator do not grow, which "
-    "needs 7% of what passes take and may show 30%; if it is set elsewhere: --set segments=growing"
+    f"needs {FIXED_NEEDED:.0%} of what passes take and may show {FIXED_SHOWN:.0%}; if it is set elsewhere: "
+    "--set segments=growing"
 )
 
 

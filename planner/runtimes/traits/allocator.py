@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Final, Literal
 
 from planner.dataclasses import dataclass
 from planner.runtimes.traits.trait import trait
+
+FIXED_NEEDED: Final = 0.07
+FIXED_SHOWN: Final = 0.3
+"""What segments of fixed size need beside what passes take where the device is full, 3 to 11% over 14 jobs
+that were played on such an allocator, and hold where it is not, 13 to 37%. [-]"""
 
 
 @dataclass(frozen=True)

@@ -23,12 +23,19 @@ PROGRAM = (sys.executable, "-m", "planner")
 SHORT = ("profile", "--device", "cpu", "--minutes", "0.5", "--out", "mine.yaml")
 
 
+TRIES = 8
+"""A crowded processor may not reach the whole grid in half a minute: the same command goes on."""
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder in which this processor was measured."""
+    """A folder in which this processor was measured, as often as it takes to reach the whole grid."""
     path = tmp_path_factory.mktemp("profile")
-    done = run_planner(*SHORT, "--format", "json", cwd=path, timeout=120)
-    assert done.returncode == 0, done.stderr
+    for _ in range(TRIES):
+        done = run_planner(*SHORT, "--format", "json", cwd=path, timeout=120)
+        assert done.returncode == 0, done.stderr
+        if not any("did not fit in the time" in note for note in json.loads(done.stdout)["notes"]):
+            break
     (path / "answer.json").write_text(done.stdout, encoding="utf-8")
     (path / "told.txt").write_text(done.stderr, encoding="utf-8")
     return path

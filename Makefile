@@ -45,7 +45,7 @@ test: setup  ## all light tests, on all cores: no network, no GPU, no torch; `ma
 	$(PYTEST) -n auto --dist worksteal --ignore tests/cli/test_docs.py --ignore tests/speed
 	$(PYTEST) tests/speed
 
-test-torch: $(TORCH_READY)  ## tests that need PyTorch: profile, check and training steps on the processor
+test-torch: $(TORCH_READY)  ## tests that need PyTorch: profile, check, training steps, imports beside transformers' own code
 	$(TORCH_VENV)/bin/python -m pytest -m torch tests/torch
 
 measure-gpu: $(TORCH_READY)  ## on a machine with a GPU: all measurements into docs/measured, within 25 minutes
@@ -140,7 +140,7 @@ $(VALIDATE_READY): pyproject.toml constraints.txt
 $(TORCH_READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(TORCH_VENV)
 	$(TORCH_VENV)/bin/python -m pip install -q -U pip
-	$(TORCH_VENV)/bin/python -m pip install -q --no-compile -c constraints.txt --group dev "torch>=2.6" nvidia-ml-py
+	$(TORCH_VENV)/bin/python -m pip install -q --no-compile -c constraints.txt --group dev "torch>=2.6" nvidia-ml-py transformers
 	$(TORCH_VENV)/bin/python -m pip install -q -c constraints.txt --no-build-isolation --editable .
 	@touch $(TORCH_READY)
 

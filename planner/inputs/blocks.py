@@ -253,6 +253,8 @@ class Experts(Record):
     def _check(self) -> Experts:
         if self.topk > self.choices:
             raise ValueError(f"topk ({self.topk}) of at most experts ({self.choices})")
+        if self.shared_gate and not self.shared_inner:
+            raise ValueError("a shared_inner where there is a shared_gate")
         if self.latent and (self.zero_experts or self.shortcut):
             raise ValueError("no zero_experts and no shortcut where there is a latent width")
         return self

@@ -11,6 +11,7 @@ from planner.errors import InputError, Problem
 from planner.inputs import hf_beside, hf_masked, hf_minimax, hf_ties
 from planner.inputs.build import build
 from planner.inputs.diffusers_config import CLASS, config_file, diffusion_from_config
+from planner.inputs.hf_absent import filled
 from planner.inputs.hf_family import ADJUSTED, Family
 from planner.inputs.hf_fields import Config
 from planner.inputs.hf_kind import is_set, language_model, model_type, thinker_of
@@ -83,6 +84,8 @@ def model_from_config(raw: Mapping[str, Any], where: str, name: str) -> Imported
     text, unread = hf_minimax.spelt_out(hf_masked.spelt_out(text))
     notes += spoken + unread
     kind = model_type(raw, text, where)
+    text, absent = filled(kind, text)
+    notes += absent
     family = family_of(kind, text)
     config = Config(text, family.defaults, where, notes=notes, names=family.names)
     hf_ties.settle(config, raw, text)
@@ -306,14 +309,15 @@ def _experts(config: Config, family: Family) -> dict[str, Any]:
         "topk": config.whole(*_TOPK),
         "inner": inner,
     }
-    shared = config.whole(*family.shared, otherwise=0, least=0) if family.shared else 0
+    absent = None if family.least_shared else 0
+    shared = config.whole(*family.shared, otherwise=absent, least=family.least_shared) if family.shared else 0
     if family.shared and family.shared[0].endswith("shared_experts"):
         shared *= inner
     optional = {
         "bias": family.expert_bias,
         "gated": None if family.gated else False,
         "shared_inner": shared,
-        "shared_gate": family.shared_gate and bool(shared),
+        "shared_gate": family.shared_gate,
         "router_bias": family.router_bias,
         "zero_experts": config.whole("zero_expert_num", otherwise=0, least=0) if family.paired else 0,
         "shortcut": family.paired,

@@ -261,7 +261,7 @@ FAMILIES: Final[Mapping[str, Family]] = {
     "qwen2": _QWEN2,
     "qwen2_moe": replace(
         _QWEN2, defaults=dict(_QWEN2.defaults) | _SPARSE_QWEN | {"qkv_bias": True}, qkv_bias="qkv_bias",
-        moe=True, shared=("shared_expert_intermediate_size",), shared_gate=True,
+        moe=True, shared=("shared_expert_intermediate_size",), shared_gate=True, least_shared=1,
     ),
     "qwen3": _QWEN3,
     "qwen2_vl_text": _QWEN2,
@@ -346,7 +346,7 @@ FAMILIES: Final[Mapping[str, Family]] = {
     "hy_v3": Family(
         defaults=_UNTIED | _NO_BIAS | {"mlp_bias": False, "head_dim": 128, "first_k_dense_replace": 1},
         qkv_bias="attention_bias", output_bias="attention_bias", qk_norm="head", moe=True,
-        shared=("num_shared_experts",), fixed={"mlp_bias": False},
+        shared=("num_shared_experts",), least_shared=1, fixed={"mlp_bias": False},
         names={"routed_scaling_factor": "router_scaling_factor"},
     ),
     "hyperclovax": _LLAMA,

@@ -52,6 +52,8 @@ class Family:
     """Whether experts and router have biases, the shared expert a gate, and the heads sinks."""
     shared: tuple[str, ...] = ()
     """Keys of the shared experts: their number first where a number times the expert's width is meant."""
+    least_shared: int = 0
+    """Least value of that key: of none the class makes a gate alone, or experts of another width. [-]"""
     reach: Reach = "full"
     """Which layers see a window."""
     learned_positions: bool = False

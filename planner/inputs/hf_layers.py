@@ -72,7 +72,8 @@ def _seen_kinds(config: Config, family: Family, layers: int) -> list[str]:
         return bare_kinds(config, layers)
     key = "attention_chunk_size" if family.reach == "chunk" else "sliding_window"
     bound = config.whole("max_position_embeddings", "n_positions", otherwise=10**12)
-    window = config.whole(key, otherwise=0, least=0) if family.reach != "full" else 0
+    least = int(family.wide_full or family.reach == "hybrid")
+    window = config.whole(key, otherwise=0, least=least) if family.reach != "full" else 0
     listed = layer_kinds(config.raw)
     if listed and len(listed) != layers:
         config.fault("layer_types", f"{len(listed)} layers", f"one for each of {layers} layers")
@@ -86,7 +87,7 @@ def _seen_kinds(config: Config, family: Family, layers: int) -> list[str]:
         )
     if family.bare_full and window:
         kinds = ["bare" if kind == "full" else kind for kind in kinds]
-    if window >= bound and set(kinds) != {"full"}:
+    if window >= bound and set(kinds) != {"full"} and not family.wide_full:
         config.note(f"{key} {window} reaches over all of {bound} positions: full attention")
         return [kind if kind == "bare" else "full" for kind in kinds]
     return kinds

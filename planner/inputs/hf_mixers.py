@@ -94,7 +94,7 @@ def _numbered(config: Config, family: Family, layers: int) -> list[str]:
         every, first = config.whole("attn_layer_period"), config.whole("attn_layer_offset", least=0)
         return [FULL if layer % every == first else LINEAR for layer in range(layers)]
     if family.linear == "short-conv" and config.raw.get("attn_layer_indices") is None:
-        if family.moe:
+        if family.moe or family.windows:
             config.fault("layer_types", "nothing", f"conv or full_attention for each of {layers} layers")
         return [FULL] * layers
     found = _full_layers(config)

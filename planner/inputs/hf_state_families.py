@@ -73,13 +73,16 @@ FAMILIES: Final[Mapping[str, Family]] = {
             "conv_kernel": 4, "chunk_size": 128, "ssm_state_size": 128,
         },
         ffn_bias="mlp_bias", gated=False, moe=True, shared=("moe_shared_expert_intermediate_size",),
+        least_shared=1,
         linear="mamba2", single=True, norms=1, narrow=True,
     ),
     "qwen3_5_text": _QWEN3_LINEAR,
-    "qwen3_5_moe_text": replace(_QWEN3_LINEAR, moe=True, shared=_SHARED_WIDTH, shared_gate=True),
+    "qwen3_5_moe_text": replace(
+        _QWEN3_LINEAR, moe=True, shared=_SHARED_WIDTH, shared_gate=True, least_shared=1,
+    ),
     "qwen3_next": replace(
         _QWEN3_LINEAR, defaults=dict(_QWEN3_LINEAR.defaults) | _SPARSE_QWEN, moe=True, shared=_SHARED_WIDTH,
-        shared_gate=True,
+        shared_gate=True, least_shared=1,
     ),
     "lfm2": _LFM2,
     "lfm3": Family(

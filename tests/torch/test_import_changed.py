@@ -1,7 +1,7 @@
 """No key that changes a model's parameters is passed over: with each one changed library and import agree.
 
-A small config of each type, and one key of its class at a time doubled or turned over: the import has the
-parameters that the library's own code makes of it, or refuses the config.
+A small config of each type, and one key of its class at a time doubled, turned over, set to nothing or left
+out: the import has the parameters that the library's own code makes of it, or refuses the config.
 """
 
 from __future__ import annotations
@@ -33,6 +33,9 @@ APART = {
         "first_k_dense_replace",
     ): "transformers reads mlp_layer_types, whose default is one dense layer",
     ("kimi_linear", "tie_word_embeddings"): "its class ties nothing",
+    ("kimi_linear", "num_experts"): "of none its class keeps routers",
+    ("lfm2_moe", "num_experts"): "of none its class keeps routers",
+    ("minimax", "num_local_experts"): "of none its class keeps routers",
     ("nemotron_h", "tie_word_embeddings"): "its class ties nothing",
     **{
         (
@@ -40,7 +43,13 @@ APART = {
             key,
         ): "transformers 5.24 gives both kinds of layers one shape, the published code two"
         for key in (
-            *("add_full_attention_sink_bias", "add_swa_attention_sink_bias", "head_dim", "v_head_dim"),
+            *(
+                "moe_layer_freq",
+                "add_full_attention_sink_bias",
+                "add_swa_attention_sink_bias",
+                "head_dim",
+                "v_head_dim",
+            ),
             *("num_attention_heads", "num_key_value_heads", "swa_head_dim", "swa_num_attention_heads"),
             *("swa_num_key_value_heads", "swa_v_head_dim"),
         )
@@ -52,11 +61,13 @@ BALANCE = ("e_score_correction_bias", "expert_bias")
 """Ends of the names of what balances experts, a parameter in some types and none of the model's."""
 
 
-def changed(value: Any) -> Any:
-    """Return another value of a switch or a number; None of anything else."""
+def changed(value: Any) -> tuple[Any, ...]:
+    """Return other values of a switch or a number: turned, twice as much, nothing; none of anything else."""
     if isinstance(value, bool):
-        return not value
-    return max(1, 2 * value) if isinstance(value, int) and 0 <= value < 200_000 else None
+        return (not value,)
+    if not isinstance(value, int) or not 0 <= value < 200_000:
+        return ()
+    return (2 * value, 0) if value else (1,)
 
 
 def counted(config: Any, kind: str) -> int:
@@ -76,17 +87,26 @@ def test_no_key_that_changes_parameters_is_passed_over(kind: str) -> None:
         pytest.skip(f"transformers makes no {kind} of it: {str(error)[:100]}")
     wrong = []
     for key, value in json.loads(config.to_json_string(use_diff=False)).items():
-        other = changed(value)
-        if other is None or key.endswith("token_id") or (kind, key) in APART:
+        if key.endswith("token_id") or (kind, key) in APART:
             continue
-        try:
-            params = counted(transformers.AutoConfig.for_model(kind, **said | {key: other}), kind)
-        except Exception:
-            continue  # the library refuses it too
-        try:
-            found = model_from_config(said | {key: other, "model_type": kind}, "config.json", kind).model
-        except InputError:
-            continue
-        if found.params != params:
-            wrong.append(f"{key} {other}: {found.params:,}, the library {params:,}")
+        for other in changed(value):
+            if fault := apart(kind, said | {key: other}):
+                wrong.append(f"{key} {other}: {fault}")
+    left_out = {
+        key: {one: said[one] for one in said if one != key} for key in said if (kind, key) not in APART
+    }
+    wrong += [f"without {key}: {fault}" for key, left in left_out.items() if (fault := apart(kind, left))]
     assert not wrong
+
+
+def apart(kind: str, said: dict[str, Any]) -> str:
+    """Return how import and library differ on a config, nothing where one of them refuses it."""
+    try:
+        params = counted(transformers.AutoConfig.for_model(kind, **said), kind)
+    except Exception:
+        return ""
+    try:
+        found = model_from_config(said | {"model_type": kind}, "config.json", kind).model.params
+    except InputError:
+        return ""
+    return "" if found == params else f"{found:,}, the library {params:,}"

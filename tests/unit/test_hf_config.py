@@ -115,9 +115,13 @@ def moe(**changed: Any) -> tuple[tuple[str, int], ...]:
 @pytest.mark.parametrize(
     ("changed", "runs"),
     [
-        ({}, (("moe", 6),)),
+        ({}, (("dense", 3), ("moe", 3))),
+        ({"first_k_dense_replace": 0}, (("moe", 6),)),
         ({"first_k_dense_replace": 2}, (("dense", 2), ("moe", 4))),
-        ({"moe_layer_freq": 3}, (("moe", 1), ("dense", 2), ("moe", 1), ("dense", 2))),
+        (
+            {"moe_layer_freq": 3, "first_k_dense_replace": 0},
+            (("moe", 1), ("dense", 2), ("moe", 1), ("dense", 2)),
+        ),
         ({"moe_layer_freq": [0, 1, 1, 0, 0, 1]}, (("dense", 1), ("moe", 2), ("dense", 2), ("moe", 1))),
         ({"mlp_layer_types": ["dense"] * 4 + ["sparse"] * 2}, (("dense", 4), ("moe", 2))),
     ],
@@ -186,6 +190,7 @@ def test_llama4_attends_in_chunks_and_to_all_in_each_fourth_layer() -> None:
             "num_local_experts": 4,
             "num_experts_per_tok": 1,
             "attention_chunk_size": 8,
+            "head_dim": 16,
         },
     }
     imported = model_from_config(llama4, "c", "m")

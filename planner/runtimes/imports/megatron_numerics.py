@@ -66,13 +66,17 @@ def _activation(sheet: Sheet, sparse: bool) -> str | None:
     return "silu" if sheet.has("--swiglu") else "relu2" if sheet.has("--squared-relu") else None
 
 
+MSCALE: Final = 1.0
+"""What latent attention's YaRN takes unless it is told (Megatron-core, ``MLATransformerConfig.mscale``). [-]"""
+
+
 def _scaling(sheet: Sheet, latent: bool, positions: str) -> dict[str, Any] | None:
     own = "--" if latent else "--yarn-"  # latent attention reads fields of its own, which no argument sets
     llama, factor = sheet.has("--use-rope-scaling"), _number(sheet, "--rope-scaling-factor")
     linear = _number(sheet, "--rotary-seq-len-interpolation-factor")
     yarn = {
         "factor": _number(sheet, "--rotary-scaling-factor"),
-        "mscale": _number(sheet, "--mscale"),
+        "mscale": _number(sheet, "--mscale") or (MSCALE if latent else None),
         "mscale_all_dim": _number(sheet, "--mscale-all-dim", none=0.0),
         "original_positions": sheet.whole(f"{own}original-max-position-embeddings"),
         "beta_fast": _number(sheet, f"{own}beta-fast"),

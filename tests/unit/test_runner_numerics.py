@@ -308,7 +308,7 @@ def fields_read(**fields: Any) -> dict[str, Any]:
 def test_latent_attention_has_fields_of_its_own_for_yarn() -> None:
     """Megatron-core, multi_latent_attention.py reads none of ``yarn_...``, gpt_model.py nothing else.
 
-    Its own ``mscale`` is 1 unless it is told, whatever the zoo's model of that shape has (DeepSeek-V2: 0.707).
+    Its ``mscale`` is 1 unless it is told, whatever the zoo's model of that shape has (DeepSeek-V2: 0.707).
     """
     own = {"rotary_scaling_factor": 40.0, "original_max_position_embeddings": 8192, "beta_fast": 16.0}
     others = {f"yarn_{name}": value / 2 for name, value in own.items()}

@@ -67,7 +67,7 @@ def _activation(sheet: Sheet, sparse: bool) -> str | None:
 
 
 MSCALE: Final = 1.0
-"""What latent attention's YaRN takes unless it is told (Megatron-core, ``MLATransformerConfig.mscale``). [-]"""
+"""What YaRN of latent attention takes unless it is told (Megatron-core, ``MLATransformerConfig``). [-]"""
 
 
 def _scaling(sheet: Sheet, latent: bool, positions: str) -> dict[str, Any] | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -25,9 +25,6 @@ if TYPE_CHECKING:
     from planner.search.sites.request import SitesRequest
     from planner.search.sites.ways import Ranked, SitesResult
 
-TORCHFT: Final = "torchtitan"
-"""The runtime that trains replicas of their own at the sites, with torchft."""
-
 
 def write_sites(result: SitesResult, request: SitesRequest, job: JobOptions, launch: Launch) -> None:
     """Write the launch files of the best way.
@@ -42,7 +39,7 @@ def write_sites(result: SitesResult, request: SitesRequest, job: JobOptions, lau
         raise UnsupportedPlan(f"{best.sync.name}: {'; '.join(best.refused)}")
     if best.steps:
         _write_job(best, request, job, launch)
-    elif request.runtime.name != TORCHFT:
+    elif not request.runtime.lone_replicas:
         raise UnsupportedPlan(
             f"files of replicas at several sites are not written for {request.runtime.name}"
         )

@@ -318,7 +318,7 @@ class Case:
            ``store_param_remainders``; Transformer Engine d0067d0d,
            ``transformer_engine/pytorch/optimizers/fused_adam.py``.
         """
-        fused = self.engine.name == "distributed-optimizer" and not self.sharding.shards_gradients
+        fused = self.engine.halves_masters and not self.sharding.shards_gradients
         whole = self.workload.master_dtype in (None, "fp32") and not self.offload.optimizer
         return self.takes_gradients and fused and whole and self.precision.name == "bf16"
 

@@ -189,8 +189,9 @@ def estimate(
         If a technique's name is unknown.
     """
     parts = parts or parts_of(plan, job, runtime)
-    left_out = settings_left_out(plan, job, runtime)
-    case, runtime = parts.case, parts.case.runtime
+    case = parts.case
+    left_out = () if case.runtime is runtime else settings_left_out(plan, job, runtime)
+    runtime = case.runtime
     broken = violations(all_rules(plan, case))
     plan = parts.plan
     if parts.hosted is not None:

@@ -34,7 +34,7 @@ def all_rules(plan: Plan, case: Case) -> list[Rule]:
     return [
         *degree_rules(plan, case.job, case.runtime),
         *technique_rules(plan, case),
-        *case.runtime.rules(plan, case.job),
+        *case.runtime.rules_as_run(plan, case.job),
     ]
 
 

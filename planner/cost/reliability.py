@@ -22,13 +22,6 @@ from planner.inputs.failures import FailureProfile
 from planner.techniques.recovery import Recovery
 from planner.techniques.recovery.family import ENVIRONMENT, QUEUE, Held
 
-WRITES_BEHIND: Final = ("megatron-lm", "megatron-bridge", "torchtitan")
-"""Runtimes that write a checkpoint while training goes on, once it is in host memory."""
-
-COPIES_BEHIND: Final = ("torchtitan",)
-"""Those of them that also copy it to the host during the passes of the next step: ``async_with_pinned_mem``
-(torchtitan b5bcd76c, ``torchtitan/components/checkpointer/dcp.py``)."""
-
 SUREST: Final = 0.999
 """Share of failures that a near copy cures at most: no log of failures rules out that two nodes fail. [-]"""
 
@@ -113,7 +106,7 @@ class Reliable(Slowed):
     @property
     def writes_behind(self) -> bool:
         """Whether checkpoints are written while training goes on."""
-        return self.answer.runtime.name in WRITES_BEHIND
+        return self.answer.runtime.behind_saves != "none"
 
     @property
     def copies_near(self) -> bool:
@@ -169,7 +162,7 @@ class Reliable(Slowed):
         own = self.state_bytes / self.gpus
         chip = self.answer.job.hardware.pool.accelerator
         rate = chip.host_copy or chip.host_link or self.storage / self.gpus
-        hidden = self.answer.time.compute if self.answer.runtime.name in COPIES_BEHIND else 0.0
+        hidden = self.answer.time.compute if self.answer.runtime.behind_saves == "copies" else 0.0
         return float(stall_seconds(own, float(rate), hidden))
 
     @cached_property

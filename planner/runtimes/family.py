@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final, Protocol
+from typing import Any, Final, Literal, Protocol
 
 from planner.arguments import made_with_care, refuse
 from planner.dataclasses import dataclass, field, replace
@@ -261,6 +261,11 @@ class Runtime(Short):
         What to start for one; None where it writes no files.
     idle : tuple of Idle
         Traits that some plans do not run as they are set.
+    behind_saves : {"none", "writes", "copies"}
+        What of a checkpoint goes on while training does: nothing, its writing once it is in host memory, or
+        its copy to the host too, during the passes of the next step.
+    lone_replicas : bool
+        Whether it trains replicas at several sites that are jobs of their own (torchft).
     saves : callable, optional
         Adds to a command what makes it save and go on after a failure as asked; None where its files say the
         interval alone.
@@ -308,6 +313,8 @@ class Runtime(Short):
     diffusion_rules: RuleMaker = _no_diffusion
     diffusion_command: CommandMaker | None = None
     idle: tuple[Idle, ...] = ()
+    behind_saves: Literal["none", "writes", "copies"] = "none"
+    lone_replicas: bool = False
     saves: Callable[[Command, Any], Command] | None = None
     model_traits: Callable[[ModelSpec], Mapping[str, Any]] = _none_of_its_own
     built: Callable[[ModelSpec], ModelSpec] | None = None
@@ -358,8 +365,12 @@ class Runtime(Short):
 
     def rules(self, plan: Plan, job: Job) -> list[Rule]:
         """Return its validity rules for a plan or a batch of plans, beside the structural ones."""
-        makers, own = (self.pass_rules, self.own_rules, self.setting_rules), self.as_run(plan, job)
-        return [rule for maker in makers for rule in maker(plan, job, own)]
+        return self.as_run(plan, job).rules_as_run(plan, job)
+
+    def rules_as_run(self, plan: Plan, job: Job) -> list[Rule]:
+        """Return the same, where its traits are those that the plan runs."""
+        makers = self.pass_rules, self.own_rules, self.setting_rules
+        return [rule for maker in makers for rule in maker(plan, job, self)]
 
 
 @remembered(most=4096)

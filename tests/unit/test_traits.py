@@ -13,7 +13,7 @@ from planner.runtimes import runtimes
 from planner.runtimes.traits import TRAITS, Traits
 from planner.runtimes.traits.trait import Trait
 from tests.cli.command import planner
-from tests.helpers import ROOT, nodes
+from tests.helpers import ROOT, nodes, parsed_text
 
 MOST_FIELDS = 45
 CORE = ("runtimes", "techniques", "cost")
@@ -44,6 +44,33 @@ def test_a_heap_is_found(tmp_path: Path) -> None:
     lines = "".join(f"    f{number}: int = 0\n" for number in range(MOST_FIELDS + 1))
     (tmp_path / "a.py").write_text(f"class A:\n{lines}")
     assert field_counts(tmp_path) == {"a.py: A": MOST_FIELDS + 1}
+
+
+def by_name(source: str) -> list[str]:
+    """Return the comparisons of a runtime's or engine's name with one that is written there."""
+    found = []
+    for node in ast.walk(parsed_text(source)):
+        if isinstance(node, ast.Compare):
+            sides = [node.left, *node.comparators]
+            named = [side for side in sides if re.search(r"\b(runtime|engine)\.name$", ast.unparse(side))]
+            fixed = [side for side in sides if re.match(r"[A-Z('\[{]", ast.unparse(side))]
+            found += [ast.unparse(node)] if named and fixed else []
+    return found
+
+
+@pytest.mark.parametrize("package", ["cost", "formulas", "search", "simulate", "techniques"])
+def test_what_a_runtime_or_an_engine_does_is_asked_of_its_record(package: str) -> None:
+    """Not of its name: another that does the same would be priced otherwise."""
+    files = (ROOT / "planner" / package).rglob("*.py")
+    assert {str(path): found for path in files if (found := by_name(path.read_text(encoding="utf-8")))} == {}
+
+
+def test_a_question_of_a_name_is_found() -> None:
+    assert by_name("held = case.engine.name == 'ddp' and self.runtime.name in WRITERS") == [
+        "case.engine.name == 'ddp'",
+        "self.runtime.name in WRITERS",
+    ]
+    assert by_name("same = one.runtime.name == other.runtime.name or runtime.name in names") == []
 
 
 @EVERY

@@ -158,6 +158,7 @@ ENTRY = Runtime(
     bare_ends=MEGATRON_LM.bare_ends,
     own_split=even_split,
     command=command,
+    behind_saves="writes",
     saves=saves,
     grouping=CORE,
     idle=(*IDLE, MASTERS, UNFUSED),

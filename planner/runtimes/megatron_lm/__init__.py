@@ -121,6 +121,7 @@ ENTRY = Runtime(
     bare_ends=True,
     own_split=even_split,
     command=command,
+    behind_saves="writes",
     saves=saves,
     grouping=CORE,
     idle=IDLE,

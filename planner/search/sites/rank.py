@@ -16,7 +16,7 @@ from planner.search.sites.joint import at_links, joint_price, refused_joint, wid
 from planner.search.sites.layer_rates import layer_bits
 from planner.search.sites.request import SitesRequest
 from planner.search.sites.unlike import Chained, over_links
-from planner.search.sites.ways import RATES, TORCHFT, Ranked, SitesResult, trained_at
+from planner.search.sites.ways import RATES, Ranked, SitesResult, trained_at
 from planner.techniques.compress import COMPRESSIONS, Packed
 from planner.techniques.engines.family import HOST_SHARE
 from planner.techniques.sync import SYNCS, Sync
@@ -127,7 +127,7 @@ def _each_way(sync: Sync, request: SitesRequest, plans: Plans) -> Iterator[Ranke
     ways = [Way(sync, steps, packed, delay) for steps in tried for delay in sync.delays]
     copies = max(device_copies(way, sync.timing(way.steps, layers, way.delay)) for way in ways)
     copies -= untrained_copies(sync.parts(request.model, request.profile.replicas))
-    runner = request.runtime.name == TORCHFT and not refused
+    runner = request.runtime.lone_replicas and not refused
     seen = set()
     best = plans.with_room(copies, runner)
     alike = [best] if best is not None else []
@@ -142,7 +142,7 @@ def _each_way(sync: Sync, request: SitesRequest, plans: Plans) -> Iterator[Ranke
 def is_one_job(sync: Sync, packed: Packed, request: SitesRequest) -> bool:
     """Whether a method is one job over all sites, and not one of replicas that something keeps together."""
     exact = sync.exact and packed.how.name == "none" and not refused_joint(request)
-    return exact and (sync.pattern == "pipeline" or request.runtime.name != TORCHFT)
+    return exact and (sync.pattern == "pipeline" or not request.runtime.lone_replicas)
 
 
 def _joint_ways(way: Way, refused: tuple[str, ...], request: SitesRequest, plans: Plans) -> Iterator[Ranked]:
@@ -201,7 +201,7 @@ def refusals(sync: Sync, packed: Packed, request: SitesRequest) -> tuple[str, ..
     kept = packed.feedback.name != "none"
     if not plain and (kept or runtime not in packed.how.runners or not _packs(sync, runtime)):
         reasons.append(f"{runtime} does not send {packed.text} with {sync.name}")
-    if runtime == TORCHFT and int(str(request.fixed.get("pp", 1))) > 1:
+    if request.runtime.lone_replicas and int(str(request.fixed.get("pp", 1))) > 1:
         reasons.append("torchft keeps one part of the model together, so no pipeline; nearest: pp 1")
     if not request.alike:
         reasons.append("replicas exchange shard by shard, so each has as many accelerators")

@@ -13,9 +13,6 @@ from planner.search.sites.request import SitesRequest
 from planner.techniques.sync import Sync
 from planner.units import DAY, HOUR
 
-TORCHFT: Final = "torchtitan"
-"""The runtime that keeps replicas together with torchft."""
-
 RATES: Final = tuple(10.0 ** (0.25 * place) for place in range(24, 50))
 """Rates of the narrowest link for which ways are drawn: 8 Mbit/s to 14 Tbit/s. [byte/s]"""
 
@@ -126,5 +123,5 @@ def trained_at(request: SitesRequest, inside: Inside) -> Trained:
         shards=min(plan_shards(answer.plan) for answer in inside.values()),
         micro_batches=passes,
         batches=request.batches,
-        reductions=passes if request.runtime.name == TORCHFT else 1,
+        reductions=passes if request.runtime.lone_replicas else 1,
     )

@@ -9,4 +9,5 @@ ENTRY = Engine(
     cite="Megatron-LM d98e8a64: megatron/core/distributed, megatron/core/optimizer/distrib_optimizer.py",
     whole=lasting_moments,
     sharded=gathering_moments,
+    halves_masters=True,
 )

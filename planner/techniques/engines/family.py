@@ -185,6 +185,8 @@ class Engine:
     """Whether a gradient takes the place of its 16-bit weight on the host."""
     pooled: bool = False
     """Whether what a node's memory does not hold of weights and states rests on its devices."""
+    halves_masters: bool = False
+    """Whether a bf16 weight may be one half of its fp32 master, the other half kept beside it."""
     runs: bool = True
     """Whether a runtime here has it."""
     states: Literal["buffer", "parameters", "owners"] = "buffer"

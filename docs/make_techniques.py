@@ -12,8 +12,10 @@ from planner.calibrate.releases import releases
 from planner.registry import load_family
 from planner.runtimes.family import Runtime
 from planner.runtimes.traits import TRAITS, Traits
+from planner.techniques.attention import ATTENTION_KERNELS
 from planner.techniques.compress import COMPRESSIONS
 from planner.techniques.context import CONTEXT_METHODS
+from planner.techniques.dispatchers import DISPATCHERS
 from planner.techniques.engines import ENGINES
 from planner.techniques.feedback import FEEDBACKS
 from planner.techniques.layouts import TOKEN_LAYOUTS
@@ -132,6 +134,20 @@ def page() -> str:
             "between steps; *by rows*: each parameter is cut and padded by itself.",
             ENGINES,
             {"lasting": "lasting", "at_rest": "at rest", "pads_rows": "by rows", "runs": "run here"},
+        ),
+        section(
+            "Attention kernels",
+            "`--set attention=NAME`, what computes the core of attention. *Scores*: they go through memory\n"
+            "and wait there for backward.",
+            ATTENTION_KERNELS,
+            {"keeps_scores": "scores"},
+        ),
+        section(
+            "Dispatchers",
+            "`--set dispatcher=NAME`, who sends tokens to their experts. *Sums*: a token comes back as one\n"
+            "row, and not as one for each of its experts.",
+            DISPATCHERS,
+            {"sums": "sums"},
         ),
         section(
             "Recompute",

@@ -21,8 +21,10 @@ from planner.remembered import remembered
 from planner.rules import Mask
 from planner.runtimes.family import Job, Runtime
 from planner.runtimes.traits import Traits
+from planner.techniques.attention import ATTENTION_KERNELS, AttentionKernel
 from planner.techniques.context import CONTEXT_METHODS, ContextMethod
 from planner.techniques.context.family import read_method
+from planner.techniques.dispatchers import DISPATCHERS, Dispatcher
 from planner.techniques.engines import ENGINES, Engine
 from planner.techniques.engines.family import sharding_of
 from planner.techniques.methods import METHODS, Method
@@ -85,6 +87,16 @@ class Case:
         """Who keeps weights, gradients and optimizer states."""
         return ENGINES[self.traits.engine.name]
 
+    @cached_property
+    def attention_kernel(self) -> AttentionKernel:
+        """What computes the core of attention."""
+        return ATTENTION_KERNELS[self.traits.attention.kernel]
+
+    @cached_property
+    def dispatcher(self) -> Dispatcher:
+        """Who sends tokens to their experts."""
+        return DISPATCHERS[self.traits.experts.dispatcher]
+
     @property
     def plays(self) -> bool:
         """Whether unlike stages hide some of the bubble, so that no closed form of a step holds for them.
@@ -135,8 +147,7 @@ class Case:
     @cached_property
     def host_copy(self) -> float:
         """Rate of copies to and from the host's memory, one direction: the link's, or less. [byte/s]"""
-        chip = self.pool.accelerator
-        return float(chip.host_copy or chip.host_link or math.inf)
+        return float(self.pool.accelerator.host_copy or self.host_link)
 
     @property
     def node_ranks(self) -> int:
@@ -194,8 +205,8 @@ class Case:
     @cached_property
     def weight_bytes(self) -> float:
         """Bytes of a trained weight at rest: those of the master weight where it is that itself. [byte]"""
-        own, master = self.traits.optimizer.parameter_dtype, self.workload.master_dtype
-        return DTYPE_BYTES[master if master and self.runtime.one_dtype else own]
+        master = self.workload.master_dtype if self.runtime.one_dtype else None
+        return DTYPE_BYTES[master or self.traits.optimizer.parameter_dtype]
 
     @property
     def rowwise(self) -> bool:
@@ -222,11 +233,6 @@ class Case:
         if rests == "alone" and recipe.rests_alone:
             return copies
         return plain + copies
-
-    @cached_property
-    def trained_linear_bytes(self) -> float:
-        """Bytes at rest of a linear layer's trained weight. [byte]"""
-        return self.resting_bytes(self.weight_bytes)
 
     @cached_property
     def frozen_linear_bytes(self) -> float:

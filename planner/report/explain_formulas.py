@@ -18,8 +18,7 @@ from planner.cost.traffic.data_parallel import exchanged_bytes, shard_bytes
 from planner.cost.traffic.shard_groups import groups
 from planner.dataclasses import asdict, dataclass, replace
 from planner.formulas.attention import AttentionCurve, attention_forward_seconds
-from planner.formulas.collectives import Tier, all_to_all_seconds, ring_seconds
-from planner.formulas.dispatch import dispatch_seconds
+from planner.formulas.collectives import Tier, ring_seconds
 from planner.formulas.gemm import GemmCurve, gemm_compute_seconds, gemm_memory_seconds, gemm_seconds
 from planner.formulas.messages import shared_seconds, tier_seconds
 from planner.formulas.model_flops import model_flops
@@ -118,7 +117,7 @@ def _products(anatomy: Anatomy) -> Iterator[Use]:
 
 def _attention(anatomy: Anatomy) -> Iterator[Use]:
     case, plan = anatomy.case, anatomy.answer.plan
-    if case.traits.attention.kernel in ("unfused", "fused-softmax"):
+    if case.attention_kernel.keeps_scores:
         return
     name = _block(anatomy)
     mixer = case.model.blocks[name].attention
@@ -180,11 +179,10 @@ def _experts(anatomy: Anatomy) -> Iterator[Use]:
         return
     token = ACTIVATION_BYTES * float(anatomy.pricers[_block(anatomy)].local_tokens) * case.model.hidden
     what, nbytes = "one dispatch or combine of a layer's tokens", token * case.workload.imbalance
-    inputs = {"nbytes": nbytes, "ranks": plan.ep, "stride": plan.etp, "tiers": case.tiers}
-    if case.traits.experts.dispatcher == "fused":
-        yield Use("ep_comm", what, dispatch_seconds, inputs | {"copies": ffn.picks})
-    else:
-        yield Use("ep_comm", what, all_to_all_seconds, inputs | {"nbytes": nbytes * ffn.picks})
+    beside = case.traits.experts.neighbours
+    formula, message = case.dispatcher.sent(nbytes, ffn.picks, ffn.experts, plan.ep, beside)
+    links = {"ranks": plan.ep, "stride": plan.etp, "tiers": case.tiers}
+    yield Use("ep_comm", what, formula, {**message, **links})
 
 
 def _messages(anatomy: Anatomy) -> Iterator[Use]:

@@ -20,8 +20,10 @@ from planner.errors import InputError
 from planner.formulas.pipeline import Pipe
 from planner.registry import find
 from planner.runtimes import runtimes
+from planner.techniques.attention import ATTENTION_KERNELS
 from planner.techniques.compress import COMPRESSIONS
 from planner.techniques.context import CONTEXT_METHODS
+from planner.techniques.dispatchers import DISPATCHERS
 from planner.techniques.engines import ENGINES
 from planner.techniques.feedback import FEEDBACKS
 from planner.techniques.layouts import TOKEN_LAYOUTS
@@ -41,6 +43,8 @@ from planner.techniques.sync import SYNCS
 from tests.helpers import ROOT
 
 TABLES: dict[str, Mapping[str, Any]] = {
+    "attention": ATTENTION_KERNELS,
+    "dispatchers": DISPATCHERS,
     "compress": COMPRESSIONS,
     "context": CONTEXT_METHODS,
     "feedback": FEEDBACKS,

@@ -11,9 +11,6 @@ from planner.cost.layer.operators import Operator, Pricer
 from planner.inputs.model import Attention, Block
 from planner.numeric import Num, where
 
-COUNTED: Final = ("flash-2", "flash-3")
-"""Kernels whose buffers are counted."""
-
 FIRST_NORM: Final = "norm_0"
 AHEAD: Final = ("qkv", "core_attn")
 """Operators of a layer up to attention, whose tensors backward still needs there."""
@@ -38,7 +35,7 @@ def attention_backward_bytes(pricer: Pricer, block: Block, operators: Sequence[O
        head for each rank where there are more of these.
     """
     traits, mixer = pricer.case.traits, block.mixer
-    if traits.kernels.mlp_tiles <= 1.0 or traits.attention.kernel not in COUNTED:
+    if traits.kernels.mlp_tiles <= 1.0 or not pricer.case.attention_kernel.counts_buffers:
         return 0.0
     if not isinstance(mixer, Attention):
         return 0.0

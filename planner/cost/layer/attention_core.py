@@ -1,4 +1,4 @@
-"""The core of attention with each kind of kernel: seconds of either pass, and what it keeps."""
+"""The core of attention with a kernel: seconds of either pass, and what it keeps."""
 
 from __future__ import annotations
 
@@ -11,55 +11,17 @@ from planner.formulas.attention import (
     attention_forward_seconds,
     visible_keys,
 )
-from planner.formulas.elementwise import Traffic
 from planner.formulas.unfused_attention import (
     unfused_attention_backward_seconds,
     unfused_attention_forward_seconds,
 )
 from planner.inputs.model import Attention, LatentAttention
 from planner.numeric import Num, ceil, maximum, minimum
-
-SCORES_KEPT = ("unfused", "fused-softmax")
-"""Kernels that leave the matrix of scores in memory."""
-
-ATTENTION_SLOWDOWN = {
-    "flash-3": Traffic(1.0, 1.0),
-    "flash-2": Traffic(1.0, 1.0),
-    "flash-1": Traffic(1.89, 1.89),
-    "triton-2023": Traffic(1.4, 2.0),
-    "lightseq": Traffic(1.4, 0.57 / 0.63),
-}
-"""Time of older kernels over that of the accelerator's best, forward and backward. [-]
-
-FlashAttention-2 is about twice as fast as the first version, 0.53 of its time (T. Dao, arXiv:2307.08691,
-sec. 4.1), and 1.3 to 1.5 times as fast forward and twice as fast backward as the one in Triton (the same).
-LightSeq runs one in Triton forward, and FlashAttention-2 backward on whole blocks, where it reaches 0.63 of
-peak in place of the 0.57 of causal ones (fig. 6; RulinShao/LightSeq, lightseq/lightseq_async_attn.py).
-"""
-
-HOPPER_SLOWDOWN = {
-    "flash-2": Traffic(1.7, 1.6),
-    "flash-1": Traffic(3.2, 3.0),
-    "triton-2023": Traffic(1.7 * 1.4, 1.6 * 2.0),
-    "lightseq": Traffic(2.38, 1.6 * 0.57 / 0.63),
-}
-"""The same on Hopper, whose best is the third version: the second reaches 35% of its peak (J. Shah et al.,
-arXiv:2407.08608, sec. 1 and fig. 5). The Triton kernel of 2023 knows Hopper's own instructions as little as
-the second version, and is taken to be behind it as on A100; so are LightSeq's. [-]
-"""
-
-BLACKWELL_FLASH_2 = (408e12, 365e12)
-"""What FlashAttention-2 approaches on Blackwell's datacentre chips, forward and backward. [FLOP/s]
-
-It knows none of their instructions. Medians at 4,096 to 16,384 tokens on a B200, each divided by what the
-curve of the best kernel reaches there of its own end: 331 to 362 TFLOP/s forward at heads of 128
-(meta-pytorch/tritonbench#171), 307 to 379 forward and 315 to 334 backward at heads of 64
-(Dao-AILab/flash-attention#1589). Runtimes whose kernel PyTorch chooses run cuDNN's there (pytorch,
-``sdp_utils.cpp``, ``check_prefer_cudnn_attention``), except where sums have to come in one order.
-"""
+from planner.techniques.attention import AttentionKernel
+from planner.techniques.attention.family import Slowdown
 
 BLACKWELL_CHIPS = (10.0, 11.0)
-"""Compute capabilities of these, the second not among them. [-]"""
+"""Compute capabilities of Blackwell's datacentre chips, the second not among them. [-]"""
 
 FP8_ATTENTION = {"hopper": 1 / 1.20, "blackwell": 1 / 1.05}
 """Time of attention with queries, keys and values in fp8 over that in 16 bit, by architecture. [-]
@@ -69,48 +31,49 @@ TensorRT-LLM's kernels on B200 (SGLang 0.5.14, as AIConfigurator measured it). B
 much.
 """
 
-NARROW_AS_WIDE = ("triton-2023",)
-"""Kernels as fast for each FLOP at narrow heads as at those of 128, to which their slowdown is then.
-
-On H100 Triton's reaches 403 and 395 TFLOP/s at head sizes 64 and 128, FlashAttention-3 497 and 648 (J. Shah
-et al., arXiv:2407.08608, fig. 5, 16k, not causal).
-"""
-
 SPLIT_SOFTMAX = 4.0
 """Kernels that the softmax of kept scores takes more where it is split: to cast, scale and mask, and to cast
 back. [-]
 """
 
 
-def attention_outside(case: Case, kind: str, seq: float, head_dim: float) -> Num:
+def attention_outside(case: Case, kernel: AttentionKernel, seq: float, head_dim: float) -> Num:
     """One where no curve was fitted to such a sequence or head size, else zero."""
     kernels = case.kernels
-    if kind in SCORES_KEPT:
+    if kernel.keeps_scores:
         return float(kernels.borrowed)
     other = round(head_dim) not in kernels.attention
     return np.maximum(attention_extrapolated(seq, kernels.attention_for(round(head_dim))), float(other))
 
 
 def attention_seconds(
-    case: Case, kind: str, rows: Num, seq: float, share: Num, visible: Num, head_dim: float, shared: Num
+    case: Case,
+    kernel: AttentionKernel,
+    rows: Num,
+    seq: float,
+    share: Num,
+    visible: Num,
+    head_dim: float,
+    shared: Num,
 ) -> tuple[Num, Num, Num]:
-    """Seconds forward and backward with a kind of kernel, and bytes of its internals that are kept."""
+    """Seconds forward and backward with a kernel, and bytes of its internals that are kept."""
     kernels = case.kernels
     queries = seq * share
-    if kind in SCORES_KEPT:
-        forward, backward = _scores_seconds(case, kind, rows, queries, seq, head_dim)
+    if kernel.keeps_scores:
+        forward, backward = _scores_seconds(case, kernel, rows, queries, seq, head_dim)
         return forward, backward, case.traits.attention.score_bytes * rows * queries * seq
-    size_of_curve = max(round(head_dim), 128) if kind in NARROW_AS_WIDE else round(head_dim)
+    size_of_curve = max(round(head_dim), 128) if kernel.narrow_as_wide else round(head_dim)
     curve = kernels.attention_for(size_of_curve)
     arch = case.pool.accelerator.arch
-    slower = attention_slowdown("" if curve.chosen else arch, kind)
-    ordered = case.traits.host.deterministic and kind == "flash-2"
-    if ordered and BLACKWELL_CHIPS[0] <= (case.pool.accelerator.compute_capability or 0) < BLACKWELL_CHIPS[1]:
-        rate, back = BLACKWELL_FLASH_2
-        slower = Traffic(curve.rate / rate, curve.backward_rate / back)
+    slower = kernel.slower("" if curve.chosen else arch)
+    ordered = kernel.ordered_rates if case.traits.host.deterministic else None
+    capability = case.pool.accelerator.compute_capability or 0
+    if ordered and BLACKWELL_CHIPS[0] <= capability < BLACKWELL_CHIPS[1]:
+        rate, back = ordered
+        slower = Slowdown(curve.rate / rate, curve.backward_rate / back)
     if case.traits.attention.fp8 and case.precision.quantises:
         faster = FP8_ATTENTION.get(arch, 1.0)
-        slower = Traffic(slower.forward * faster, slower.backward * faster)
+        slower = Slowdown(slower.forward * faster, slower.backward * faster)
     size = (1.0, rows, queries, visible, head_dim)
     forward = attention_forward_seconds(*size, curve, shared) * slower.forward
     backward = attention_backward_seconds(*size, curve, shared) * slower.backward
@@ -151,29 +114,19 @@ def ordered_backward_seconds(
 
 
 def _scores_seconds(
-    case: Case, kind: str, rows: Num, queries: Num, seq: float, head_dim: float
+    case: Case, kernel: AttentionKernel, rows: Num, queries: Num, seq: float, head_dim: float
 ) -> tuple[Num, Num]:
     """Seconds forward and backward where the scores go through memory, split softmax or not."""
     kernels, size = case.kernels, (1.0, rows, queries, seq, head_dim)
     forward = unfused_attention_forward_seconds(*size, kernels.unfused)
     backward = unfused_attention_backward_seconds(*size, kernels.unfused)
-    if kind == "unfused":
+    if not kernel.joins_softmax:
         return forward, backward
     split, fused = split_softmax(rows) > 0, kernels.fused_softmax
     return (
         np.where(split, forward, unfused_attention_forward_seconds(*size, fused)),
         np.where(split, backward, unfused_attention_backward_seconds(*size, fused)),
     )
-
-
-def attention_slowdown(arch: str, kind: str) -> Traffic:
-    """Time of an attention kernel over that of the accelerator's best, forward and backward. [-]
-
-    A machine that was measured through PyTorch has the curve of what PyTorch chooses: there is no best of an
-    architecture then, runtimes on PyTorch's own attention take that time, and none is known to be faster.
-    """
-    own = HOPPER_SLOWDOWN if arch == "hopper" else {}
-    return own.get(kind, ATTENTION_SLOWDOWN[kind])
 
 
 def split_softmax(rows: Num) -> Num:

@@ -7,7 +7,6 @@ from numpy.typing import NDArray
 
 from planner.cost.layer import communication
 from planner.cost.layer.attention_backward import attention_backward_bytes
-from planner.cost.layer.attention_core import SCORES_KEPT
 from planner.cost.layer.block_parts import diffusion_end
 from planner.cost.layer.blocks import block_operators, spared_product
 from planner.cost.layer.communication import BlockExchanges, block_exchanges, edge_exchange
@@ -303,7 +302,7 @@ def forward_cost(layer: PricedLayer, forward: Num, pricer: Pricer) -> LayerCost:
 
 def _kept_scores(layer: PricedLayer, choice: RecomputeChoice, pricer: Pricer) -> Num:
     """Bytes of attention's scores that wait for backward; those that are made again do not. [byte]"""
-    if pricer.case.traits.attention.kernel not in SCORES_KEPT:
+    if not pricer.case.attention_kernel.keeps_scores:
         return 0.0
     scores: Num = 0.0
     for core in (operator for operator in layer.operators if operator.module == "core_attn"):

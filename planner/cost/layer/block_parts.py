@@ -128,12 +128,12 @@ def core_operator(pricer: Pricer, core: CorePart, name: str) -> Operator:
     share = 1.0 if core.axis else shares / plan.cp
     sequences = queries / length if core.axis else plan.micro_batch
     ring = plan.cp / shares if shared and not core.axis else 1.0
-    heads, size, kind = core.heads / shares, float(core.head_dim), case.traits.attention.kernel
+    heads, size, kernel = core.heads / shares, float(core.head_dim), case.attention_kernel
     rows = sequences * heads
-    forward, backward, statistics = attention_seconds(case, kind, rows, length, share, visible, size, 1.0)
+    forward, backward, statistics = attention_seconds(case, kernel, rows, length, share, visible, size, 1.0)
     stitching = stitched_time(case.traits, ring, length * share, visible)
     slow = stitching / (case.derate * case.traits.attention.share)
-    outside = attention_outside(case, kind, visible, size) * slow
+    outside = attention_outside(case, kernel, visible, size) * slow
     return Operator(
         name,
         "core_attn",

@@ -7,7 +7,6 @@ from typing import get_args
 
 from planner.cost.layer.activations import activation_input_bytes, activation_operator
 from planner.cost.layer.adapters import adapter_params, bottleneck_bytes, input_bytes, own_input_bytes
-from planner.cost.layer.attention_core import SCORES_KEPT
 from planner.cost.layer.block_parts import part_operators
 from planner.cost.layer.casts import cast_seconds
 from planner.cost.layer.cross_attention import cross_operators, distance_operators
@@ -92,7 +91,7 @@ def attention_operators(pricer: Pricer, mixer: Attention) -> list[Operator]:
     # Keys that are values too are kept twice: turned, and as they were.
     held = queries + gate + mixer.makes_keys * heads * (mixer.head_dim + mixer.value_head_dim)
     repeated, joined = pricer.case.traits.attention.copies, output_is_copied(pricer, mixer)
-    twice = joined and not (repeated and pricer.case.traits.attention.kernel in SCORES_KEPT)
+    twice = joined and not (repeated and pricer.case.attention_kernel.keeps_scores)
     kept = 2 * rows * (held + repeated * 2 * (queries - keys) + twice * queries)
     projection = pricer.linear(
         "qkv", "qkv", rows, hidden, width, saved=kept, bias=mixer.qkv_biases / mixer.qkv_width

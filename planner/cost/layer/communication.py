@@ -16,8 +16,7 @@ from planner.cost.layer.operators import SPLIT_PAIRS, Operator, Pricer
 from planner.cost.layer.sparse_attention import index_exchange
 from planner.cost.layer.state_passing import state_exchange
 from planner.dataclasses import dataclass
-from planner.formulas.collectives import all_to_all_seconds, ring_seconds, ring_sent_bytes
-from planner.formulas.dispatch import dispatch_seconds, neighbouring_ranks, neighbours_seconds
+from planner.formulas.collectives import ring_seconds, ring_sent_bytes
 from planner.formulas.overlap import exposed_seconds
 from planner.formulas.shortcut import shortcut_window
 from planner.formulas.zero_experts import peak_picks
@@ -205,19 +204,9 @@ ATTENTION_MODULES: Final = ("qkv", "mla_up_proj", "core_attn", "attn_out")
 
 
 def routed_seconds(case: Case, plan: Plan, nbytes: Num, copies: Num, experts: int) -> Num:
-    """Seconds of a dispatch or a combine of tokens of ``nbytes``, each to ``copies`` of ``experts``. [s]
-
-    References
-    ----------
-    .. [1] NVIDIA, Megatron-LM d98e8a64, ``megatron/core/transformer/moe/token_dispatcher.py``,
-       ``MoEAlltoAllTokenDispatcher``: tokens are permuted to one row for each expert, then sent.
-    """
-    if case.traits.experts.dispatcher == "fused" and case.traits.experts.neighbours:
-        holders = neighbouring_ranks(copies, experts, plan.ep)
-        return neighbours_seconds(nbytes, holders, plan.ep, plan.etp, case.tiers)
-    if case.traits.experts.dispatcher == "fused":
-        return dispatch_seconds(nbytes, copies, plan.ep, plan.etp, case.tiers)
-    return all_to_all_seconds(nbytes * copies, plan.ep, plan.etp, case.tiers)
+    """Seconds of a dispatch or a combine of tokens of ``nbytes``, each to ``copies`` of ``experts``. [s]"""
+    formula, sent = case.dispatcher.sent(nbytes, copies, experts, plan.ep, case.traits.experts.neighbours)
+    return formula(**sent, ranks=plan.ep, stride=plan.etp, tiers=case.tiers)
 
 
 def unhidden_seconds(pricer: Pricer, alone: Num, experts: Num, operators: list[Operator]) -> tuple[Num, Num]:
@@ -227,7 +216,8 @@ def unhidden_seconds(pricer: Pricer, alone: Num, experts: Num, operators: list[O
     by no more than these take on the device or on the host; those beside a shared expert by its products.
     """
     traits = pricer.case.traits.experts
-    share = traits.overlapped if traits.dispatcher == "fused" else traits.all_to_all_overlapped
+    own = pricer.case.dispatcher.own_kernels
+    share = traits.overlapped if own else traits.all_to_all_overlapped
     if traits.overlaps_shared:
         return _beside_shared(alone * traits.exposed, share, operators)
     if not traits.overlaps:
@@ -316,7 +306,7 @@ def handled_bytes(pricer: Pricer, routed: Num, leaving: Num) -> Num:
        ``core/tensor_parallel/mappings.py`` leaves out the messages of one rank.
     """
     traits, plan = pricer.case.traits.experts, pricer.plan
-    chain = where(plan.ep * plan.etp > 1, float(traits.dispatcher == "all-to-all"), 1.0)
+    chain = where(plan.ep * plan.etp > 1, float(pricer.case.dispatcher.permutes), 1.0)
     handled = maximum(leaving, FITTED_LEAVING * routed)
     return handled * (traits.traffic + traits.all_to_all_traffic * chain)
 

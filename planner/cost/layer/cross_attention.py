@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from planner.cost.layer.attention_core import SCORES_KEPT, attention_outside, attention_seconds
+from planner.cost.layer.attention_core import attention_outside, attention_seconds
 from planner.cost.layer.operators import Operator, Pricer
 from planner.formulas import elementwise as traffic
 from planner.formulas.attention import attention_flops
@@ -73,11 +73,11 @@ def _core(pricer: Pricer, mixer: Attention) -> Operator:
     case, plan = pricer.case, pricer.plan
     length, width = float(case.workload.seq_len), float(mixer.head_dim)
     source = source_tokens(pricer)
-    kind, heads = case.traits.attention.kernel, plan.micro_batch * float(mixer.heads)
+    kernel, heads = case.attention_kernel, plan.micro_batch * float(mixer.heads)
     share = length / source
-    forward, backward, saved = attention_seconds(case, kind, heads, source, share, source, width, 1.0)
+    forward, backward, saved = attention_seconds(case, kernel, heads, source, share, source, width, 1.0)
     slow = 1.0 / (case.derate * case.traits.attention.share)
-    outside = attention_outside(case, kind, source, width) * slow
+    outside = attention_outside(case, kernel, source, width) * slow
     return Operator(
         "cross_attention",
         "core_attn",
@@ -85,7 +85,7 @@ def _core(pricer: Pricer, mixer: Attention) -> Operator:
         backward=backward * slow,
         kept=2 * pricer.tokens * mixer.heads * mixer.value_head_dim,
         saved=saved,
-        result=2.0 * heads * length * source if kind in SCORES_KEPT else 0.0,
+        result=2.0 * heads * length * source if kernel.keeps_scores else 0.0,
         flops=attention_flops(plan.micro_batch, float(mixer.heads), length, source, width),
         outside_forward=outside * forward,
         outside_backward=outside * backward,

@@ -15,7 +15,7 @@ from planner.plan import Plan
 def bias_traffic(case: Case, plan: Plan) -> traffic.Traffic:
     """Return what the bias of experts moves: with fused kernels more, where these send any token."""
     plain, fused = traffic.EXPERT_BIAS[False], traffic.EXPERT_BIAS[True]
-    if case.traits.experts.dispatcher != "fused":
+    if not case.dispatcher.fp32_scores:
         return plain
     sends = plan.ep * plan.etp > 1
     forward, backward = (where(sends, *pair) for pair in zip(fused[:2], plain[:2], strict=True))
@@ -39,7 +39,7 @@ def routed_bytes(pricer: Pricer, ffn: DenseFfn | Experts | None) -> Num:
         return 0.0
     case, plan = pricer.case, pricer.plan
     picks = peak_picks(ffn.topk, ffn.picks, pricer.local_tokens)
-    back = 1.0 if case.traits.experts.dispatcher == "fused" else ffn.picks
+    back = 1.0 if case.dispatcher.sums else ffn.picks
     rows = pricer.local_tokens * (back + picks * case.workload.imbalance)
     return where(plan.ep > 1, 2.0 * rows * ffn.width(case.model.hidden), 0.0)
 

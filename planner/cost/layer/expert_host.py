@@ -37,7 +37,7 @@ def host_floor_and_idle(pricer: Pricer, experts: Num) -> tuple[Num, Num]:
     """
     traits, waits = pricer.case.traits, clamp_waits_seconds(pricer, experts)
     floor = expert_floor_seconds(pricer, experts)
-    ahead = traits.experts.dispatcher == "fused" and router_is_graphed(pricer.case)
+    ahead = not pricer.case.dispatcher.waits_for_counts and router_is_graphed(pricer.case)
     if not traits.experts.overlaps or traits.experts.static or ahead or traits.kernels.graphed == "passes":
         return floor, waits
     launched = expert_host_seconds(experts, traits.experts.host_seconds, 0.0)

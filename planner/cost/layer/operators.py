@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 from planner.cost.case import Case
 from planner.cost.layer.adapters import adapter_params, adapter_seconds, bottleneck_bytes, copy_bytes, learned
 from planner.cost.layer.attention_core import (
-    SCORES_KEPT,
     SPLIT_SOFTMAX,
     attention_outside,
     attention_seconds,
@@ -28,6 +27,7 @@ from planner.inputs.model import Attention, LatentAttention
 from planner.numeric import Num, ceil, maximum, where
 from planner.plan import Plan
 from planner.runtimes.traits import Traits
+from planner.techniques.attention import ATTENTION_KERNELS, AttentionKernel
 
 
 @dataclass(frozen=True)
@@ -193,7 +193,7 @@ class Pricer:
         """Bytes at rest of a linear layer's weights, with what learns beside them. [byte]"""
         case = self.case
         if case.method.trains_base:
-            return weights * case.trained_linear_bytes
+            return weights * case.resting_bytes(case.weight_bytes)
         return weights * case.frozen_linear_bytes + trained * case.weight_bytes
 
     def _crowded(self, curve: GemmCurve) -> Num:
@@ -237,9 +237,10 @@ class Pricer:
         head_dim = (qk_dim + value_dim) / 2
         visible = keys_of(mixer, seq, case.workload.attended_tokens)
         flops = attention_flops(plan.micro_batch, local_heads, seq * share, visible, head_dim)
-        core = self._core(case.traits.attention.kernel, rows, seq, share, visible, head_dim, shared)
+        core = self._core(case.attention_kernel, rows, seq, share, visible, head_dim, shared)
         if case.context.kernel:
-            own = self._core(case.context.kernel, rows, seq, share, visible, head_dim, shared)
+            kernel = ATTENTION_KERNELS[case.context.kernel]
+            own = self._core(kernel, rows, seq, share, visible, head_dim, shared)
             core = Core(*(where(plan.cp > 1, *values) for values in zip(own, core, strict=True)))
         ring = plan.cp / shares
         stitching = 1.0 if case.context.kernel else stitched_time(case.traits, ring, seq * share, visible)
@@ -260,18 +261,25 @@ class Pricer:
         )
 
     def _core(
-        self, kind: str, rows: Num, seq: float, share: Num, visible: Num, head_dim: float, shared: Num
+        self,
+        kernel: AttentionKernel,
+        rows: Num,
+        seq: float,
+        share: Num,
+        visible: Num,
+        head_dim: float,
+        shared: Num,
     ) -> Core:
-        """Price one kind of attention kernel on the device's own."""
-        case = self.case
-        forward, backward, saved = attention_seconds(case, kind, rows, seq, share, visible, head_dim, shared)
+        """Price an attention kernel on the device's own."""
+        case, size = self.case, (rows, seq, share, visible, head_dim, shared)
+        forward, backward, saved = attention_seconds(case, kernel, *size)
         return Core(
             forward,
             backward,
             saved,
-            widest=2 * rows * seq * share * seq if kind in SCORES_KEPT else 0.0,
-            launches=SPLIT_SOFTMAX * split_softmax(rows) if kind == "fused-softmax" else 0.0,
-            outside=attention_outside(case, kind, seq, head_dim),
+            widest=2 * rows * seq * share * seq if kernel.keeps_scores else 0.0,
+            launches=SPLIT_SOFTMAX * split_softmax(rows) if kernel.joins_softmax else 0.0,
+            outside=attention_outside(case, kernel, seq, head_dim),
         )
 
 
@@ -297,7 +305,7 @@ def stitched_time(traits: Traits, cp: Num, tokens: Num, visible: Num) -> Num:
 
 
 class Core(NamedTuple):
-    """What one kind of attention kernel takes, before what slows it in training."""
+    """What an attention kernel takes, before what slows it in training."""
 
     forward: Num
     backward: Num

@@ -74,7 +74,7 @@ def index_scores(pricer: Pricer, mixer: LatentAttention, indexer: Indexer) -> Op
     .. [1] DeepSeek-AI, "DeepSeek-V3.2," arXiv:2512.02556, 2025, sec. 2.1, eq. 1 and 4.
     """
     case, plan, seq = pricer.case, pricer.plan, float(pricer.case.workload.seq_len)
-    rows, share, kernel = plan.micro_batch * indexer.heads, 1.0 / plan.cp, case.traits.attention.kernel
+    rows, share, kernel = plan.micro_batch * indexer.heads, 1.0 / plan.cp, case.attention_kernel
     seen = mean_keys(seq, None, False, case.workload.attended_tokens)
     picked = mean_keys(seq, indexer.topk, False, case.workload.attended_tokens)
     narrow, heads = float(indexer.head_dim), float(indexer.heads)
@@ -119,7 +119,7 @@ def block_index_operators(pricer: Pricer, indexer: BlockIndexer, heads: Num) -> 
     ]
     seen = mean_keys(seq, None, False, case.workload.attended_tokens)
     whole, _, _ = attention_seconds(
-        case, case.traits.attention.kernel, plan.micro_batch * heads, seq, 1.0 / plan.cp, seen, narrow, heads
+        case, case.attention_kernel, plan.micro_batch * heads, seq, 1.0 / plan.cp, seen, narrow, heads
     )
     moved = 2 * SCORE_BYTES * rows * heads * seen / indexer.block / case.kernels.memory_bandwidth
     forward = 0.5 * whole / (case.derate * case.traits.attention.share) + moved

@@ -11,9 +11,9 @@ from planner.techniques.settings.expert_dispatcher import sends_by_hybrid_ep
 
 
 def dispatch_buffer_bytes(case: Case, plan: Plan) -> Num:
-    """Bytes of the buffers of fused dispatchers on a rank, none without any. [byte]"""
+    """Bytes of the buffers of a dispatcher's own kernels on a rank, none without any. [byte]"""
     kinds = case.model.expert_kinds
-    if not kinds or case.traits.experts.dispatcher != "fused":
+    if not kinds or not case.dispatcher.own_kernels:
         return 0.0
     ranks = plan.ep * plan.etp
     hidden = case.model.hidden

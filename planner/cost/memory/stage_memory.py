@@ -9,7 +9,6 @@ import numpy as np
 
 from planner.cost.case import Case, piped
 from planner.cost.expert_shards import filled_expert_shards
-from planner.cost.layer.attention_core import SCORES_KEPT
 from planner.cost.layer.graphs import GRAPHED
 from planner.cost.layer.layer_costs import LayerCost, stage_sum
 from planner.cost.memory.activation_offload import chunks_on_device, layer_passes
@@ -262,7 +261,7 @@ def _activations(case: Case, plan: Plan, costs: Mapping[Piece, LayerCost], stage
     kept = held_in_flight(case, plan, costs, stages) + stage_sum(costs, stages, "held", True)
     if case.traits.pipeline.whole_in_flight and case.sequence_parallel:
         kept = kept + whole_in_flight(case, plan, stages)
-    if case.traits.attention.kernel not in SCORES_KEPT or not case.schedule.splits_backward:
+    if not case.attention_kernel.keeps_scores or not case.schedule.splits_backward:
         return kept
     degrees = (plan.pp, plan.vpp, plan.num_microbatches)
     waiting = case.schedule.awaiting_weight_chunks(*degrees, stages.rank) / plan.vpp

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 from planner.dataclasses import dataclass
 from planner.runtimes.traits.trait import trait
+from planner.techniques.attention import ATTENTION_KERNELS
 
 
 @dataclass(frozen=True)
 class AttentionTraits:
     """The attention kernel, and what surrounds it."""
 
-    kernel: Literal[
-        "flash-3", "flash-2", "flash-1", "triton-2023", "lightseq", "fused-softmax", "unfused"
-    ] = trait(
+    kernel: str = trait(
         "flash-3",
         "Attention kernel; ``flash-3`` stands for the best that the accelerator has.",
         name="attention",
+        words=tuple(ATTENTION_KERNELS),
     )
     share: float = trait(
         1.0,

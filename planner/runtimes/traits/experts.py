@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 from planner.dataclasses import dataclass
 from planner.runtimes.traits.trait import trait
+from planner.techniques.dispatchers import DISPATCHERS
 
 
 @dataclass(frozen=True)
@@ -50,11 +49,12 @@ class ExpertTraits:
         unit="-",
         name="ep_traffic",
     )
-    dispatcher: Literal["fused", "all-to-all"] = trait(
+    dispatcher: str = trait(
         "all-to-all",
         "Who sends tokens to experts: ``fused`` kernels (DeepEP, HybridEP), once to each node and forwarded "
         "there, or a chain of permutations around an ``all-to-all`` of the communication library, which "
         "sends each of a token's copies by itself.",
+        words=tuple(DISPATCHERS),
     )
     neighbours: bool = trait(
         False,

@@ -48,7 +48,8 @@ def _errors(document: Document) -> list[str]:
             cells = "".join(f"{percent(value):>9}" for value in values)
             bias, within = percent(scores["bias"], signed=True), percent(scores["within_10pct"])
             lines.append(f"{label:<22}{scores['n']:>7}{cells}{bias:>9}{within:>9}")
-    return lines if len(lines) > 2 else ["", "step time: no row has one"]
+    legend = "error: mean of |predicted - measured| / measured; bias: the same with its sign"
+    return [*lines, legend] if len(lines) > 2 else ["", "step time: no row has one"]
 
 
 def _memory(document: Document) -> list[str]:
@@ -121,7 +122,7 @@ def _sources(document: Document) -> list[str]:
         return []
     widths = {"source": 32, "timed": 6, "error": 7, "rank": 6, "groups": 5, "rank in groups": 8, "regret": 8}
     names = [*widths, "picks OOM"]
-    heads = [*names[:4], "grps", "in them", "regret", "ran OOM"]
+    heads = [*names[:4], "jobs", "in job", "regret", "ran OOM"]
     sizes = [*widths.values(), 8]
     lines = [
         "",
@@ -132,8 +133,11 @@ def _sources(document: Document) -> list[str]:
     for row in rows:
         cells = zip((row[name] for name in names), sizes, strict=True)
         lines.append("".join(_cell(text, size, place) for place, (text, size) in enumerate(cells)))
-    legend = "rank: Spearman of the source; in them: mean over its groups; regret: of picks"
-    return [*lines, legend[:_WIDTH]]
+    legend = (
+        "rank: Spearman's, over a source's rows by speed; in job: the mean of its jobs'",
+        "regret: how much slower than a job's best its row that was predicted fastest is",
+    )
+    return [*lines, *legend]
 
 
 def _cell(text: str, size: int, place: int) -> str:

@@ -15,7 +15,7 @@ from planner.report.as_json import Document, estimate_document, plain
 from planner.report.estimate_page import MEMORY_WORDS, job_line
 from planner.report.explain_neighbours import Neighbour, changed, neighbours
 from planner.report.layout import layout
-from planner.report.limits import limits
+from planner.report.limits import limits_said
 from planner.report.page import Page, Table, significant
 from planner.report.remedies import RISK, remedies, remedy_record, remedy_table
 from planner.runtimes.family import Job, Runtime
@@ -293,7 +293,7 @@ def _as_expected(answer: Estimate, seconds: float) -> bool:
 def _speed_words(told: Diagnosis) -> list[str]:
     """Return measured beside estimated time, and what limits the plan by itself."""
     answer, seconds, gap = told.answer, told.observed.seconds, told.gap
-    limited = f"The plan itself is limited by {' and '.join(limits(answer))}."
+    limited = f"The plan itself is limited by {limits_said(answer)}."
     band = "no band" if answer.error_band is None else f"± {rounded(answer.error_band)}"
     estimated = f"{significant(answer.step, 3)} s ({band}), MFU {percent(answer.mfu)}"
     if seconds is None or gap is None:

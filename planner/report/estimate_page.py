@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict
 from typing import Any, Final
 
 from planner.calibrate.releases import title_of
@@ -130,8 +129,12 @@ def broken(answer: Estimate | Unpriced) -> Page:
     """Return which rules a plan breaks, with the nearest that keeps each."""
     if not answer.violations:
         return []
-    rows = tuple(asdict(violation) for violation in answer.violations)
-    return [f"{answer.runtime.title} cannot run this plan:", Table(rows)]
+    faults = "\n".join(
+        f"  {one.rule}: found {one.found}; expected {one.expected}"
+        + f"; nearest: {one.nearest}" * bool(one.nearest)
+        for one in answer.violations
+    )
+    return [f"{answer.runtime.title} cannot run this plan:\n{faults}"]
 
 
 def verdict(answer: Estimate | Unpriced) -> Page:

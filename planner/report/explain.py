@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from planner.cost.case import case_of
+from planner.cost.case import Case, case_of
 from planner.cost.estimate import Estimate, StageBytes
 from planner.cost.job_tiers import job_tiers
 from planner.cost.layer.operators import Operator
@@ -30,6 +30,7 @@ from planner.report.limits import TIGHT, WORTH_TELLING
 from planner.report.longest import longest_sequence
 from planner.report.moments import moments_record
 from planner.report.waterfall import Anatomy, WaterfallPart, waterfall
+from planner.runtimes.traits import TRAITS
 from planner.shown import Shown
 from planner.units import GIB, TFLOP
 
@@ -223,10 +224,18 @@ def facts(answer: Estimate) -> tuple[ExplainedFact, ...]:
     owners = (("runtime", runtime), ("era", runtime), ("accelerator", pool.accelerator.name))
     for scope, owner in owners:
         for constant in fitted(scope, owner):
+            if not _matters(constant.name, case):
+                continue
             text = f"{constant.value:.4g} (± {constant.standard_error:.0%})"
             source = f"{constant.rows} measured runs: {constant.source}"
             found.append(ExplainedFact(f"{owner} {constant.name}", text, "fitted", source))
     return tuple(found)
+
+
+def _matters(constant: str, case: Case) -> bool:
+    """Whether a fitted constant of a runtime may count for a plan: not of parts that its job has not."""
+    subject = TRAITS[constant].subject if constant in TRAITS else ""
+    return {"experts": case.has_experts, "adapters": case.method.adapts}.get(subject, True)
 
 
 def _curves(device: Accelerator) -> ExplainedFact:

@@ -26,13 +26,13 @@ AXES: Final = {
 def runs_so(risk: float | None) -> str:
     """Return that a plan runs, or that a search would leave it out for its risk of running out of memory."""
     safe = risk is None or risk <= SearchRequest.oom_risk
-    return "yes" if safe else f"risky: {percent(risk, 0)} out of memory"
+    return "yes" if safe else f"at {percent(risk, 0)} risk"
 
 
 def _runs(row: Document) -> str:
     """Return whether a plan with one change runs; a change that breaks a rule says which."""
-    rule, colon, why = row["refused"].partition(":")
-    broken = f"no: {rule.replace('-', ' ')}{colon}{why}" if rule else "no: memory"
+    rule = row["refused"].partition(":")[0]
+    broken = f"no: {rule.replace('-', ' ')}" if rule else "no: memory"
     return runs_so(row["oom_probability"]) if row["feasible"] else broken
 
 
@@ -42,9 +42,9 @@ def _shape(row: Document) -> str:
 
 
 def _site(source: str) -> str:
-    """Return the site of an address, or the first words of another source."""
-    found = re.match(r"https?://([^/\s]+)", source)
-    words = found[1] if found else source
+    """Return the site of an address, how many runs a number was fitted to, or the first words of others."""
+    found = re.match(r"https?://([^/\s]+)", source) or re.match(r"(\d+) measured runs", source)
+    words = found[1] + " runs" * found[1].isdigit() if found else source
     return words if len(words) <= 40 else f"{words[:37].rsplit(' ', 1)[0]}..."
 
 

@@ -25,6 +25,8 @@ from planner.report.page import Page, Table, listed, significant
 from planner.report.settings_line import settings_line
 from planner.units import GIB, percent
 
+NOISE: Final = 1e-9
+"""Share of a step up to which a sum of small parts is what rounding left."""
 BAR: Final = 16
 """Columns of the longest bar."""
 SMALL: Final = 5e-4
@@ -75,7 +77,7 @@ def waterfall_table(told: Explanation) -> Table:
     kept = [part for part in told.parts if abs(part.seconds) >= SMALL * step]
     rest = sum(part.seconds for part in told.parts) - sum(part.seconds for part in kept)
     rows = [(part.meaning, part.seconds) for part in kept]
-    rows += [("parts below 0.05% each", rest)] if abs(rest) > 0 else []
+    rows += [("parts below 0.05% each", rest)] if abs(rest) > NOISE * step else []
     longest = max(seconds for _, seconds in rows)
     bars = [
         {

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from planner.cost.estimate import Estimate
+from planner.report.page import all_of
 
 WORTH_TELLING: Final = 0.05
 """Share of a step from which a term that is not compute is said to limit it."""
@@ -29,6 +30,18 @@ def limits(answer: Estimate) -> tuple[str, ...]:
     """Return what limits a plan, the dearest first: ``compute`` where nothing else takes a share of note."""
     terms = {name: getattr(answer.time, name) for name in TERMS}
     return limits_of(terms, answer.step, answer.peak / answer.capacity, waits_for_lengths(answer))
+
+
+def limits_said(answer: Estimate) -> str:
+    """Return the same as a clause, such as ``compute and the tp link (27% of a step)``.
+
+    Compute stands there where it takes most of a step, or nothing else a share of note.
+    """
+    first, *memory = limits(answer)
+    term, _, share = first.rpartition(" ")
+    named = [f"the {term} ({share} of a step)"] if term else []
+    most = answer.time.compute > 0.5 * answer.step or not term
+    return all_of([*["compute"] * most, *named, *memory])
 
 
 def waits_for_lengths(answer: Estimate) -> bool:

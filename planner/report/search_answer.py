@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import takewhile
+from collections.abc import Iterable, Mapping
 from textwrap import wrap
 from typing import Any, Final
 
@@ -12,8 +11,8 @@ from planner.cost.estimate import Estimate
 from planner.cost.money import quote_of
 from planner.report.estimate_page import short_trust
 from planner.report.layout import layout
-from planner.report.limits import limits
-from planner.report.page import Page, Table, all_of, counted, short_defaults, significant, split_words
+from planner.report.limits import limits_said
+from planner.report.page import Page, Table, counted, short_defaults, significant, split_words
 from planner.report.plan_columns import MFU, PEAK, RANK, STEP_BANDED, dollars, named_layout, ranked
 from planner.report.search_page import (
     best_measured,
@@ -24,14 +23,13 @@ from planner.report.search_page import (
     several,
     within_line,
 )
-from planner.report.settings_line import own_settings, settings_line
+from planner.report.settings_line import settings_line
+from planner.report.tied import ties
 from planner.report.unproven import unproven
 from planner.report.view import View
 from planner.search.meshes import choice_of
 from planner.search.optimise import SearchResult
-from planner.search.request import SearchRequest, objective_value
-from planner.search.ties import TIE
-from planner.units import percent
+from planner.search.request import SearchRequest
 
 LINES: Final = 24
 """Lines of a screen. [-]"""
@@ -77,7 +75,7 @@ def search_answer(
         *short_defaults(defaults),
     ]
     lines = [line for line in lines if line]
-    head, hint = _head(result, request), [_next(True, lead)] if defaults else []
+    head, hint = _head(result, request), [_next(lead)] if defaults else []
     beside = sum(1 + screen_lines(part) for part in (head, *above)) + 2
     taken = beside + sum(map(screen_lines, [*lines, *hint]))
     first = {
@@ -94,14 +92,13 @@ def search_answer(
     kept = sorted(table.rows[:count], key=lambda row: int(row["#"]))
     lines[0] = _lead(result, request, [int(row["#"]) for row in kept])
     table = Table(tuple({**row, "#": str(place)} for place, row in enumerate(kept, 1)))
-    hint = [_next(len(result.plans) > len(table.rows), lead)] if defaults else []
     return [head, *above, table, "\n".join([*lines, *hint])]
 
 
 def _lead(result: SearchResult, request: SearchRequest, shown: Iterable[int]) -> str:
     """Return what limits the first plan, its settings, and which rows, of so many ranks, tie with it."""
-    ties = _ties(result, request.objective, shown)
-    return " ".join([*_first(result), *settings_line(result.plans[0], "Settings"), *ties])
+    tied = ties(result, request.objective, shown)
+    return " ".join([*_first(result), *settings_line(result.plans[0]), *tied])
 
 
 def screen_lines(part: str | Table) -> int:
@@ -144,58 +141,13 @@ def _table(result: SearchResult, request: SearchRequest) -> Table:
     return View([RANK, layouts, STEP_BANDED, MFU, peak, *dollars(rows, 3)], rows).table()
 
 
-def _ties(result: SearchResult, objective: str, shown: Iterable[int]) -> list[str]:
-    """Say which plans are no worse than the best by more than the model can tell, and name its variants."""
-    played = (*result.played, *[None] * len(result.plans))
-    values = [
-        objective_value(objective, answer, seconds)
-        for answer, seconds in zip(result.plans, played, strict=False)
-    ]
-    least = min(values)
-    tied = takewhile(lambda value: value <= least * (1 + TIE) < float("inf"), values)
-    last = len(list(tied))
-    tied_rows = [row for row, rank in enumerate(shown, 1) if rank <= last]
-    lines = [f"Plans {_span(tied_rows)} tie (within {percent(TIE, 0)})."] if len(tied_rows) > 1 else []
-    others = result.variants[0] if result.variants else ()
-    if others:
-        words = ", ".join(dict.fromkeys(_difference(result.plans[0], other) for other in others))
-        lines.append(f"Variants of plan 1: {words}.")
-    return [" ".join(lines)] if lines else []
-
-
-def _span(ranks: Sequence[int]) -> str:
-    """Return ranks in words.
-
-    Examples
-    --------
-    >>> _span([1, 2]), _span([1, 2, 3]), _span([1, 2, 4])
-    ('1 and 2', '1 to 3', '1, 2 and 4')
-    """
-    if len(ranks) > 2 and ranks[-1] - ranks[0] == len(ranks) - 1:
-        return f"{ranks[0]} to {ranks[-1]}"
-    return all_of(map(str, ranks))
-
-
-def _difference(answer: Estimate, other: Estimate) -> str:
-    """Return in which words of its layout a variant differs, and its seconds."""
-    own, its = _words(answer), _words(other)
-    words = [word for word in its if word not in own] or [f"no {word}" for word in own if word not in its]
-    return f"{' '.join(words) or 'another split'} {significant(other.step, 3)} s"
-
-
-def _words(answer: Estimate) -> list[str]:
-    """Return the words of a layout and its settings."""
-    told = own_settings(answer).items()
-    return [*layout(answer.plan).split(), *(f"{name}={value}" for name, value in told)]
-
-
 def _first(result: SearchResult) -> list[str]:
     """Return the layers of the best plan's stages, and what limits it."""
     lead = result.plans[0]
     split = lead.plan.stage_layers
     uneven = split is not None and len(set(split)) > 1
     layers = f" has layers {split_words(lead.plan.split_text)} and" if uneven else ""
-    return [f"Plan 1{layers} is limited by {' and '.join(limits(lead))}."]
+    return [f"Plan 1{layers} is limited by {limits_said(lead)}."]
 
 
 def _baselines(result: SearchResult, several_runtimes: bool) -> list[str]:
@@ -231,11 +183,11 @@ def short_prices(answers: Iterable[Estimate]) -> list[str]:
     return [f"* another seller's price per accelerator-hour: {', '.join(lent)}."] if lent else []
 
 
-def _next(left: bool, lead: Estimate) -> str:
-    """Return what says more, and what writes files; fine-tuning has libraries that people know."""
-    more, model = "more plans, " if left else "", lead.job.model
-    if model.diffusion is not None and lead.runtime.command is None:
-        return f"Next: -v for {more}proof and what was ruled out."
+def _next(lead: Estimate) -> str:
+    """Return what says more, what writes files, by known libraries too, and what explains words."""
+    model, word = lead.job.model, layout(lead.plan).split()[0].rstrip("0123456789")
     if lead.job.workload.method != "full" or lead.runtime.unwritten(model):
-        return f"Next: -v for {more}proof and the rest; --target trl --emit DIR for files."
-    return f"Next: -v for {more}proof and what was ruled out; --emit DIR for files."
+        return "Next: -v for all of it; --target trl --emit DIR for files."
+    unwritten = model.diffusion is not None and lead.runtime.command is None
+    files = "" if unwritten else " --emit DIR for files;"
+    return f"Next: -v for all of it;{files} `planner glossary {word}` for a word."

@@ -23,6 +23,8 @@ from planner.report.plan_columns import (
     plan_record,
     ranked,
 )
+from planner.report.settings_line import settings_line
+from planner.report.tied import ties
 from planner.report.view import Column, View, figure
 from planner.runtimes.offered import runtimes_with
 from planner.search.earned import doubt_of
@@ -41,6 +43,9 @@ def search_page(result: SearchResult, request: SearchRequest, defaults: Mapping[
         page += other_runtimes(request) or nothing_fits(result)
     else:
         page += [*idle_lines(result), *within_line(result, request), _plans(result, request)]
+        tied = ties(result, request.objective, range(1, len(result.plans) + 1))
+        told = [*(line.replace("Settings:", "Settings of plan 1:") for line in settings_line(lead)), *tied]
+        page += [" ".join(told)] if told else []
         page += [*price_line(result), *_uneven(result), *adapter_lines(job.workload.method)]
     if result.baselines:
         page += ["Baselines:", _baselines(result)]

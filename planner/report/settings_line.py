@@ -16,10 +16,10 @@ def own_settings(answer: Estimate | Unpriced) -> dict[str, str]:
     return changed_settings(job, runtime, plain)
 
 
-def settings_line(answer: Estimate | Unpriced, head: str = "Settings") -> list[str]:
+def settings_line(answer: Estimate | Unpriced) -> list[str]:
     """Return in one line what must be set beside the layout; none where all is as by default."""
     found = own_settings(answer)
-    return [f"{head}: {', '.join(f'{name} {value}' for name, value in found.items())}."] if found else []
+    return [f"Settings: {', '.join(f'{name} {value}' for name, value in found.items())}."] if found else []
 
 
 def unproven_settings(answer: Estimate) -> list[str]:

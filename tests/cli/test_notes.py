@@ -222,7 +222,7 @@ def test_a_change_that_a_search_would_leave_out_for_its_risk_is_called_risky(tmp
     )
     assert risks["zero", "1"] > 0.05 > risks["zero", "3"]
     page = planner("explain", str(plan)).out
-    assert re.search(r"^zero +2 to 1 .* risky: \d+% out of memory$", page, re.MULTILINE)
+    assert re.search(r"^zero +2 to 1 .* at \d+% risk$", page, re.MULTILINE)
     assert re.search(r"^zero +2 to 3 .* yes$", page, re.MULTILINE)
 
 

@@ -62,7 +62,7 @@ def missing_parts(model: ModelSpec) -> tuple[str, ...]:
     text = model.diffusion.text_tokens if model.diffusion else 0
     known = _known_model(text)
     same = all(getattr(model, part) == getattr(known, part) for part in ("blocks", "layers", "diffusion"))
-    return () if same else ("parts that FLUX.1 without an embedder of a guidance has not, or other sizes",)
+    return () if same else ("a guidance embedder, or sizes, that torchtitan's FLUX.1 does not have",)
 
 
 def side(job: Job) -> float:

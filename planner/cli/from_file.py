@@ -185,7 +185,7 @@ def asked_of(
         return FileRequest(job, plan)
 
     from planner.runtimes.imports.dispatch import read_runner_file  # its package loads all runtimes
-    from planner.runtimes.imports.segments import allocated
+    from planner.runtimes.libraries.reading.segments import allocated
 
     reading = Reading()
     said = meant.meant(job.said, reading)

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from planner.runtimes.imports.recipe_table import known_recipe, recipe_names
+from planner.runtimes.megatron_bridge.reading.recipe_table import known_recipe, recipe_names
 from tests.cli.command import planner
 
 CLUSTERS = {

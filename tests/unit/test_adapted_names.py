@@ -7,8 +7,8 @@ import pytest
 from planner.inputs.load import load_model
 from planner.inputs.workload import Target, Workload
 from planner.runtimes.hub.config import adapted_rule, adapter_settings
-from planner.runtimes.imports.adapters import say_targets
 from planner.runtimes.imports.sheet import Sheet
+from planner.runtimes.libraries.reading.adapters import say_targets
 
 NAMED: dict[str, dict[Target, list[str]]] = {
     "bloom-7b1": {"qkv": ["query_key_value"], "proj": ["self_attention.dense"], "fc2": ["dense_4h_to_h"]},

@@ -8,8 +8,8 @@ import pytest
 
 from planner.errors import InputError
 from planner.runtimes.imports.dispatch import read_runner_file
-from planner.runtimes.imports.recipe_table import known_recipe, recipe_names
 from planner.runtimes.imports.sheet import Imported
+from planner.runtimes.megatron_bridge.reading.recipe_table import known_recipe, recipe_names
 from tests.cli.command import planner
 
 RUN = "torchrun --nnodes {} --nproc-per-node 8 scripts/training/run_recipe.py "

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from planner.errors import InputError
 from planner.runtimes.imports.command_line import flag_values, training_of
 from planner.runtimes.imports.dispatch import read_runner_file
-from planner.runtimes.imports.megatron_model import layer_pattern
 from planner.runtimes.imports.sheet import Imported
 from planner.runtimes.imports.shell import read_script
 from planner.runtimes.megatron_lm.layout import layout_layers
+from planner.runtimes.megatron_lm.reading.megatron_model import layer_pattern
 
 LLAMA = """\
     --num-layers 32 --hidden-size 4096 --ffn-hidden-size 14336 --num-attention-heads 32

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from planner.runtimes.imports.bridge_benchmarks import benchmark_recipe
-from planner.runtimes.imports.recipe_words import words_of
+from planner.runtimes.megatron_bridge.reading.bridge_benchmarks import benchmark_recipe
+from planner.runtimes.megatron_bridge.reading.recipe_words import words_of
 from tests.cli.command import Done, planner
 
 SELECTORS = "--model_family_name llama --model_recipe_name {} --gpu {} --num_gpus {} --gpus_per_node {} -c {}"

@@ -11,10 +11,10 @@ import pytest
 import yaml
 
 from planner.errors import InputError
-from planner.runtimes.imports.core_fields import core_flags
 from planner.runtimes.imports.dispatch import read_runner_file
 from planner.runtimes.imports.python_fields import python_fields
 from planner.runtimes.imports.sheet import Imported
+from planner.runtimes.megatron_bridge.reading.core_fields import core_flags
 from planner.runtimes.torchtitan.registry import REGISTRY
 from tests.cli.command import planner
 

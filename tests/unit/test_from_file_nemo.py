@@ -9,8 +9,8 @@ import pytest
 
 from planner.errors import InputError
 from planner.runtimes.imports.dispatch import read_runner_file
-from planner.runtimes.imports.recipe_table import nemo_names, nemo_recipe
 from planner.runtimes.imports.sheet import Imported
+from planner.runtimes.megatron_bridge.reading.recipe_table import nemo_names, nemo_recipe
 
 RECIPE: Final = """import nemo_run as run
 from nemo.collections import llm

@@ -25,9 +25,9 @@ from planner.question.job import MOST_TOKENS
 from planner.runtimes import runtimes
 from planner.runtimes.family import Job, Runtime
 from planner.runtimes.imports.command_line import training_of
-from planner.runtimes.imports.megatron_model import model_record
 from planner.runtimes.imports.sheet import Sheet
 from planner.runtimes.imports.zoo import same_parts
+from planner.runtimes.megatron_lm.reading.megatron_model import model_record
 from planner.runtimes.offered import stage_layers
 from tests.validate.megatron.plans import broken, legal_plans
 from tests.validate.random_plans import cases

@@ -10,8 +10,8 @@ from planner.cost.case import case_of
 from planner.cost.estimate import estimate
 from planner.cost.memory.reserve import needed_share, shown_share
 from planner.report.estimate_page import kept_free, short_trust
-from planner.runtimes.imports.segments import NOTE, allocated
 from planner.runtimes.imports.sheet import Imported
+from planner.runtimes.libraries.reading.segments import NOTE, allocated
 from tests.unit.cost_jobs import job, plan_of, runtime
 
 FIXED = "segments=fixed"

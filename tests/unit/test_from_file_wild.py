@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from planner.errors import InputError
-from planner.runtimes.imports.bridge_adapters import adapted, adapter_fault
-from planner.runtimes.imports.bridge_sums import bridge_sums
 from planner.runtimes.imports.dispatch import read_runner_file
 from planner.runtimes.imports.sheet import Imported
+from planner.runtimes.megatron_bridge.reading.bridge_adapters import adapted, adapter_fault
+from planner.runtimes.megatron_bridge.reading.bridge_sums import bridge_sums
 
 GPT = (
     "--num-layers 24 --hidden-size 1024 --num-attention-heads 16 --seq-length 1024 "

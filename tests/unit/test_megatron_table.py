@@ -11,9 +11,9 @@ from planner.inputs.load import load_model
 from planner.inputs.workload import Workload
 from planner.plan import Plan
 from planner.runtimes.imports.command_line import Training, flag_values
-from planner.runtimes.imports.megatron import from_script
 from planner.runtimes.megatron_lm.flags import precision_flags, sharding_flags
 from planner.runtimes.megatron_lm.precision_rules import PRECISIONS
+from planner.runtimes.megatron_lm.reading.megatron import from_script
 from planner.runtimes.megatron_lm.table import DEGREES, PRECISION, SHARDING, degree_flags
 
 VERSIONS = ("0.16", "0.20")

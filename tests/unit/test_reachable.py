@@ -144,3 +144,17 @@ def four():
 """,
     }
     assert unused(sources, ()) == {"p.one.LEFT", "p.one.three"}
+
+
+def test_what_readers_share_asks_no_runtime() -> None:
+    """Readers live beside their runtime; the table of formats and the lists of programs alone know all."""
+    sources = {name: source for name, source in modules(ROOT / "planner").items() if ".imports" in name}
+    folders = {path.name for path in (ROOT / "planner" / "runtimes").iterdir() if (path / "reading").is_dir()}
+    assert len(folders) == 7
+    tables = {"planner.runtimes.imports.formats", "planner.runtimes.imports.command_line"}
+    asking = {
+        name
+        for name, source in sources.items()
+        if any(found.split(".")[2:3] == [folder] for found in named(source) for folder in folders)
+    }
+    assert asking == tables

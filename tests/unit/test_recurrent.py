@@ -33,11 +33,11 @@ from planner.profile.check_shapes import stage_parts
 from planner.rules import violations
 from planner.runtimes import runtimes
 from planner.runtimes.family import Job
-from planner.runtimes.imports.torchtitan_module import module_record
 from planner.runtimes.megatron_lm import ENTRY as MEGATRON
 from planner.runtimes.megatron_lm.hybrid import hybrid_obstacles, layer_pattern
 from planner.runtimes.settings import NO_CHANGES
 from planner.runtimes.torchtitan.model_data import model_data
+from planner.runtimes.torchtitan.reading.torchtitan_module import module_record
 from tests.cli.command import planner
 from tests.unit.cost_jobs import MODELS
 

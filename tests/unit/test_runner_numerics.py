@@ -18,11 +18,11 @@ from planner.rules import violations
 from planner.runtimes import runtimes
 from planner.runtimes.family import Job
 from planner.runtimes.hub.config import hub_config
-from planner.runtimes.imports.bridge import section_fields
-from planner.runtimes.imports.core_fields import core_flags
-from planner.runtimes.imports.megatron_numerics import numerics_record
 from planner.runtimes.imports.sheet import Sheet
 from planner.runtimes.imports.zoo import same_name, with_own_numbers
+from planner.runtimes.megatron_bridge.reading.bridge import section_fields
+from planner.runtimes.megatron_bridge.reading.core_fields import core_flags
+from planner.runtimes.megatron_lm.reading.megatron_numerics import numerics_record
 from planner.runtimes.nanotron.files import nanotron_config
 from planner.runtimes.numerics import unknown_numerics
 from tests.validate.megatron import cases

@@ -26,9 +26,9 @@ from planner.plan import Plan
 from planner.rules import violations
 from planner.runtimes import runtimes
 from planner.runtimes.family import Job
-from planner.runtimes.imports.megatron_mixers import indexer_record
 from planner.runtimes.imports.sheet import Sheet
 from planner.runtimes.megatron_bridge.sections import model_section
+from planner.runtimes.megatron_lm.reading.megatron_mixers import indexer_record
 from planner.runtimes.megatron_lm.sparse import indexer_flags, indexer_of
 from tests.cli.command import planner
 

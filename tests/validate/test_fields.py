@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from planner.runtimes.imports.deepspeed_fields import TABLE
+from planner.runtimes.deepspeed.reading.deepspeed_fields import TABLE
 from planner.runtimes.imports.field_kinds import field_kinds
 from tests.helpers import ROOT
 from tests.validate.ask import PYTHON

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from planner.runtimes.imports.dispatch import read_runner_file
-from planner.runtimes.imports.trainer import OPTIMIZERS
+from planner.runtimes.libraries.reading.trainer import OPTIMIZERS
 from tests.helpers import ROOT
 from tests.validate.ask import COUNT, PYTHON, SEED
 

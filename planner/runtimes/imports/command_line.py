@@ -8,8 +8,10 @@ from typing import Final
 
 from planner.dataclasses import dataclass, field, replace
 from planner.errors import InputError, Problem
-from planner.runtimes.imports import bridge_programs, shell_known, trainer_programs
+from planner.runtimes.imports import shell_known
 from planner.runtimes.imports.shell import ShellScript, read_script
+from planner.runtimes.libraries.reading import trainer_programs
+from planner.runtimes.megatron_bridge.reading import bridge_programs
 from planner.units import is_whole
 
 _MEGATRON: Final = re.compile(

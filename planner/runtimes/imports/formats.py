@@ -6,26 +6,17 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
-from planner.runtimes.imports import (
-    accelerate,
-    accelerate_script,
-    bridge,
-    bridge_launch,
-    bridge_yaml,
-    deepspeed,
-    megatron,
-    megatron_files,
-    nanotron,
-    nemo,
-    nemo_python,
-    saved_plan,
-    torchtitan,
-    torchtitan_flags,
-    trainer_files,
-)
+from planner.runtimes.deepspeed.reading import deepspeed
+from planner.runtimes.fsdp.reading import accelerate, accelerate_script
+from planner.runtimes.imports import saved_plan
 from planner.runtimes.imports.command_line import Training
 from planner.runtimes.imports.file_format import FileFormat
 from planner.runtimes.imports.sheet import Imported
+from planner.runtimes.libraries.reading import trainer_files
+from planner.runtimes.megatron_bridge.reading import bridge, bridge_launch, bridge_yaml, nemo, nemo_python
+from planner.runtimes.megatron_lm.reading import megatron, megatron_files
+from planner.runtimes.nanotron.reading import nanotron
+from planner.runtimes.torchtitan.reading import torchtitan, torchtitan_flags
 
 FORMATS: Final[tuple[FileFormat, ...]] = (
     deepspeed.ENTRY,

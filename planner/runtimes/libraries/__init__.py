@@ -12,6 +12,9 @@ from functools import cache
 from planner.registry import load_family
 from planner.runtimes.libraries.family import Library
 
+SHARED = ("reading",)
+"""What reads the files of libraries, which is none."""
+
 
 @cache
 def libraries() -> Mapping[str, Library]:

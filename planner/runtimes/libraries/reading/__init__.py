@@ -1,0 +1,1 @@
+"""Readers of launch files of fine-tuning libraries, and of trainers that they stand on."""

@@ -1,0 +1,129 @@
+"""A YAML of NeMo 1.0 for a GPT-like model: ``trainer`` and ``model`` with Megatron-core's names.
+
+References
+----------
+.. [1] NeMo 1.23, examples/nlp/language_modeling/conf/megatron_gpt_config.yaml and megatron_llama_config.yaml.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from planner.dataclasses import replace
+from planner.errors import Problem
+from planner.runtimes.imports.command_line import Training
+from planner.runtimes.imports.file_format import FileFormat, Source
+from planner.runtimes.imports.interpolation import interpolated
+from planner.runtimes.imports.model import with_record
+from planner.runtimes.imports.sheet import Imported
+from planner.runtimes.imports.tokenizers import vocabulary
+from planner.runtimes.megatron_bridge.reading.bridge import as_fields
+from planner.runtimes.megatron_bridge.reading.core_fields import core_flags
+from planner.runtimes.megatron_lm.reading.megatron import from_script
+
+RENAMED: Final = {
+    "encoder_seq_length": "seq_length",
+    "activations_checkpoint_granularity": "recompute_granularity",
+    "activations_checkpoint_method": "recompute_method",
+    "activations_checkpoint_num_layers": "recompute_num_layers",
+}
+"""Keys of NeMo 1.0 that are fields of Megatron-core under another name."""
+
+METHOD: Final = "activations_checkpoint_method"
+UNIFORM: Final = ("recompute_method", "recompute_num_layers")
+"""What NeMo's own layers take beside ``selective``: ``uniform`` is all of them
+(nemo/collections/nlp/modules/common/megatron/transformer.py); Megatron-core refuses it.
+"""
+
+GATED: Final = ("swiglu", "fast-swiglu", "geglu", "fast-geglu", "reglu", "fast-reglu")
+SHARDED: Final = ("distributed_fused_adam", "mcore_distributed_optim")
+PRECISIONS: Final = {"bf16": "bf16", "bf16-mixed": "bf16", "16": "fp16", "16-mixed": "fp16"}
+
+
+def fits(source: Source) -> bool:
+    """Return whether a YAML has a trainer, and a model with degrees."""
+    model, trainer = source.tree.get("model"), source.tree.get("trainer")
+    return (
+        isinstance(model, Mapping) and isinstance(trainer, Mapping) and "tensor_model_parallel_size" in model
+    )
+
+
+def read(source: Source) -> Imported:
+    """Return what the YAML says, its references to its own keys followed."""
+    tree = interpolated(source.tree)
+    model, trainer = tree["model"], tree["trainer"]
+    nodes, ranks = (_number(trainer.get(name)) for name in ("num_nodes", "devices"))
+    training = Training("megatron-lm", core_flags(_fields(model, trainer)), nodes, ranks, None, ())
+    found, record = from_script(training, source.where)
+    found = as_fields(found, ())
+    low = model.get("fp8") is True and model.get("fp8_params") is True
+    note = "a configuration of NeMo 1.0: priced as Megatron-Bridge"
+    lifted = (*found.lifted, "positions-equal-sequence")
+    found = replace(
+        found,
+        notes=(note, *found.notes),
+        changes=(*found.changes, *(("low_bit_weights=alone",) if low else ())),
+        lifted=lifted,
+        faults=(*found.faults, *_unlike(model, source.where)),
+    )
+    if record is not None and source.vocab is not None:
+        record["vocab"] = source.vocab
+    return with_record(found, record, source.path, "--vocab-size")
+
+
+def _unlike(model: Mapping[str, Any], where: str) -> Iterator[tuple[str, Problem]]:
+    """Yield a fault for a model that is no stack of decoder layers."""
+    for key in ("encoder", "decoder"):
+        if isinstance(model.get(key), Mapping):
+            expected = "a decoder alone: encoders and decoders together, as of T5, are not priced"
+            yield "", Problem(f"{where}: model.{key}", "a section", expected)
+            return
+
+
+def _number(value: Any) -> int | None:
+    return value if type(value) is int and value > 0 else None
+
+
+def _fields(model: Mapping[str, Any], trainer: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the model's keys as fields of Megatron-core."""
+    fields = {RENAMED.get(key, key): value for key, value in model.items() if not isinstance(value, Mapping)}
+    if fields.get("recompute_granularity") == "selective" and model.get("mcore_gpt") is not True:
+        fields = {
+            key: value for key, value in fields.items() if key not in UNIFORM or model.get(METHOD) == "block"
+        }
+    base = fields.get("rotary_base")
+    fields |= {"rotary_base": int(base)} if isinstance(base, float) and base.is_integer() else {}
+    optimizer, tokenizer = model.get("optim"), model.get("tokenizer")
+    words = tokenizer if isinstance(tokenizer, Mapping) else {}
+    vocab = vocabulary(str(words.get("type")), str(words["type"]) if words.get("type") else None)
+    said = {"vocab_size": model.get("override_vocab_size") or vocab}
+    name = str(optimizer.get("name")) if isinstance(optimizer, Mapping) else "adam"
+    precision = str(trainer.get("precision", model.get("precision", "bf16")))
+    activation = str(model.get("activation", "gelu"))
+    bias = model.get("bias", True) is not False
+    heads = model.get("num_attention_heads")
+    return {**({} if said["vocab_size"] is None else said), **fields} | {
+        "optimizer": "adam",
+        "use_distributed_optimizer": name in SHARDED,
+        "overlap_grad_reduce": not isinstance(optimizer, Mapping)
+        or bool(optimizer.get("overlap_grad_sync", True)),
+        "mixed_precision": _mixed(model, PRECISIONS.get(precision, precision)),
+        "gated_linear_unit": activation in GATED,
+        "add_bias_linear": bias,
+        "normalization": "RMSNorm" if "rms" in str(model.get("normalization", "")) else "LayerNorm",
+        "num_query_groups": None if model.get("num_query_groups") == heads else model.get("num_query_groups"),
+        "share_embeddings_and_output_weights": model.get("share_embeddings_and_output_weights", True),
+        "max_position_embeddings": model.get("max_position_embeddings", fields.get("seq_length")),
+    }
+
+
+def _mixed(model: Mapping[str, Any], name: str) -> str:
+    """Return the recipe: FP8 is Transformer Engine's with delayed scales.
+
+    Source: NeMo 1.23, ``nemo/collections/nlp/modules/common/megatron/transformer.py``, ``DelayedScaling``.
+    """
+    return "bf16_with_fp8_delayed_scaling_mixed" if model.get("fp8") is True else f"{name}_mixed"
+
+
+ENTRY: Final = FileFormat("a NeMo 1.0 .yaml", (".yaml", ".yml"), fits, read)

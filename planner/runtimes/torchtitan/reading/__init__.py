@@ -1,0 +1,1 @@
+"""Readers of launch files of torchtitan."""

@@ -1,0 +1,246 @@
+"""A torchtitan TOML, or its newer command line, as the options of a plan."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from planner.dataclasses import replace
+from planner.inputs.load import load_model
+from planner.runtimes.imports.file_format import FileFormat, Source, beside
+from planner.runtimes.imports.literals import flat, literals
+from planner.runtimes.imports.model import with_record
+from planner.runtimes.imports.sheet import Imported, Sheet
+from planner.runtimes.torchtitan.reading.titan_flavors import flavored
+from planner.runtimes.torchtitan.reading.titan_schema import check_tokens, check_values
+from planner.runtimes.torchtitan.reading.torchtitan_module import module_record
+from planner.runtimes.torchtitan.reading.torchtitan_sums import torchtitan_sums
+from planner.runtimes.torchtitan.schedules import ASYNC_EXPOSED, SCHEDULES
+from planner.runtimes.torchtitan.table import DEGREES, REPLICAS, SHARDS
+from planner.units import is_whole
+
+OURS: Final = {entry.name.lower(): name for name, entry in SCHEDULES.items()}
+METHODS: Final = {"allgather": "all-gather", "alltoall": "ring"}
+ZOO: Final = {
+    ("llama3", "8b"): "llama3-8b", ("llama3", "70b"): "llama3-70b", ("llama3", "405b"): "llama3.1-405b",
+    ("deepseek_v3", "671b"): "deepseek-v3", ("qwen3", "8b"): "qwen3-8b", ("qwen3", "32b"): "qwen3-32b",
+    ("qwen3", "30b-a3b"): "qwen3-30b-a3b", ("qwen3", "235b-a22b"): "qwen3-235b-a22b",
+    ("deepseek_v3", "16b"): "deepseek-v2-lite", ("llama4", "17bx16e"): "llama4-scout",
+    ("llama4", "17bx128e"): "llama4-maverick", ("qwen3", "0.6b"): "qwen3-0.6b",
+    ("qwen3", "1.7b"): "qwen3-1.7b", ("qwen3", "4b"): "qwen3-4b", ("qwen3", "14b"): "qwen3-14b",
+    ("gpt_oss", "20b"): "gpt-oss-20b", ("gpt_oss", "120b"): "gpt-oss-120b",
+}  # fmt: skip
+"""torchtitan's families and flavors that the zoo has."""
+
+WITHOUT_EFFECT: Final = re.compile(
+    r"(?:job|profiling|profiler|metrics|checkpoint|lr_scheduler|comm|experimental|validation|fault_tolerance"
+    r"|debug|memory_estimation|dataloader|quantize|float8|mx|flux_dataloader|encoder)\..*"
+    r"|optimizer\.(?!name).*|model\.(?:hf_assets_path|tokenizer_path|print_after_conversion|norm_type)"
+    r"|hf_assets_path|training\.(?:warmup_steps|data_parallel_type|fp8_linear|gc_freq)"
+    r"|dump_folder|module|config|loss\..*|activation_checkpoint\.(?!mode|selective).*"
+    r"|training\.no_disable_cuda_graphs|training\.(?:dataset|dataset_path|max_norm|steps|seed|deterministic|gc_.*|img_size|classifier_free_guidance_prob|test_mode|mixed_precision_reduce"
+    r"|disable_cuda_graphs)"
+    r"|parallelism\.(?:context_parallel_load_balancer|disable_loss_parallel)"
+    r"|compile\.components"
+)
+"""Keys that decide neither layout nor shape."""
+
+P: Final = "parallelism."
+TOML_RELEASE: Final = "0.2.2"
+"""The last release whose job configs are TOML."""
+
+MOVED: Final = {
+    "training.compile": "compile.enable",
+    "training.data_parallel_degree": f"{P}{SHARDS}",
+    "experimental.enable_async_tensor_parallel": f"{P}enable_async_tensor_parallel",
+    **{
+        f"{section}.{name}": f"{P}{name}"
+        for section in ("training", "experimental")
+        for name in (
+            *(REPLICAS, SHARDS, *(DEGREES[option] for option in ("tp", "cp", "pp"))),
+            *("pipeline_parallel_schedule", "fsdp_reshard_after_forward", "context_parallel_rotate_method"),
+        )
+    },
+}
+"""Keys of job configs of 2024 to those of today; a fork that has them: eminorhan/frontier-torchtitan."""
+
+
+def from_toml(tree: Mapping[str, Any], gpus: int | None, where: str, layers: int | None = None) -> Imported:
+    """Return what the job config of a release up to 0.2.2 says, of a model of its own with its layers.
+
+    Raises
+    ------
+    InputError
+        With every fault of the file.
+    """
+    values = flat(tree)
+    old = {key: new for key, new in MOVED.items() if key in values and new not in values}
+    sheet = Sheet(where, {old.get(key, key): value for key, value in values.items()})
+    if degrees := [key for key in old if key.endswith("degree")]:
+        sheet.notes.append(f"{', '.join(degrees)}: of releases of 2024, read as those of {P[:-1]}")
+    sheet.say("gpus", gpus)
+    name, flavor = sheet.take("model.name"), sheet.take("model.flavor")
+    sheet.copy("seq_len", "training.seq_len")
+    local, batch = (
+        sheet.whole("training.local_batch_size", "training.batch_size"),
+        sheet.whole("training.global_batch_size"),
+    )
+    mesh(sheet, gpus)
+    piece = sheet.whole(f"{P}pipeline_parallel_microbatch_size")
+    piped = sheet.options.get("pp", "1") != "1"
+    sheet.say(
+        "micro_batch",
+        (piece or 1) if piped else local,
+        f"{P}pipeline_parallel_microbatch_size",
+        "training.local_batch_size",
+    )
+    if batch is not None and batch > 0:
+        sheet.say("global_batch", batch, "training.global_batch_size")
+    elif local is not None:
+        sheet.say("accumulation", local // (piece or 1) if piped else 1, "training.local_batch_size")
+    stages(sheet, sheet.take(f"{P}module_fqns_per_model_part"))
+    if int(sheet.options["tp"]) > 1:
+        sheet.say("sequence_parallel", "true", f"{P}{DEGREES['tp']}")
+    rest(sheet, sheet.take("activation_checkpoint.mode"))
+    option = sheet.take("activation_checkpoint.selective_ac_option")
+    known = ZOO.get((str(name).lower(), str(flavor).lower()))
+    if option not in (None, "op") and sheet.options.get("recompute") == "selective":
+        layers = load_model(known).num_layers if known else layers
+        _every_nth(sheet, str(option), layers)
+    return done(sheet, known)
+
+
+def _every_nth(sheet: Sheet, option: str, layers: int | None) -> None:
+    """Say recompute of every nth layer."""
+    if layers and is_whole(option) and 0 < int(option) <= layers:
+        count = layers // int(option)
+        sheet.say("recompute", f"full:{count}", "activation_checkpoint.selective_ac_option")
+    else:
+        sheet.notes.append(f"selective_ac_option {option}: priced as selective by operator")
+
+
+def mesh(sheet: Sheet, gpus: int | None) -> None:
+    """Say the degrees, with what is left of the accelerators for the shards."""
+    said = {option: sheet.whole(f"{P}{DEGREES[option]}") for option in ("tp", "cp", "pp", "ep")}
+    degrees = {option: 1 if degree is None else degree for option, degree in said.items()}
+    for option, degree in degrees.items():
+        sheet.say(option, degree, f"{P}{DEGREES[option]}")
+    inner = f"{P}{DEGREES['etp']}"
+    sheet.say("etp", sheet.whole(inner), inner)
+    copies = sheet.whole(f"{P}{REPLICAS}") or 1
+    shard = sheet.whole(f"{P}{SHARDS}")
+    others = degrees["tp"] * degrees["cp"] * degrees["pp"] * copies
+    if shard is None or shard < 0:
+        shard = gpus // others if gpus and others > 0 and gpus % others == 0 else None
+    again = str(sheet.take(f"{P}fsdp_reshard_after_forward") or "default")
+    never = again == "never" or (again == "default" and degrees["pp"] > 1)
+    key = f"{P}{SHARDS}"
+    if shard is not None:
+        sheet.say("dp", shard * copies, key)
+        shards = shard * degrees["cp"]
+        sheet.say("zero", 2 if never else 3 if shards > 1 else 0, f"{P}fsdp_reshard_after_forward", key)
+        if never or shards > 1:
+            sheet.say("zero_shards", shards, key)
+    else:
+        sheet.say("zero", 2 if never else 3, f"{P}fsdp_reshard_after_forward", key)
+    method = sheet.take(f"{P}context_parallel_rotate_method")
+    if degrees["cp"] > 1:
+        sheet.say(
+            "cp_method", METHODS.get(str(method or "allgather"), method), f"{P}context_parallel_rotate_method"
+        )
+
+
+def stages(sheet: Sheet, parts: Any) -> None:
+    """Say the schedule, its micro-batches and the layers of each virtual stage."""
+    schedule = sheet.take(f"{P}pipeline_parallel_schedule")
+    pp = int(sheet.options.get("pp", "1"))
+    if pp <= 1:
+        return
+    name = str(schedule or "1F1B")
+    known = OURS.get(name.lower().removeprefix("schedule"))
+    sheet.say("schedule", known or name, f"{P}pipeline_parallel_schedule")
+    if isinstance(parts, Sequence) and not isinstance(parts, str) and len(parts) > 1:
+        split = [sum(str(module).startswith("layers.") for module in part) for part in parts]
+        sheet.say("vpp", max(1, len(split) // pp))
+        sheet.say("stage_layers", ",".join(map(str, split)), f"{P}module_fqns_per_model_part")
+    elif known is not None and SCHEDULES[known].least_chunks > 1:
+        sheet.say("vpp", 2, f"{P}pipeline_parallel_schedule")
+        sheet.notes.append(f"{name} without named stages: two on each rank, as torchtitan cuts them")
+
+
+def rest(sheet: Sheet, mode: Any) -> None:
+    """Say recompute, optimizer, precision and what else decides a price."""
+    sheet.say("recompute", mode or "none", "activation_checkpoint.mode")
+    kind = sheet.take("optimizer.name")
+    sheet.say("optimizer", str(kind).lower() if kind is not None else None, "optimizer.name")
+    number = str(sheet.take("training.mixed_precision_param") or "bfloat16")
+    precision = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32"}.get(number, number)
+    converters = sheet.take("model.converters") or []
+    low = {"float8": "fp8", "quantize.linear.float8": "fp8", "mx": "mxfp8", "quantize.linear.mx": "mxfp8"}
+    for converter in converters if isinstance(converters, list) else [converters]:
+        precision = low.get(str(converter), precision)
+    if sheet.has("float8.enable_float8_linear", "training.enable_float8_linear"):
+        precision = "fp8"
+    sheet.say("precision", precision, "model.converters", "training.mixed_precision_param")
+    if str(sheet.take("training.dtype") or "float32") == "bfloat16":
+        for kind in ("state", "master", "gradient"):
+            sheet.say(f"{kind}_dtype", "bf16", "training.dtype")
+    recipe = sheet.take("quantize.linear.float8.recipe_name", "float8.recipe_name")
+    if precision == "fp8" and str(recipe or "tensorwise") == "tensorwise":
+        sheet.changes.append("float8_scales=tensor")
+    whole = f"{P}enable_async_tensor_parallel"
+    if sheet.has(whole) or sheet.has("compile.enable_async_tensor_parallel"):
+        sheet.changes.append(f"tp_exposed={ASYNC_EXPOSED}")
+    if str(sheet.take(f"{P}expert_parallel_comm_backend")) in ("deepep", "hybridep"):
+        sheet.changes.append("dispatcher=fused")
+    enabled, off = sheet.take("compile.enable"), sheet.has("compile.no_enable")
+    splits = sheet.options.get("schedule") in {
+        name for name, entry in SCHEDULES.items() if entry.splits_backward
+    }
+    exact = sheet.has("debug.deterministic", "training.deterministic")
+    switched = {"compiled=false": (enabled is False or off) and not splits, "deterministic=true": exact}
+    sheet.changes += [change for change, wanted in switched.items() if wanted]
+    if sheet.has("training.enable_cpu_offload"):
+        sheet.say("offload", "weights", "training.enable_cpu_offload")
+
+
+def done(sheet: Sheet, known: str | None) -> Imported:
+    """Check the values and sums of a sheet, and return what it says."""
+    check_values(sheet)
+    tp, cp = (int(sheet.options.get(name, "1")) for name in ("tp", "cp"))
+    check_tokens(sheet, tp, cp, sheet.options.get("sequence_parallel") == "true")
+    torchtitan_sums(sheet)
+    sheet.ignore(WITHOUT_EFFECT)
+    return sheet.imported("torchtitan", model_name=known)
+
+
+def plain(found: Imported) -> Imported:
+    """Return what was found, with a model of the zoo less the prediction layers that torchtitan lacks."""
+    model = load_model(found.model_name) if found.model_name else None
+    if model is None or model.prediction is None:
+        return found
+    bare = model.model_copy(update={"prediction": None, "aliases": ()})
+    return replace(found, model=bare, model_name=None)
+
+
+def read(source: Source) -> Imported:
+    """Return what a job config says, with the model that its own module registers."""
+    custom = source.tree.get("experimental", {})
+    module = custom.get("custom_import", "") if isinstance(custom, Mapping) else ""
+    tree, known = flavored(source.tree)
+    record = module_record(literals(beside(source.path, f"{module}.py")).get("MODEL")) or known
+    order = record.get("layers") if record is not None else None
+    layers = len(order) if isinstance(order, list) else None
+    found = from_toml(tree, source.starter.gpus if source.starter else None, source.where, layers)
+    whole = (*found.changes, "loss_chunks=1")  # these releases have the loss in one part
+    found = plain(replace(found, changes=whole))
+    old = found.options.get("cp_method") == "ring" or found.options.get("recompute", "").startswith("full:")
+    if old or "float8_scales=tensor" in found.changes:  # the newest release has none, and reads no TOML
+        found = replace(found, runtime=f"torchtitan@{TOML_RELEASE}")
+    if found.model_name is not None or known:  # what torchtitan registers by itself is in torchtitan
+        found = replace(found, lifted=(*found.lifted, "model-in-torchtitan"))
+    return with_record(found, record, source.path, "MODEL")
+
+
+ENTRY: Final = FileFormat("a torchtitan .toml", (".toml",), lambda source: True, read)

@@ -43,8 +43,9 @@ def _shape(row: Document) -> str:
 
 def _site(source: str) -> str:
     """Return the site of an address, how many runs a number was fitted to, or the first words of others."""
-    found = re.match(r"https?://([^/\s]+)", source) or re.match(r"(\d+) measured runs", source)
-    words = found[1] + " runs" * found[1].isdigit() if found else source
+    runs = re.match(r"(\d+) measured runs", source)
+    found = re.match(r"https?://([^/\s]+)", source)
+    words = f"{runs[1]} runs" if runs else found[1] if found else source
     return words if len(words) <= 40 else f"{words[:37].rsplit(' ', 1)[0]}..."
 
 

@@ -115,7 +115,7 @@ def refuse(values: Mapping[str, object], kinds: Mapping[str, object], where: str
     problems = [
         Problem(f"{where}{name}", shown(value), _expected(kinds[name]), _near(value, kinds[name]))
         for name, value in values.items()
-        if name in kinds and not is_of(value, kinds[name])
+        if name in kinds and type(value) is not kinds[name] and not is_of(value, kinds[name])
     ]
     if problems:
         raise InputError(problems)

@@ -44,11 +44,10 @@ def remembered(most: int, records: int = 1) -> Callable[[Asked[R, P, T]], Asked[
 
         @wraps(function)
         def ask(record: R, /, *more: P.args, **named: P.kwargs) -> T:
-            also: tuple[object, ...] = more[: records - 1]
-            rest = more[records - 1 :] if also else more
-            key = (
-                (id(record), *map(id, also), *rest, *named.items()) if also or named else (id(record), *more)
-            )
+            also: tuple[object, ...] = more[: records - 1] if records > 1 else ()
+            key: tuple[Hashable, ...] = (id(record), *more)
+            if also or named:
+                key = (id(record), *map(id, also), *more[len(also) :], *named.items())
             if (found := known.get(key)) is None:
                 if len(known) >= most:
                     known.clear()

@@ -389,7 +389,7 @@ def _known_case(
         job=job,
         runtime=runtime,
         sequence_parallel=sequence_parallel,
-        recompute=read_choice(dict(RECOMPUTES), recompute),
+        recompute=read_choice(RECOMPUTES, recompute),
         context=read_method(CONTEXT_METHODS, context),
         schedule=find(SCHEDULES, schedule, "--schedule"),
         sharding=sharding_of(zero, ENGINES[runtime.traits.engine.name]),

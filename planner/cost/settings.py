@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 
 from planner.inputs.bands import chip_of, core_of, evidence
@@ -20,8 +20,14 @@ from planner.techniques.settings import SETTINGS, Setting
 
 def settings_that_matter(job: Job, runtime: Runtime) -> list[Setting]:
     """Return the settings of a runtime that change anything of a job, in the order of their names."""
-    own = (SETTINGS[name] for name in sorted(runtime.searched))
+    own = map(SETTINGS.__getitem__, _names(runtime))
     return [one for one in own if one.matters(job.model, job.workload)]
+
+
+@remembered(most=4096)
+def _names(runtime: Runtime) -> tuple[str, ...]:
+    """Return the settings of a runtime in the order of their names."""
+    return tuple(sorted(runtime.searched))
 
 
 def settings_of(job: Job, runtime: Runtime) -> Mapping[str, str | None]:
@@ -105,19 +111,21 @@ def measured_settings() -> Mapping[tuple[Where, str], int]:
     }
 
 
-def settings_run(plan: Plan, job: Job, runtime: Runtime) -> list[str]:
-    """Return the settings that decide anything of a plan, each with the value that it runs."""
+def settings_run(
+    plan: Plan, job: Job, runtime: Runtime, asked: Callable[[str], bool] = lambda one: True
+) -> list[str]:
+    """Return the settings that decide anything of a plan, each with the value that it runs, if asked for."""
+    values = settings_of(job, runtime.as_run(plan, job)).items()
+    run = {name: said for name, value in values if value is not None and asked(said := f"{name} {value}")}
+    if not run:
+        return []
     moot = {idle.trait for idle in runtime.idle if idle.when(plan, job) or every(idle.moot(plan, job))}
-    values = settings_of(job, runtime.as_run(plan, job))
     return [
-        f"{name} {value}"
-        for name, value in values.items()
-        if value is not None and moot.isdisjoint(SETTINGS[name].values[value])
+        said for name, said in run.items() if moot.isdisjoint(SETTINGS[name].values[said[len(name) + 1 :]])
     ]
 
 
 def unseen_settings(plan: Plan, job: Job, runtime: Runtime) -> list[str]:
     """Return the settings of a plan, with their values, that no measured run behind it has."""
     known, there = measured_settings(), behind(job, runtime)
-    run = settings_run(plan, job, runtime)
-    return [one for one in run if not any((here, one) in known for here in there)]
+    return settings_run(plan, job, runtime, lambda one: not any((here, one) in known for here in there))

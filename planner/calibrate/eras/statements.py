@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from pydantic import Field, field_validator
 
+from planner.calibrate.eras.literals import literals_of
 from planner.calibrate.eras.record import SINCE_HOPPER, Era, Settings
 from planner.calibrate.eras.shared import SHARED, read_shared
 from planner.errors import InputError, Problem, nearest
@@ -65,15 +66,16 @@ class Statements(Record):
     statements: Mapping[str, Statement]
 
     @cached_property
-    def any_of_them(self) -> re.Pattern[str]:
-        """One expression for all, since most rows state nothing."""
-        return re.compile("|".join(f"(?:{entry.says})" for entry in self.statements.values()) or "(?!)")
+    def expected(self) -> tuple[tuple[str, str], ...]:
+        """Texts of which a row's words have one wherever a statement stands, each with that one's name."""
+        return tuple(
+            (one, name) for name, entry in self.statements.items() for one in literals_of(entry.says)
+        )
 
     def found(self, text: str) -> dict[str, Statement]:
-        """Return the statements of a row's words."""
-        if not self.any_of_them.search(text):
-            return {}
-        return {name: entry for name, entry in self.statements.items() if entry.stands_in(text)}
+        """Return the statements of a row's words: most rows state none, and lack what each would have."""
+        names = dict.fromkeys([name for one, name in self.expected if one in text])
+        return {name: entry for name in names if (entry := self.statements[name]).stands_in(text)}
 
 
 @cache

@@ -70,10 +70,12 @@ def learned(case: Case, name: str, params: Num) -> Num:
     .. [2] Hugging Face, Accelerate, ``accelerator.py``, ``prepare_model`` ("upcasting"), and
        ``utils/fsdp_utils.py``, ``fsdp2_prepare_model``.
     """
+    if case.method.trains_base:
+        return params
     if not learns(case, name):
         return 0.0
     cast = case.traits.adapters.casts_copies or case.sharding.stage or case.workload.state_dtype
-    if case.method.trains_base or cast or not case.own_master:
+    if cast or not case.own_master:
         return params
     fp32, own = DTYPE_BYTES["fp32"], DTYPE_BYTES["bf16"]
     each = case.optimizer.state_bytes

@@ -93,10 +93,8 @@ def attention_operators(pricer: Pricer, mixer: Attention) -> list[Operator]:
     repeated, joined = pricer.case.traits.attention.copies, output_is_copied(pricer, mixer)
     twice = joined and not (repeated and pricer.case.attention_kernel.keeps_scores)
     kept = 2 * rows * (held + repeated * 2 * (queries - keys) + twice * queries)
-    projection = pricer.linear(
-        "qkv", "qkv", rows, hidden, width, saved=kept, bias=mixer.qkv_biases / mixer.qkv_width
-    )
-    operators = [projection.with_values(second=keys / width)]
+    bias, second = mixer.qkv_biases / mixer.qkv_width, keys / width
+    operators = [pricer.linear("qkv", "qkv", rows, hidden, width, saved=kept, bias=bias, second=second)]
     if mixer.rotary:
         fused, chain = pricer.case.traits.kernels.fused_rope, pricer.case.traits.kernels.chained_rope
         turned = rows * (queries + keys)
@@ -138,11 +136,9 @@ def _bare_norm(pricer: Pricer, name: str, normed: Num) -> Operator:
 
 def output_operator(pricer: Pricer, width: Num, bias: bool) -> Operator:
     """Price the projection of attention's output."""
-    saved = own_input_bytes(pricer.case, "attention_out") * pricer.tokens * width
-    product = pricer.linear(
-        "attention_out", "attn_out", pricer.tokens, width, pricer.case.model.hidden, saved=saved, bias=bias
-    )
-    return product.with_values(second=1.0)
+    hidden, rows = pricer.case.model.hidden, pricer.tokens
+    saved = own_input_bytes(pricer.case, "attention_out") * rows * width
+    return pricer.linear("attention_out", "attn_out", rows, width, hidden, saved=saved, bias=bias, second=1.0)
 
 
 UP = ("query_up", "key_value_up")
@@ -204,12 +200,11 @@ def _feed_forward(pricer: Pricer, module: str, shape: tuple[int, bool, bool], od
     hidden, rows, width = pricer.case.model.hidden, pricer.tokens, inner / pricer.plan.tp
     wide = 2 * width if gated else width
     kept = activation_input_bytes(pricer.case, gated) * rows * wide
-    into = pricer.linear(f"{module}_in", module, rows, hidden, wide, saved=kept, bias=bias)
-    out = pricer.linear(f"{module}_out", module, rows, width, hidden, bias=bias)
+    first, last = 0.5 if gated else float(odd), float(odd == gated)
     return [
-        into.with_values(second=0.5 if gated else float(odd)),
+        pricer.linear(f"{module}_in", module, rows, hidden, wide, saved=kept, bias=bias, second=first),
         activation_operator(pricer, f"{module}_activation", module, rows * width, gated),
-        out.with_values(second=float(odd == gated)),
+        pricer.linear(f"{module}_out", module, rows, width, hidden, bias=bias, second=last),
     ]
 
 

@@ -144,10 +144,11 @@ class Pricer:
         outputs: Num,
         saved: Num = 0.0,
         bias: float = 0.0,
+        second: Num = 0.0,
     ) -> Operator:
         """Price a linear layer: a product forward, two backward, casts, and the gradient's accumulation.
 
-        ``bias`` is the share of its outputs that have one.
+        ``bias`` is the share of its outputs that have one; ``second`` as for `Operator`.
         """
         case = self.case
         curve = product_curve(case, name)
@@ -185,6 +186,7 @@ class Pricer:
             params=weights,
             stored=self.stored_bytes(weights, trained),
             trained=trained,
+            second=second,
             outside_forward=outside * (forward / derate + extra),
             outside_backward=outside * (data / derate + back) + beyond * weight / derate,
         )

@@ -61,6 +61,11 @@ class PassPrice:
     layers: LayerPasses
     """What of all this is of layers."""
 
+    @property
+    def one_stage(self) -> bool:
+        """Whether there is one stage alone, which is the mean one."""
+        return isinstance(self.micro, float) and self.weights == self.mean
+
 
 @dataclass(frozen=True)
 class StepPrice:
@@ -275,7 +280,9 @@ def whole_step(
     case: Case, plan: Plan, passes: PassPrice, stages: Stages, end: StepEnd | None = None
 ) -> StepPrice:
     """Return the price of a step; ``end`` where what its end takes is known already."""
-    end = end or step_end(case, sharing(case, plan, passes.weights), sharing(case, plan, passes.mean))
+    if end is None:
+        held = sharing(case, plan, passes.weights)
+        end = step_end(case, held, held if passes.one_stage else sharing(case, plan, passes.mean))
     return price_step(case, plan, passes, end, price_bytes(case, plan, passes, stages))
 
 

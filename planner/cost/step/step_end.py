@@ -74,14 +74,15 @@ def step_end(case: Case, held: Sharing, mean: Sharing) -> StepEnd:
     weights of each stage, and of the mean one.
     """
     optimizer, offload = optimizer_seconds(case, held.stepped, held.node_ranks)
-    least = sum(optimizer_seconds(case, mean.stepped, mean.node_ranks))
+    alone = held is mean
+    least = sum((optimizer, offload) if alone else optimizer_seconds(case, mean.stepped, mean.node_ranks))
     if held.matrices:
         optimizer = optimizer + whole_matrix_seconds(case, held.matrices)
         least = least + whole_matrix_seconds(case, mean.matrices, divisible=True)
     links = link_bytes(case, held.groups) if case.offload.layers else ()
-    return StepEnd(
-        traffic_of(case, held.padded), traffic_of(case, mean.groups), optimizer, offload, least, links
-    )
+    traffic = traffic_of(case, held.padded)
+    least_traffic = traffic if alone and held.padded is held.groups else traffic_of(case, mean.groups)
+    return StepEnd(traffic, least_traffic, optimizer, offload, least, links)
 
 
 def least_seconds(case: Case, plan: Plan, end: StepEnd) -> Num:

@@ -32,8 +32,10 @@ def _kinds(model: ModelSpec) -> tuple[set[Attention], set[Attention]]:
 
 def _is_gemma4(model: ModelSpec) -> bool:
     """Whether layers differ in window, key/value heads and their width alone, with the same experts."""
+    if set(model.variants) != set(VARIANTS):
+        return False
     own, (near, far) = model.numerics, _kinds(model)
-    if {len(near), len(far), len(set(model.expert_kinds))} != {1} or set(model.variants) != set(VARIANTS):
+    if {len(near), len(far), len(set(model.expert_kinds))} != {1}:
         return False
     local, whole = next(iter(near)), next(iter(far))
     shape = {"window": None, "kv_heads": whole.kv_heads, "head_dim": whole.head_dim}

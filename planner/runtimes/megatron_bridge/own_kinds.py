@@ -23,11 +23,13 @@ from planner.runtimes.megatron_bridge.vision import GROWN, family_of
 def _is_gemma(model: ModelSpec, norms: int, heads: str = "none") -> bool:
     """Whether a model is dense, scales its embeddings by the root of their width and gates by tanh's GELU."""
     own = model.numerics
-    scaled = own.embedding_scale is not None and isclose(own.embedding_scale, sqrt(model.hidden))
+    if own.embedding_scale is None or own.activation != "gelu_tanh":
+        return False
+    scaled = isclose(own.embedding_scale, sqrt(model.hidden))
     mixers = mixers_of(model)
     plain = bool(mixers) and {mixer.qk_norm for mixer in mixers} == {heads} and not model.expert_kinds
     gated = all(ffn.gated for ffn in model.ffns)
-    return scaled and own.activation == "gelu_tanh" and plain and gated and norms_of(model) == {norms}
+    return scaled and plain and gated and norms_of(model) == {norms}
 
 
 def _whole(value: float) -> bool:
@@ -36,10 +38,12 @@ def _whole(value: float) -> bool:
 
 def _is_gemma2(model: ModelSpec) -> bool:
     """Whether every other layer has a window, the first too, and the scale is that of a whole width."""
+    if not _is_gemma(model, 4):
+        return False
     scale = model.numerics.attention_scale
     windows = [mixer.window is not None for mixer in mixers_of(model)]
     turns = [place % 2 == 0 for place in range(model.num_layers)]
-    return _is_gemma(model, 4) and windows == turns and (scale is None or _whole(scale**-2))
+    return windows == turns and (scale is None or _whole(scale**-2))
 
 
 def _is_gemma3(model: ModelSpec) -> bool:
@@ -47,8 +51,9 @@ def _is_gemma3(model: ModelSpec) -> bool:
     scaling = model.numerics.rope_scaling
     linear = scaling is None or scaling.kind == "linear"
     bases = (model.numerics.rope_theta, model.numerics.local_rope_theta)
-    sees = {mixer.window is None for mixer in mixers_of(model)} == {False, True}
-    return linear and None not in bases and sees and _is_gemma(model, 4, "head")
+    if None in bases or not linear or not _is_gemma(model, 4, "head"):
+        return False
+    return {mixer.window is None for mixer in mixers_of(model)} == {False, True}
 
 
 def _base_fields(model: ModelSpec) -> Section:
@@ -82,9 +87,12 @@ def _gemma3_fields(model: ModelSpec) -> Section:
 
 def _is_mimo(model: ModelSpec) -> bool:
     """Whether layers with a window have sinks and the others none, all of one kind alike."""
-    mixers, own = mixers_of(model), model.numerics
+    own = model.numerics
+    if None in (own.rope_theta, own.local_rope_theta):
+        return False
+    mixers = mixers_of(model)
     near, far = ({mixer for mixer in mixers if (mixer.window is None) == whole} for whole in (False, True))
-    if len(near) != 1 or len(far) != 1 or None in (own.rope_theta, own.local_rope_theta):
+    if len(near) != 1 or len(far) != 1:
         return False
     local, whole = near.pop(), far.pop()
     alike = local.model_copy(update={"window": None, "sinks": False, "kv_heads": whole.kv_heads})
@@ -108,10 +116,10 @@ def _mimo_fields(model: ModelSpec) -> Section:
 
 def _is_wide_normed(model: ModelSpec) -> bool:
     """Whether every layer has experts, and norms of queries and keys over all heads at once."""
-    mixers = mixers_of(model)
-    kinds = {(mixer.qk_norm, mixer.window, mixer.sinks, mixer.causal) for mixer in mixers}
-    sparse = len(model.expert_kinds) == len(model.blocks) and model.prediction is None
-    return kinds == {("full", None, False, True)} and sparse and norms_of(model) == {2}
+    if len(model.expert_kinds) != len(model.blocks) or model.prediction is not None:
+        return False
+    kinds = {(mixer.qk_norm, mixer.window, mixer.sinks, mixer.causal) for mixer in mixers_of(model)}
+    return kinds == {("full", None, False, True)} and norms_of(model) == {2}
 
 
 def _wide_normed_fields(model: ModelSpec) -> Section:
@@ -123,9 +131,12 @@ def _wide_normed_fields(model: ModelSpec) -> Section:
 
 def _is_exaone4(model: ModelSpec) -> bool:
     """Whether every layer is dense and gated, with norms on results alone and norms of heads."""
+    if model.variants != ("norms-after",) or model.norm != "rmsnorm":
+        return False
     mixers, fed = mixers_of(model), all(isinstance(ffn, DenseFfn) and ffn.gated for ffn in model.ffns)
-    heads = {(mixer.qk_norm, mixer.qkv_bias, mixer.causal) for mixer in mixers} == {("head", False, True)}
-    return heads and fed and model.norm == "rmsnorm" and model.variants == ("norms-after",)
+    return fed and {(mixer.qk_norm, mixer.qkv_bias, mixer.causal) for mixer in mixers} == {
+        ("head", False, True)
+    }
 
 
 def _exaone4_fields(model: ModelSpec) -> Section:

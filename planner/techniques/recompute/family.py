@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from planner.dataclasses import dataclass
@@ -56,7 +56,7 @@ def module_set(argument: str) -> frozenset[str]:
     return modules
 
 
-def read_choice(table: dict[str, Recompute], text: str, where: str = "--recompute") -> RecomputeChoice:
+def read_choice(table: Mapping[str, Recompute], text: str, where: str = "--recompute") -> RecomputeChoice:
     """Read ``none``, ``selective``, ``selective:mlp+norm``, ``full`` or ``full:4``.
 
     Raises
@@ -65,10 +65,14 @@ def read_choice(table: dict[str, Recompute], text: str, where: str = "--recomput
         If the name or its argument is unknown.
     """
     name, _, argument = text.partition(":")
-    spellings = {spelling: entry for entry in table.values() for spelling in (*entry.aliases, entry.name)}
-    if name not in spellings:
-        raise InputError(Problem(where, repr(text), f"one of {', '.join(table)}", nearest(name, spellings)))
+    entry = table.get(name)
+    if entry is None:
+        spellings = {spelling: one for one in table.values() for spelling in (*one.aliases, one.name)}
+        if name not in spellings:
+            near = nearest(name, spellings)
+            raise InputError(Problem(where, repr(text), f"one of {', '.join(table)}", near))
+        entry = spellings[name]
     try:
-        return spellings[name].choice(argument)
+        return entry.choice(argument)
     except ValueError as error:
         raise InputError(Problem(where, repr(text), str(error))) from None

@@ -62,6 +62,14 @@ def _qwen3(encoder: Encoder) -> Said:
     }
 
 
+def _qwen35(encoder: Encoder) -> Said:
+    """Return that of Qwen3-VL, where no layer hands over to an inner one."""
+    if encoder.handed:
+        return {}
+    said = _qwen3(encoder)
+    return {name: value for name, value in said.items() if name != "deepstack_visual_indexes"}
+
+
 def _pixtral(encoder: Encoder) -> Said:
     """Return Pixtral's; the largest side of an image and the activation are those of its checkpoints."""
     shape = _shape(encoder, "num_hidden_layers", "num_attention_heads")
@@ -71,6 +79,7 @@ def _pixtral(encoder: Encoder) -> Said:
 SAID: Final[Mapping[str, Callable[[Encoder], Said]]] = {
     "qwen2_5_vl": _qwen25,
     "qwen3_vl": _qwen3,
+    "qwen3_5": _qwen35,
     "mistral3": _pixtral,
 }
 """How the encoder of a model type is said."""

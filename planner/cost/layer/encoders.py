@@ -84,8 +84,9 @@ def encoder_piece(pricer: Pricer, encoder: Encoder) -> tuple[tuple[Operator, ...
     """Price an encoder whole: stem, layers and projectors, with the messages of its tensor parallelism.
 
     Stem and projectors rest whole on each tensor-parallel rank, and so does an encoder that is built as the
-    library has it; a runtime that splits it splits projectors too. Nothing is recomputed. A frozen encoder,
-    and one beside adapters, runs forward alone and keeps nothing for a backward pass.
+    library has it; a runtime that splits it splits projectors too. Its layers run again where the runtime's
+    recompute holds for them. A frozen encoder, and one beside adapters, runs forward alone and keeps nothing
+    for a backward pass.
     """
     own = Pricer(encoder_case(pricer.case), encoder_plan(pricer))
     operators = [
@@ -95,12 +96,15 @@ def encoder_piece(pricer: Pricer, encoder: Encoder) -> tuple[tuple[Operator, ...
         ),
         _stem(own, encoder),
     ]
-    again = pricer.case.model.crosses and pricer.plan.recompute == "full"
+    repeats = pricer.case.model.crosses or pricer.case.traits.recompute.encoder_again
+    again = repeats and pricer.plan.recompute == "full"
     sent = {"tp": NO_EXCHANGE, "cp": NO_EXCHANGE}
     for name, count in Counter(encoder.layers).items():
         layer = block_operators(own, encoder.blocks[name])
-        layer = _run_again(own, layer) if again else layer
         messages = block_exchanges(own, encoder.blocks[name], layer)
+        if again:
+            layer = _run_again(own, layer)
+            messages = replace(messages, tp=_sent_again(messages.tp))
         operators += [_times(one, float(count)) for one in layer]
         sent = {
             kind: total + _repeated(getattr(messages, kind), float(count)) for kind, total in sent.items()
@@ -193,6 +197,15 @@ def _run_again(own: Pricer, layer: list[Operator]) -> list[Operator]:
     ]
     held = ACTIVATION_BYTES * own.local_tokens * own.case.model.hidden
     return [first.with_values(kept=held, result=maximum(first.result, whole)), *others]
+
+
+def _sent_again(exchange: Exchange) -> Exchange:
+    """Return messages of which those of the forward pass go once more before the backward."""
+    return replace(
+        exchange,
+        backward=exchange.backward + exchange.forward,
+        backward_sent=exchange.backward_sent + exchange.forward_sent,
+    )
 
 
 def _times(operator: Operator, count: float) -> Operator:

@@ -107,8 +107,15 @@ def pass_bytes(case: Case, plan: Plan, costs: Mapping[Piece, LayerCost], stages:
         one_layer=held,
         product=product,
         **(_chunk_bytes(case, plan, costs, stages) if case.keeps_chunks else {}),
+        **(_encoder_bytes(costs, stages) if case.engine.gathers_encoder and case.model.encoder else {}),
         graphed=_graphed(case, plan, costs, stages),
     )
+
+
+def _encoder_bytes(costs: Mapping[Piece, LayerCost], stages: Stages) -> dict[str, Num]:
+    """Return the weights of an encoder that learn, and what it leaves for its backward and needs besides."""
+    left = _end(stages, costs, (ENCODER,), "held") + _end(stages, costs, (ENCODER,), "rebuilt")
+    return {"encoder": _end(stages, costs, (ENCODER,), "trained"), "encoder_left": left}
 
 
 def _chunk_bytes(case: Case, plan: Plan, costs: Mapping[Piece, LayerCost], stages: Stages) -> dict[str, Num]:

@@ -10,6 +10,7 @@ from planner.runtimes.torchtitan.flux import flux_command, flux_rules
 from planner.runtimes.torchtitan.orders import order_command
 from planner.runtimes.torchtitan.saving import saves
 from planner.runtimes.torchtitan.schedules import SCHEDULES
+from planner.runtimes.torchtitan.vision import TOWER
 from planner.runtimes.traits import Traits
 
 __all__ = ["ENTRY"]
@@ -43,6 +44,7 @@ ENTRY = Runtime(
         told_reductions=True,
         fp32_context_gradients=True,
         merges_each_step=True,
+        encoder_again=True,
         split_logit_bytes=4.0,
         dp_exposed=0.05,
         dp_window=1.0,
@@ -60,6 +62,8 @@ ENTRY = Runtime(
     own_rules=rules.torchtitan_rules,
     setting_rules=rules.setting_rules,
     hybrid_sharding=True,
+    encoders=(TOWER,),
+    split_encoders=(TOWER,),
     diffusion_methods=("all-gather",),
     diffusion_rules=flux_rules,
     diffusion_command=flux_command,

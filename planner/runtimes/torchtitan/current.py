@@ -16,11 +16,13 @@ from planner.runtimes.torchtitan.module_text import (
     FLOAT8_MODULE,
     HEAD,
     LOW_BITS_MODULE,
+    SEEING,
     TAIL,
 )
 from planner.runtimes.torchtitan.rules import training_dtype
 from planner.runtimes.torchtitan.schedules import SCHEDULES
 from planner.runtimes.torchtitan.table import degree_keys, shard_keys
+from planner.runtimes.torchtitan.vision import sees, vision_data, with_pairs
 from planner.runtimes.training_run import SMOKE_STEPS, TrainingRun, run_of
 
 MODULE = "titan_plan"
@@ -33,11 +35,13 @@ RECOMPUTES = {"none": "none", "selective": "selective", "full": "full"}
 
 def module_text(plan: Plan, job: Job, choice: TitanChoice) -> str:
     """Return the Python module that ``--module`` names; fp8 is a list of converters of the model."""
-    data = literal("MODEL", model_data(job.model, job.workload.seq_len))
+    data = literal("MODEL", model_data(job.model, job.workload.seq_len) | vision_data(job))
     parts = literal("PARTS", part_names(plan, job.model, "lm_head"))
-    imports, layers = FAMILIES[family(job.model)]
+    seeing = sees(job.model)
+    imports, layers = SEEING if seeing else FAMILIES[family(job.model)]
     chunks = f"\nLOSS_CHUNKS = {choice.loss_chunks}\n"
     text = HEAD + imports + "\n" + data + parts + chunks + run_data(run_of(job)) + BODY + layers + TAIL
+    text = with_pairs(text) if seeing else text
     if (kind := LOW_BITS.get(job.workload.precision)) is not None:
         told = {"precision": job.workload.precision, "kind": kind, "compiled": choice.compiled}
         return _converted(text, LOW_BITS_MODULE.format(**told), kind)

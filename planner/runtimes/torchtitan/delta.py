@@ -1,7 +1,7 @@
-"""Qwen3.5 on torchtitan: gated delta nets beside gated attention, dense or with experts, for text alone.
+"""Qwen3.5 on torchtitan: gated delta nets beside gated attention, dense or with experts.
 
-Read in torchtitan b5bcd76c, ``torchtitan/models/qwen3_5``. Its class holds an encoder of images too,
-which the files leave out.
+Read in torchtitan b5bcd76c, ``torchtitan/models/qwen3_5``. Its class holds an encoder of images too, which
+the files of a language model alone leave out; ``vision.py`` has it.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ from torchtitan.models.qwen3_5.rope import MRoPE
 from torchtitan.models.qwen3_5.state_dict_adapter import Qwen35StateDictAdapter as Adapter
 """
 
-LAYERS: Final = """
+TEXT_ALONE: Final = """
 
 
 def unseen():
@@ -93,7 +93,10 @@ class Model(Qwen35Model):
     def __init__(self, config):
         Decoder.__init__(self, config)
         self.vision_encoder = None
+"""
+"""The model of text, in the place of the one that sees images too (``vision.py``)."""
 
+LAYERS: Final = """
 
 def norm(width):
     \"\"\"Return Qwen3.5's norm in the place of the usual one: its weights are added to one.\"\"\"
@@ -197,9 +200,10 @@ def layers():
 
 
 NOTE: Final = (
-    "Install flash-linear-attention, av and torchvision, which Qwen3.5's modules import. The encoder of "
-    "images is left out: the files train the language model on text. Layers are not compiled."
+    "Install flash-linear-attention, av and torchvision, which Qwen3.5's modules import. Layers are not "
+    "compiled."
 )
+UNSEEN: Final = "The encoder of images is left out: the files train the language model on text."
 """For the run card."""
 
 

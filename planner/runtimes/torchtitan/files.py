@@ -13,9 +13,10 @@ from planner.runtimes.family import Command, Job
 from planner.runtimes.numerics import unknown_numerics
 from planner.runtimes.offered import trial_note
 from planner.runtimes.settings import NO_CHANGES, Changes, Settings
+from planner.runtimes.torchtitan import vision
 from planner.runtimes.torchtitan.choice import DEFAULT_CHUNKS, TitanChoice
 from planner.runtimes.torchtitan.current import current_command
-from planner.runtimes.torchtitan.delta import NOTE, is_delta
+from planner.runtimes.torchtitan.delta import NOTE, UNSEEN, is_delta
 from planner.runtimes.torchtitan.releases import is_old
 from planner.runtimes.torchtitan.rules import choice_rules
 from planner.runtimes.torchtitan.schedules import ASYNC_EXPOSED, compilable
@@ -77,7 +78,7 @@ def _notes(plan: Plan, job: Job, wanted: bool) -> tuple[str, ...]:
         *trial_note(job.workload),
     ]
     if is_delta(job.model):
-        said.append(NOTE)
+        said += [NOTE, vision.NOTE if vision.sees(job.model) else UNSEEN]
     elif wanted and not compilable(plan):
         said.append(
             f"The schedule {plan.schedule} splits backward, which compiled layers cannot: compile is off, "

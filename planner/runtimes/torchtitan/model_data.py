@@ -8,7 +8,7 @@ from planner.inputs.mixers.gated_delta import GatedDelta
 from planner.inputs.model import Attention, DenseFfn, Experts, LatentAttention, ModelSpec
 from planner.plan import Plan
 from planner.runtimes.offered import attention_of, ffn_of, stage_layers
-from planner.runtimes.torchtitan import delta
+from planner.runtimes.torchtitan import delta, vision
 from planner.runtimes.torchtitan.numerics import numeric_data
 from planner.runtimes.torchtitan.sinking import FAMILY, is_sinking
 
@@ -74,7 +74,7 @@ def part_names(plan: Plan, model: ModelSpec, head: str) -> list[list[str]] | Non
     for layers in stage_layers(plan, model):
         parts.append([f"layers.{layer}" for layer in range(first, first + layers)])
         first += layers
-    parts[0].insert(0, "tok_embeddings")
+    parts[0][:0] = [vision.PART, "tok_embeddings"] if vision.sees(model) else ["tok_embeddings"]
     parts[-1] += ["norm", head]
     return parts
 

@@ -1,6 +1,6 @@
 """Text of the Python module that torchtitan since its configs became Python reads a plan's model from."""
 
-from planner.runtimes.torchtitan import delta
+from planner.runtimes.torchtitan import delta, vision
 from planner.runtimes.torchtitan.sinking import FAMILY, IMPORTS, LAYERS
 
 HEAD = '''"""Model and defaults of one plan, for torchtitan at commit b5bcd76c (2026-08-21).
@@ -120,7 +120,7 @@ def grouped_query(block, rope):
 
 FAMILIES = {
     FAMILY: (IMPORTS, LAYERS),
-    delta.FAMILY: (delta.IMPORTS, delta.LAYERS),
+    delta.FAMILY: (delta.IMPORTS, delta.TEXT_ALONE + delta.LAYERS),
     "llama3": (
         """from torchtitan.models.llama3 import parallelize_llama as parallelize
 from torchtitan.models.llama3.model import Llama3Model as Model, Llama3TransformerBlock as Block
@@ -192,6 +192,9 @@ def layers():
 """,
     ),
 }
+
+SEEING = (delta.IMPORTS + vision.IMPORTS, vision.SEEING + delta.LAYERS)
+"""The same of a model that sees images."""
 
 TAIL = '''
 

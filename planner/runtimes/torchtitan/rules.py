@@ -22,7 +22,7 @@ from planner.runtimes.offered import (
     whole_offload_rules,
     width_rules,
 )
-from planner.runtimes.torchtitan import delta, sinking
+from planner.runtimes.torchtitan import delta, sinking, vision
 from planner.runtimes.torchtitan.choice import TitanChoice
 from planner.runtimes.torchtitan.model_data import family
 from planner.runtimes.torchtitan.numerics import unsaid
@@ -73,6 +73,7 @@ def torchtitan_rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
         *_expert_rules(plan, model),
         *sinking.sinking_rules(plan, job),
         *delta.delta_rules(plan, job),
+        *vision.vision_rules(plan, job),
     ]
 
 
@@ -158,7 +159,7 @@ def missing_parts(model: ModelSpec) -> tuple[str, ...]:
         needs.add("router biases")
     if model.prediction is not None:
         needs.add("multi-token prediction")
-    return tuple(sorted(needs))
+    return (*sorted(needs), *vision.unbuilt(model))
 
 
 def _pipeline_rules(plan: Plan, model: ModelSpec) -> list[Rule]:

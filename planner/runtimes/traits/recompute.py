@@ -26,6 +26,10 @@ class RecomputeTraits:
         "Whether full recompute repeats whole layers even where the context method has checkpoints of its "
         "own, behind attention.",
     )
+    encoder_again: bool = trait(
+        False,
+        "Whether full recompute repeats the layers of an encoder of images too.",
+    )
     host_checkpoints: bool = trait(
         False,
         "Whether the inputs of layers that are recomputed whole wait in host memory for their backward.",

@@ -18,7 +18,8 @@ def fsdp_moments(step: Step) -> Moments:
 
     Four compete: the loss, or the head's own gradient, with the head gathered; the backward of the last
     layers, with all activations, two gathered layers and one whole gradient to be reduced; that of the
-    first, with the embedding gathered next and all gradients but its own there; and the embedding's. Where
+    first, with the embedding gathered next and all gradients but its own there; and the embedding's. An
+    encoder that is gathered as one has a backward of its own after them. Where
     weights stay gathered, those of all layers are there until the last one's backward; in a pipeline until
     the step's end.
 
@@ -40,11 +41,25 @@ def fsdp_moments(step: Step) -> Moments:
     first = passes.one_layer + inside + following + reduced + made
     ending = table_bytes(step, reduced, earlier)
     return (
+        *encoder_moments(step),
         Moment("the first layer's backward", "backward", first, passes.one_layer, made),
         Moment("the embedding's backward", "backward", ending, passes.one_layer, made),
         Moment("the last layers' backward", "backward", last, passes.activations, latest),
         Moment("the loss", "loss", loss, passes.activations, earlier),
     )
+
+
+def encoder_moments(step: Step) -> Moments:
+    """Return the moment of an encoder that is gathered as one: its backward, beside all gradients.
+
+    First all is there that it left for its backward, last its whole gradient and what goes to be reduced.
+    """
+    weights, left = step.passes.encoder, step.passes.encoder_left
+    if not np.any(weights):
+        return ()
+    whole = GATHERED_BYTES * weights
+    size = where(np.greater(weights, 0), whole + maximum(left, whole + step.reduce_bytes * weights), 0.0)
+    return (Moment("the encoder's backward", "backward", size + step.gradients, left, step.gradients),)
 
 
 def ddp_moments(step: Step) -> Moments:

@@ -47,6 +47,10 @@ class PassBytes:
     """Weights of the largest product, where it is needed. [element]"""
     graphed: Num = 0.0
     """Of ``activations``, those in the memory of layers' CUDA graphs."""
+    encoder: Num = 0.0
+    """Weights of an encoder that is gathered as one, on the stage that has it. [element]"""
+    encoder_left: Num = 0.0
+    """What it leaves for its backward, and needs besides."""
     chunk: Num = 0.0
     """Weights that learn in the largest chunk, where chunks stay gathered. [element]"""
     gathered_chunk: Num = 0.0
@@ -168,6 +172,8 @@ class Engine:
     wraps_whole: bool = False
     """Whether weights that rest whole on each rank are wrapped too, in groups of one: cast for each layer as
     others are gathered."""
+    gathers_encoder: bool = False
+    """Whether an encoder of images is gathered, and its gradients reduced, as one layer."""
     autocasts: bool = False
     """Whether products copy weights that rest whole in fp32 into 16 bits, and keep the copies from forward to
     backward."""

@@ -22,7 +22,7 @@ from planner.runtimes.torchtitan.current import LOW_BITS
 from planner.runtimes.torchtitan.reading.titan_flavors import started_by
 from planner.runtimes.torchtitan.reading.titan_schema import KINDS, SWITCHES
 from planner.runtimes.torchtitan.reading.torchtitan import P, done, mesh, plain, rest, stages
-from planner.runtimes.torchtitan.reading.torchtitan_module import module_record
+from planner.runtimes.torchtitan.reading.torchtitan_module import module_record, with_images
 from planner.runtimes.torchtitan.reading.torchtitan_sums import literal_sums
 from planner.runtimes.torchtitan.registry import REGISTRY, RegistryEntry
 from planner.runtimes.torchtitan.table import DEGREES
@@ -160,7 +160,8 @@ def _command(training: Training, path: Path) -> Imported:
         low = data.get("LOW_BITS") or data.get("FLOAT8")
         known = (low, None, data.get("LOSS_CHUNKS"))
         found = from_flags(training.flags, data.get("PARTS"), gpus, str(path), sparse, *known)
-        return with_record(_with_function(found, own, config, path), record, path, "MODEL")
+        found = with_images(_with_function(found, own, config, path), data.get("MODEL"))
+        return with_record(found, record, path, "MODEL")
     family = module.rpartition(".")[2]
     if (started := started_by(family, config)) is not None:
         small, record = started

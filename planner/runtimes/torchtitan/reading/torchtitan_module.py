@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from planner.dataclasses import replace
+from planner.runtimes.imports.sheet import Imported
 from planner.runtimes.torchtitan.flux import known_record
+from planner.runtimes.torchtitan.vision import encoder_of
 
 
 def module_record(data: Any) -> dict[str, Any] | None:
@@ -34,7 +37,16 @@ def module_record(data: Any) -> dict[str, Any] | None:
         "max_positions": data.get("max_context_length"),
         "blocks": blocks,
         "layers": layers,
+        **({"encoder": encoder_of(data["vision"], data["dim"])} if "vision" in data else {}),
     }
+
+
+def with_images(found: Imported, data: Any) -> Imported:
+    """Return what was found with the number of images that ``MODEL`` of such a module says."""
+    if not isinstance(data, Mapping) or "vision" not in data:
+        return found
+    images, places = {"images": str(data["vision"]["images"])}, {"images": "MODEL['vision']['images']"}
+    return replace(found, options={**found.options, **images}, places={**found.places, **places})
 
 
 def _mixer(block: Mapping[str, Any]) -> dict[str, Any]:

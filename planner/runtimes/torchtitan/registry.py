@@ -3,7 +3,7 @@
 References
 ----------
 .. [1] torchtitan b5bcd76c (2026-08-21), torchtitan/models/*/config_registry.py of llama3, deepseek_v3, qwen3
-   and gpt_oss.
+   and gpt_oss and qwen3_5, of which no model has tied embeddings.
 .. [2] The same, torchtitan/config/configs.py: defaults of ``TrainingConfig``, ``ParallelismConfig`` and
    ``CompileConfig``, which compiles nothing unless told.
 """
@@ -41,6 +41,8 @@ class RegistryEntry:
     """Whether the model is compiled, and tensor-parallel messages go in pieces beside their products."""
     schedule: str = "1F1B"
     """Of a pipeline, where the command line asks for one."""
+    images: bool = False
+    """Whether its model sees images: as many as there are samples of CC12M, one for each micro-batch."""
     graphs: bool = True
     """Whether CUDA graphs are left on, which neither pipelines nor most dispatchers of experts can have."""
 
@@ -56,6 +58,10 @@ class RegistryEntry:
             "training.disable_cuda_graphs": str(not self.graphs),
         }
         return said | ({"compile.enable_async_tensor_parallel": "True"} if self.async_tp else {})
+
+
+def _qwen35(model: str, recompute: str = "full", tp: int = 1, ep: int = 1) -> RegistryEntry:
+    return RegistryEntry(model, 4096, 4, recompute, tp=tp, ep=ep, images=True, graphs=ep == 1)
 
 
 def _deepseek(model: str, ep: int, float8: str | None = None) -> RegistryEntry:
@@ -83,6 +89,16 @@ REGISTRY: Final[Mapping[str, Mapping[str, RegistryEntry]]] = {
         "qwen3_30b_a3b": RegistryEntry("qwen3-30b-a3b", 4096, 2, "full"),
         "qwen3_32b": RegistryEntry("qwen3-32b", 4096, 2, "full"),
         "sft_qwen3_8b_math": RegistryEntry("qwen3-8b", 2048, 1),
+    },
+    "qwen3_5": {
+        "qwen35_0_8b": _qwen35("qwen3.5-0.8b", "selective"),
+        "qwen35_2b": _qwen35("qwen3.5-2b", "selective"),
+        "qwen35_4b": _qwen35("qwen3.5-4b"),
+        "qwen35_9b": _qwen35("qwen3.5-9b", tp=2),
+        "qwen35_27b": _qwen35("qwen3.5-27b", tp=4),
+        "qwen35_35b_a3b": _qwen35("qwen3.5-35b-a3b", tp=2, ep=8),
+        "qwen35_122b_a10b": _qwen35("qwen3.5-122b-a10b", tp=4, ep=8),
+        "qwen35_397b_a17b": _qwen35("qwen3.5-397b-a17b", tp=8, ep=16),
     },
     "gpt_oss": {
         "gpt_oss_20b": RegistryEntry("gpt-oss-20b", 8192, 1, "full"),

@@ -10,7 +10,9 @@ from typing import Any, Final
 
 from planner.dataclasses import replace
 from planner.errors import Problem
+from planner.inputs.hf_vision_parts import USUAL_PATCHES
 from planner.inputs.load import load_model
+from planner.inputs.vision_configs import with_encoder
 from planner.runtimes.imports.command_line import Training, overridden
 from planner.runtimes.imports.file_format import FileFormat, Source, beside
 from planner.runtimes.imports.literals import literals, statements
@@ -193,7 +195,13 @@ def _registered(entry: RegistryEntry, flags: Mapping[str, str], gpus: int | None
     """Return what an entry and the flags after it say; of a model's prediction layers there are none."""
     model = load_model(entry.model)
     found = from_flags(flags, None, gpus, str(path), bool(model.expert_kinds), entry.float8, entry)
-    return plain(replace(found, model_name=entry.model))
+    if not entry.images:
+        return plain(replace(found, model_name=entry.model))
+    seeing = with_encoder(model).model_copy(update={"tied_embeddings": False})
+    taken = f"one for a sequence is taken, of {USUAL_PATCHES:,} patches"
+    note = f"CC12M has an image in a sample, of any size: {taken}; --images N"
+    found = replace(found, options={**found.options, "images": "1"}, notes=(*found.notes, note))
+    return replace(found, model=seeing)
 
 
 def _unknown(training: Training, path: Path, gpus: int | None, name: str, own: str) -> Imported:

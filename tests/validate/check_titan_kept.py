@@ -1,7 +1,8 @@
 """What torchtitan's layers keep for backward, of emitted modules that describe small ones.
 
 Each line on stdin is a folder with a ``titan_plan.py`` and a number of tokens, which are two documents; the
-answer is a line of JSON: the bytes beside weights that the first layer of each kind saves. In the place of
+answer is a line of JSON: the bytes beside weights that the first layer of each kind saves, that of an encoder
+of images too. In the place of
 flash-linear-attention's kernels and of FlexAttention stand what saves the same. TORCHTITAN is the checkout.
 """
 
@@ -18,16 +19,26 @@ os.environ.setdefault("DATA_PATH", "data")
 
 from check_kept import ChunkedRule, ShortConvolution
 from torch import nn
+from torchtitan.models.common.rope import CosSinRoPE
 from torchtitan.models.qwen3_5 import gdn
 
 
 class Attention(nn.Module):
     """PyTorch's own kernel, which keeps what FlexAttention does."""
 
-    def forward(self, *tensors, scale, enable_gqa, **_):
+    causal = True
+
+    def forward(self, *tensors, scale=None, enable_gqa=False, **_):
         heads = (tensor.transpose(0, 1).unsqueeze(0) for tensor in tensors)
         run = nn.functional.scaled_dot_product_attention
-        return run(*heads, is_causal=True, scale=scale, enable_gqa=enable_gqa).squeeze(0).transpose(0, 1)
+        made = run(*heads, is_causal=self.causal, scale=scale, enable_gqa=enable_gqa)
+        return made.squeeze(0).transpose(0, 1)
+
+
+class Whole(Attention):
+    """The same without a mask."""
+
+    causal = False
 
 
 def kept(config, tokens, width):
@@ -44,19 +55,35 @@ def kept(config, tokens, width):
         layer.attn.inner_attention = Attention()
         layer.attn.rope.init_states(buffer_device=torch.device("cpu"))
     inputs = torch.randn(tokens, width, dtype=torch.bfloat16, requires_grad=True)
-    held = {one.untyped_storage().data_ptr() for one in [*layer.parameters(), *layer.buffers()]}
-    saved, alive = {}, []
+    return saved(layer, lambda: layer(inputs, {"deltanet": documents, "quadratic_attention": None}, places))
+
+
+def saved(layer, run, *others):
+    """Return the bytes that a pass saves beside weights and ``others``, each storage once."""
+    known = [*layer.parameters(), *layer.buffers(), *others]
+    held = {one.untyped_storage().data_ptr() for one in known}
+    found, alive = {}, []
 
     def pack(tensor):
         storage = tensor.untyped_storage()
         if storage.data_ptr() not in held:
-            saved[storage.data_ptr()] = storage.nbytes()
+            found[storage.data_ptr()] = storage.nbytes()
             alive.append(tensor)
         return tensor
 
     with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
-        layer(inputs, {"deltanet": documents, "quadratic_attention": None}, places)
-    return sum(saved.values())
+        run()
+    return sum(found.values())
+
+
+def kept_of_image(config, tokens):
+    """Return the bytes that a layer of the encoder of images saves beside weights, of one image."""
+    layer = config.block.build().to(torch.bfloat16)
+    layer.attn.flex_attention = Whole()
+    rope = torch.randn(tokens, 1, 2 * (config.dim // config.num_heads))
+    inputs = torch.randn(tokens, config.dim, dtype=torch.bfloat16, requires_grad=True)
+    turn = CosSinRoPE.apply_rotary_emb
+    return saved(layer, lambda: layer(inputs, rope_cache=rope, rope_apply=turn, attention_mask=None), rope)
 
 
 def main():
@@ -76,6 +103,9 @@ def main():
         first = {layer.attention is not None: layer for layer in reversed(layers)}
         width = module.MODEL["dim"]
         answer = {name: kept(first[name == "full"], int(tokens), width) for name in ("linear", "full")}
+        if "vision" in module.MODEL:
+            encoder = module.model_spec().model.vision_encoder
+            answer["vision"] = kept_of_image(encoder, module.MODEL["vision"]["patches"])
         sys.stdout.write(json.dumps(answer) + "\n")
 
 

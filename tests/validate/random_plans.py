@@ -145,7 +145,7 @@ def stage_params(plan: Plan, model: ModelSpec) -> list[int]:
     for layers in stage_layers(plan, model):
         counts.append(sum(model.block_params(name) for name in model.layers[first : first + layers]))
         first += layers
-    counts[0] += model.embedding_params
+    counts[0] += model.embedding_params + (0 if model.crosses else model.encoder_params)
     counts[-1] += model.head_params
     return counts
 

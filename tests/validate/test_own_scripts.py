@@ -56,7 +56,7 @@ def emitted(
 def written(runtime: str, folder: Path, task: Job, version: str | None = None, **axes: Any) -> Plan:
     """Write the files of a plan for a job."""
     layout = plan(task, **axes)
-    wanted = target(runtimes()[runtime], launchers()["torchrun"], version)
+    wanted = target(runtimes()[runtime].for_model(task.model), launchers()["torchrun"], version)
     for name, text in launch_files(layout, task, wanted, Card()).items():
         (folder / name).write_text(text)
     return layout

@@ -12,10 +12,12 @@ import pytest
 
 from planner.cost.case import case_of
 from planner.cost.layer.blocks import block_operators
+from planner.cost.layer.encoders import encoder_case, encoder_plan
 from planner.cost.layer.operators import Pricer
 from planner.inputs.hf_config import model_from_config
 from planner.inputs.load import load_model
 from planner.inputs.load_hardware import load_hardware
+from planner.inputs.vision_configs import with_encoder
 from planner.inputs.workload import Workload
 from planner.plan import Plan
 from planner.runtimes.family import Job
@@ -41,11 +43,14 @@ PIPED = replace(
     schedule="interleaved-1f1b",
 )  # fmt: skip
 ROTARY = ("theta", "scaling")
+SEEING = {"qwen3.5-9b with images": "qwen3.5-9b", "qwen3.5-122b-a10b with images": "qwen3.5-122b-a10b"}
 
 
-@pytest.mark.parametrize("name", ["qwen3.5-2b", "qwen3.5-27b", "qwen3.5-35b-a3b", "qwen3-next-80b-a3b"])
+@pytest.mark.parametrize(
+    "name", ["qwen3.5-2b", "qwen3.5-27b", "qwen3.5-35b-a3b", "qwen3-next-80b-a3b", *SEEING]
+)
 def test_plans_of_gated_delta_nets_are_taken_as_meant(tmp_path: Path, name: str) -> None:
-    model = ENTRY.trained(load_model(name))
+    model = ENTRY.trained(with_encoder(load_model(SEEING[name])) if name in SEEING else load_model(name))
     runtime = ENTRY.for_model(model)
     sparse = bool(model.expert_kinds)
     plans = [WHOLE, replace(SPLIT, etp=2.0 if sparse else 1.0)]
@@ -100,3 +105,21 @@ def test_layers_keep_what_is_priced(tmp_path: Path) -> None:
     for (linear, full), answer in zip(priced, found, strict=True):
         assert linear / answer["linear"] == pytest.approx(1.0, abs=0.015)
         assert full / answer["full"] == pytest.approx(1.025, abs=0.01)
+
+
+def test_layers_of_the_encoder_keep_what_is_priced(tmp_path: Path) -> None:
+    """Of Qwen3.5-0.8B's, for one image: to the byte."""
+    one, model = Plan(dp=1.0, zero=3, zero_shards=1.0), with_encoder(load_model("qwen3.5-0.8b"))
+    job = Job(model, load_hardware("dgx-h100"), 1, Workload(seq_len=512, global_batch=1))
+    text = module_text(one, job, TitanChoice(compiled=False, loss_chunks=8))
+    (tmp_path / "titan_plan.py").write_text(text)
+    pricer = Pricer(case_of(one, job, ENTRY.for_model(model)), one)
+    own = Pricer(encoder_case(pricer.case), encoder_plan(pricer))
+    assert model.encoder is not None
+    layer = block_operators(own, model.encoder.blocks[model.encoder.layers[0]])
+    done = subprocess.run(
+        [PYTHON, ROOT / "tests/validate/check_titan_kept.py"],
+        input=f"{tmp_path} 512\n", capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    kept = json.loads(done.stdout.splitlines()[-1])["vision"]
+    assert sum(float(part.kept + part.saved) for part in layer) == kept

@@ -149,6 +149,17 @@ NETS_OF_TITAN = {
     kind: model_from_config(DELTA | sizes | {"model_type": kind}, "config.json", kind).model
     for kind, sizes in NETS.items()
 }
+SEEING = model_from_config(
+    {
+        "model_type": "qwen3_5", "text_config": DELTA | {"model_type": "qwen3_5_text"},
+        "vision_config": {"depth": 2, "hidden_size": 32, "num_heads": 2, "intermediate_size": 48,
+                          "out_hidden_size": 64, "num_position_embeddings": 16, "patch_size": 4},
+    },
+    "config.json", "qwen3_5",
+).model  # fmt: skip
+if SEEING.encoder is not None:
+    SMALL = SEEING.encoder.model_copy(update={"patches": 64})
+    NETS_OF_TITAN["qwen3_5"] = SEEING.model_copy(update={"encoder": SMALL})
 
 
 @pytest.mark.skipif(not os.environ.get("TORCHTITAN"), reason="TORCHTITAN names no checkout of torchtitan")

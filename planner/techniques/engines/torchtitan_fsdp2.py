@@ -7,8 +7,7 @@ ENTRY = replace(
     fsdp2.ENTRY,
     name="torchtitan-fsdp2",
     cite="torchtitan b5bcd76c: models/llama3/parallelize.py, parallelize_llama, which wraps whatever the "
-    "degree, for its dtypes; distributed/fsdp.py, apply_fsdp_to_decoder and "
-    "apply_fsdp_to_vision_encoder",
+    "degree, for its dtypes; distributed/fsdp.py, apply_fsdp_to_decoder",
     keeps_head=True,
     idles_gradients=True,
     wraps_whole=True,

@@ -20,7 +20,7 @@ from planner.inputs.load import load_model
 from planner.inputs.load_hardware import load_hardware
 from planner.inputs.model import ModelSpec
 from planner.inputs.model_yaml import model_yaml
-from planner.inputs.vision_configs import vision_config, vision_family
+from planner.inputs.vision_configs import vision_config, vision_family, with_encoder
 from planner.inputs.workload import Workload
 from planner.launchers import Card, Target, launch_files, launchers
 from planner.plan import Plan
@@ -155,6 +155,33 @@ def test_files_are_read_back_as_priced(tmp_path: Path, kind: str, frozen: bool) 
     assert told.code == 0, told.err
     assert told.json["step_time_s"] == pytest.approx(float(estimate(plan, asked, BRIDGE).step), rel=1e-6)
     assert told.json["model"]["name"] == kind
+
+
+@pytest.mark.parametrize("kind", ["qwen3.5-9b", "qwen3.5-35b-a3b"])
+def test_qwen35_with_images_is_read_back_as_priced(tmp_path: Path, kind: str) -> None:
+    """Its language model's layers are gated delta nets; its class is told its virtual stage."""
+    model = with_encoder(load_model(kind))
+    plan = replace(
+        PLAN, pp=2.0, vpp=2.0, tp=1.0, dp=8.0, schedule="interleaved-1f1b", sequence_parallel=False
+    )
+    plan = replace(plan, ep=8.0) if model.expert_kinds else plan
+    asked = job(model=model, freeze_encoder=True, images=3)
+    assert family_of(model) == "qwen3_5"
+    assert not violations(all_rules(plan, case_of(plan, asked, BRIDGE)))
+    files = launch_files(plan, asked, Target(BRIDGE, launchers()["torchrun"], BRIDGE.versions[0]), Card())
+    for name, text in files.items():
+        (tmp_path / name).write_text(text, "utf-8")
+    provider = "Qwen35VLMoEModelProvider" if model.expert_kinds else "Qwen35VLModelProvider"
+    assert f"models.qwen_vl.qwen35_vl_provider import {provider}\n" in files["train.py"]
+    assert "mrope_section=[11, 11, 10]" in files["train.py"]
+    said = ("--from", str(tmp_path / "train.sh"), "--hardware", "dgx-h100", "--format", "json")
+    told = planner("estimate", *said)
+    assert told.code in (0, 1), told.err  # 1: it needs more memory than there is
+    assert told.json["step_time_s"] == pytest.approx(float(estimate(plan, asked, BRIDGE).step), rel=1e-6)
+    alone = load_model("llama3-8b").model_copy(update={"encoder": model.encoder})
+    assert family_of(alone) == ""
+    other = model.model_copy(update={"encoder": load_model("qwen3-vl-8b").encoder})
+    assert family_of(other) == ""
 
 
 def test_ministral_s_attention_sees_whole_sequences_and_queries_that_grow() -> None:

@@ -2,7 +2,8 @@
 
 Read in Megatron-Bridge 067f987d: ``models/qwen_vl/qwen25_vl_provider.py`` and ``modeling_qwen25_vl.py`` (the
 encoder is that of transformers, whole on every tensor-parallel rank of the first stage, in the precision of
-the weights), ``qwen3_vl_provider.py`` and ``modelling_qwen3_vl`` (an encoder of Megatron-core's layers),
+the weights), ``qwen3_vl_provider.py``, ``qwen35_vl_provider.py`` and ``modelling_qwen3_vl`` (an encoder of
+Megatron-core's layers),
 ``recipes/qwen_vl``, ``data/builders/direct_hf_sft.py`` and ``mock_vlm_sft.py``.
 """
 
@@ -16,6 +17,7 @@ import numpy as np
 
 from planner.deferred import deferred
 from planner.inputs.encoder import Encoder
+from planner.inputs.mixers.gated_delta import GatedDelta
 from planner.inputs.model import ModelSpec
 from planner.inputs.variants import Variant
 from planner.plan import Plan
@@ -43,6 +45,8 @@ class Seen(NamedTuple):
     """Module of the forward step."""
     split: bool
     """Whether the encoder is Megatron-core's own, split over tensor-parallel ranks as the layers are."""
+    virtual: bool = False
+    """Whether such a model is told its virtual stage."""
     whole: Callable[[ModelSpec, str], str] | None = None
     """The whole model's config, of the model and the encoder's config, where the provider takes that."""
 
@@ -79,6 +83,10 @@ FAMILIES: Final[Mapping[str, Seen]] = {
         "qwen_vl.qwen3_vl_provider", "Qwen3VLModelProvider", "Qwen3VLMoEModelProvider",
         "Qwen3VLVisionConfig", (24, 20, 20), "models.qwen_vl.qwen3_vl_step", split=True,
     ),
+    "qwen3_5": Seen(
+        "qwen_vl.qwen35_vl_provider", "Qwen35VLModelProvider", "Qwen35VLMoEModelProvider",
+        "Qwen3_5VisionConfig", (11, 11, 10), "models.qwen_vl.qwen3_vl_step", split=True, virtual=True,
+    ),
     "mistral3": Seen(
         "ministral3.ministral3_provider", "Ministral3ModelProvider", "", "PixtralVisionConfig", (),
         "training.vlm_step", split=False, whole=_mistral3,
@@ -108,9 +116,14 @@ def family_of(model: ModelSpec) -> str:
         return ""
     found = vision_configs.vision_family(model.encoder, model.hidden)
     sparse = bool(model.expert_kinds)
-    if found == "mistral3" and not _grows(model):
+    if (found == "mistral3" and not _grows(model)) or (found == "qwen3_5") != _passes_states(model):
         return ""
     return found if found in FAMILIES and (FAMILIES[found].sparse or not sparse) else ""
+
+
+def _passes_states(model: ModelSpec) -> bool:
+    """Whether some layers are gated delta nets, as all models of Qwen3.5 have them."""
+    return any(isinstance(mixer, GatedDelta) for mixer in model.recurrents)
 
 
 def _grows(model: ModelSpec) -> bool:
@@ -215,8 +228,9 @@ def vision_rules(plan: Plan, job: Job) -> list[Rule]:
     """Return the rules of a model whose encoder is the library's own."""
     if not sees(job.model):
         return _sparse_rules(job.model)
-    turned = 2 * sum(seen_as(job.model).sections)
-    patches, widths = _encoder(job).patches, {mixer.qk_head_dim for mixer in job.model.attentions}
+    turned, share = 2 * sum(seen_as(job.model).sections), job.model.numerics.rope_fraction or 1.0
+    patches = _encoder(job).patches
+    widths = {round(share * mixer.qk_head_dim) for mixer in job.model.attentions}
     work = job.workload
     return [
         Rule(
@@ -246,8 +260,8 @@ def vision_rules(plan: Plan, job: Job) -> list[Rule]:
             "vision-turns-heads",
             widths == {turned} or not turned,
             lambda: (
-                f"heads of {sorted(widths)}",
-                f"heads of {turned}, as the library turns them",
+                f"heads of which {sorted(widths)} turn",
+                f"heads of which {turned} turn, as the library has them",
                 "another",
             ),
         ),
@@ -273,7 +287,7 @@ def _sparse_rules(model: ModelSpec) -> list[Rule]:
         Rule(
             "vision-before-dense-layers",
             not known,
-            lambda: ("an encoder before experts", "dense layers, or the encoder of Qwen3-VL", "another"),
+            lambda: ("an encoder before other layers", "those that the library's class builds", "another"),
         )
     ]
 
@@ -301,7 +315,7 @@ def _split_rules(plan: Plan, job: Job) -> list[Rule]:
         ),
         Rule(
             "vision-without-virtual-stages",
-            np.equal(plan.vpp, 1),
+            np.equal(plan.vpp, 1) | seen_as(job.model).virtual,
             lambda: (f"vpp {plan.vpp:g}", "vpp 1: the library's class knows no virtual stage", "vpp 1"),
         ),
         Rule(

@@ -196,6 +196,17 @@ class Bridge:
             return local(num_experts=num_experts, qk_layernorm=qk_layernorm, normalization="RMSNorm")
 
         provider.get_gpt_layer_with_transformer_engine_spec = layer
+        self._import_delta()
+
+    def _import_delta(self) -> None:
+        """Have gated delta nets built of the classes that stand for Transformer Engine's."""
+        core = "megatron.core."
+        self.variants = importlib.import_module(
+            core + "models.gpt.experimental_attention_variant_module_specs"
+        )
+        self.variants.DELTA = self.variants.get_transformer_block_with_experimental_attention_variant_spec
+        engine = importlib.import_module(core + "extensions.transformer_engine_spec_provider")
+        self.variants._get_backend_spec_provider = lambda config: engine.TESpecProvider()
 
     def _import_own_layers(self) -> None:
         """Have the ends of a pipeline, and the places of its layers, be those of the rank that is built."""
@@ -388,7 +399,7 @@ class Bridge:
         if isinstance(spec, functools.partial):
             named = {"use_transformer_engine": False, "normalization": model.normalization}
             return functools.partial(spec.func, **{**spec.keywords, **named})
-        if spec.__module__.startswith(OWN):
+        if spec.__module__.startswith(OWN) or spec is self.variants.DELTA:
             return spec
         assert spec is self.providers.default_layer_spec
         return self.providers.local_layer_spec

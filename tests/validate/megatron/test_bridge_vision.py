@@ -19,6 +19,7 @@ from planner.cost.legal import all_rules
 from planner.cost.stages import ENCODER
 from planner.inputs.load import load_model
 from planner.inputs.load_hardware import load_hardware
+from planner.inputs.vision_configs import with_encoder
 from planner.inputs.workload import Workload
 from planner.plan import Plan
 from planner.rules import violations
@@ -27,6 +28,7 @@ from planner.runtimes.megatron_bridge import ENTRY
 from tests.unit.test_vision_files import qwen3_vl
 from tests.validate.megatron.bridge_runner import Bridge
 from tests.validate.megatron.runner import Verdict
+from tests.validate.random_plans import Case, priced_params
 
 BRIDGE, MEGATRON = os.environ.get("MEGATRON_BRIDGE", ""), os.environ.get("MEGATRON_LM", "")
 
@@ -93,6 +95,46 @@ def test_the_first_stage_builds_its_share_of_megatron_s_own_encoder(
         assert more == [priced] + [0] * (int(plan.pp) - 1)
         assert not seen.derived["fused_rope"]
         assert judged(bridge, tmp_path, plan, job, smoke=True).error == ""
+
+
+@pytest.mark.parametrize("kind", ["qwen3.5-9b", "qwen3.5-35b-a3b"])
+def test_qwen35_is_built_with_its_encoder(bridge: Any, tmp_path: Path, kind: str) -> None:
+    """All weights of each stage's rank, gated delta nets and experts among them, are those priced.
+
+    A shared expert's gate is left out there, one row of the width for a layer.
+    """
+    model, hardware = with_encoder(load_model(kind)), load_hardware("dgx-h100")
+    ep = 8.0 if model.expert_kinds else 1.0
+    quarter = model.num_layers // 4
+    plans = (
+        replace(PLANS[0], ep=ep),
+        replace(PLANS[1], tp=2.0, dp=8.0, zero_shards=8.0, num_microbatches=4.0, ep=ep),
+        replace(PLANS[2], ep=ep, stage_layers=(quarter - 1, quarter, quarter + 1, quarter)),
+    )
+    for plan, frozen in zip(plans, (False, True, True), strict=True):
+        work = Workload(seq_len=4096, global_batch=64, images=4, freeze_encoder=frozen)
+        job = Job(model, hardware, 16, work)
+        assert not violations(all_rules(plan, case_of(plan, job, ENTRY)))
+        seen = judged(bridge, tmp_path, plan, job)
+        assert seen.error == ""
+        free = replace(job, workload=work.model_copy(update={"freeze_encoder": False}))
+        rows = [sum(stage) for stage in seen.derived["layers"]]
+        rows[-1] += 1 if model.prediction else 0
+        row = model.hidden if model.expert_kinds else 0
+        wanted = [
+            held + row * more
+            for held, more in zip(priced_params(ENTRY, Case(free, plan, ())), rows, strict=True)
+        ]
+        assert seen.derived["params"] == wanted
+        assert seen.derived["layers"] == [
+            [int(plan.stage_layers[rank + chunk * int(plan.pp)]) for chunk in range(int(plan.vpp))]
+            if plan.stage_layers else [model.num_layers]
+            for rank in range(int(plan.pp))
+        ]  # fmt: skip
+        assert not seen.derived["fused_rope"]
+        smoke = judged(bridge, tmp_path, plan, job, smoke=True)
+        assert smoke.error == ""
+        assert smoke.derived["run"]["tokens"] == (4096, 4096)
 
 
 @pytest.mark.parametrize(

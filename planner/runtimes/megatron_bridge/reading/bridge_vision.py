@@ -15,6 +15,7 @@ MODEL: Final = "ConfigContainer.model."
 CONFIGS: Final = {
     ("vision_config", "Qwen2_5_VLVisionConfig"): "qwen2_5_vl",
     ("vision_config", "Qwen3VLVisionConfig"): "qwen3_vl",
+    ("vision_config", "Qwen3_5VisionConfig"): "qwen3_5",
     ("hf_config.vision_config", "PixtralVisionConfig"): "mistral3",
 }
 """Where the config of an encoder stands, its class, and the model types that have it."""

@@ -129,11 +129,11 @@ References
 """
 
 
-def with_encoder(model: ModelSpec) -> ModelSpec:
-    """Return a Qwen3.5 of the zoo with its encoder of images."""
+def with_encoder(model: ModelSpec, patches: int = USUAL_PATCHES) -> ModelSpec:
+    """Return a Qwen3.5 of the zoo with its encoder, of images of so many patches."""
     sizes = zip(("hidden_size", "depth", "num_heads", "intermediate_size"), QWEN35[model.name], strict=True)
     config = dict(sizes) | {"out_hidden_size": model.hidden, "num_position_embeddings": 2304}
-    record = encoder_record("qwen3_5", config, model.hidden, USUAL_PATCHES)
+    record = encoder_record("qwen3_5", config, model.hidden, patches)
     encoder = build(Encoder, record, model.name)
     return model.model_copy(update={"name": f"{model.name} with images", "aliases": (), "encoder": encoder})
 

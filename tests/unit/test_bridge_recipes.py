@@ -131,6 +131,8 @@ def test_what_is_not_known_is_refused(tmp_path: Path, line: str, said: str) -> N
     ("recipe", "why"),
     [
         ("wan_14b_pretrain_config", "it trains a diffusion transformer"),
+        ("qwen35_vl_397b_a17b_pretrain_64gpu_b200_bf16_config", "its 60 layers are no multiple"),
+        ("qwen35_vl_9b_sft_4gpu_h100_bf16_config", "it fine-tunes on images"),
         ("qwen3_vl_30b_a3b_pretrain_16gpu_h100_bf16_config", "it trains the projector alone"),
         ("glm52_pretrain_416gpu_h100_bf16_config", "its model, zai-org/GLM-5.2, is not in the zoo"),
     ],
@@ -149,6 +151,27 @@ def test_a_hybrid_has_graphs_of_its_mixers_beside_experts_that_run_again(tmp_pat
         "selective:moe+norm",
     )
     assert "cuda_graphs=attention" in found.changes
+
+
+def test_a_benchmark_that_shows_images_has_its_encoder(tmp_path: Path) -> None:
+    """data/builders/mock_vlm_sft.py: an image of 256 x 256 points in each sequence. Stages of 17 and 23."""
+    recipe = "qwen35_vl_35b_a3b_pretrain_16gpu_h100_bf16_config"
+    found = read(tmp_path, f"{RUN.format(2)} --recipe {recipe}")
+    assert found.model is not None
+    assert found.model.encoder is not None
+    assert (found.model.encoder_params, found.model.encoder.patches) == (446_571_248, 256)
+    assert (found.options["images"], found.options["stage_layers"]) == ("1", "17,23")
+    more = "dataset.num_images=4 dataset.image_size=[512,512]"
+    several = read(tmp_path, f"{RUN.format(2)} --recipe {recipe} {more}")
+    assert several.model is not None
+    assert several.model.encoder is not None
+    assert (several.options["images"], several.model.encoder.patches) == ("4", 1024)
+    with pytest.raises(InputError, match="whose encoder the recipe has"):
+        read(tmp_path, f"{RUN.format(2)} --recipe {recipe} model.hidden_size=1024")
+    script = tmp_path / "low.sh"
+    script.write_text(f"{RUN.format(16)} --recipe qwen35_vl_122b_a10b_pretrain_128gpu_h100_fp8cs_config\n")
+    priced = planner("estimate", "--from", str(script), "--hardware", "dgx-h100", "--format", "json")
+    assert priced.code == 0, priced.err
 
 
 def test_another_shape_is_another_model(tmp_path: Path) -> None:

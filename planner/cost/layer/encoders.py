@@ -20,12 +20,16 @@ from planner.numeric import Num, maximum
 from planner.plan import Plan
 from planner.remembered import remembered
 from planner.runtimes.family import Job
+from planner.techniques.precision import PRECISIONS
 
 SUMMED = (
     "forward", "backward", "kept", "saved", "flops", "weight_gradient", "params", "stored", "trained",
     "launches", "outside_forward", "outside_backward",
 )  # fmt: skip
 """Fields of an operator that as many layers have as many times."""
+
+SIXTEEN = ("bf16", "fp16")
+"""Formats of products that need no scales."""
 
 BACKWARD = ("backward", "kept", "saved", "result", "weight_gradient", "trained", "outside_backward")
 """Fields that an operator has for its backward pass, which a frozen encoder does not run."""
@@ -65,9 +69,19 @@ def encoder_job(job: Job) -> Job:
 
 
 def encoder_case(case: Case) -> Case:
-    """Return the case of a model's encoder: without sequence parallelism where a runtime splits it itself."""
+    """Return the case of a model's encoder: without sequence parallelism where a runtime splits it itself.
+
+    An encoder of images is in 16 bits beside a language model in fewer.
+
+    References
+    ----------
+    .. [1] Megatron-Bridge 067f987d, ``modelling_qwen3_vl/transformer_config.py``,
+       ``get_vision_model_config``: a config of its own, without ``fp8`` and ``fp4``.
+    """
     along = case.sequence_parallel and not case.runtime.splits_encoder(case.model)
-    return replace(case, job=encoder_job(case.job), sequence_parallel=along)
+    low = case.precision.linear not in SIXTEEN and not case.model.crosses
+    precision = PRECISIONS["bf16"] if low else case.precision
+    return replace(case, job=encoder_job(case.job), sequence_parallel=along, precision=precision)
 
 
 def encoder_plan(pricer: Pricer) -> Plan:

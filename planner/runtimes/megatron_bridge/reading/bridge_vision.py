@@ -7,7 +7,8 @@ from typing import Any, Final
 
 from planner.dataclasses import replace
 from planner.inputs.hf_vision_parts import USUAL_PATCHES
-from planner.inputs.vision_configs import encoder_record
+from planner.inputs.load import load_model
+from planner.inputs.vision_configs import encoder_record, with_encoder
 from planner.runtimes.imports.python_fields import Fields
 from planner.runtimes.imports.sheet import Imported
 
@@ -19,6 +20,9 @@ CONFIGS: Final = {
     ("hf_config.vision_config", "PixtralVisionConfig"): "mistral3",
 }
 """Where the config of an encoder stands, its class, and the model types that have it."""
+
+PATCH: Final = 16
+"""Points along a side of a patch of Qwen3.5's. [-]"""
 
 ABOUT_IMAGES: Final = (
     "vision_config", "hf_config", "mrope_section", "scatter_embedding", "freeze_vision_", "freeze_language_",
@@ -58,6 +62,22 @@ def with_images(said: Fields, found: Imported, record: Mapping[str, Any]) -> tup
     encoder = encoder_record(family, config, int(record.get("hidden") or 1), patches)
     found = replace(found, options={**found.options, **options}, places={**found.places, **places})
     return found, {**record, "encoder": encoder}
+
+
+def with_recipe_images(found: Imported, fields: Mapping[str, Any], model: str) -> Imported:
+    """Return what a recipe of Qwen3.5 with images says: its model with the encoder, as many images as it has.
+
+    Its encoder is in 16 bits, whatever the precision of its layers.
+    """
+    if "dataset.image_size" not in fields:
+        return found
+    size = [int(side) for side in fields["dataset.image_size"]]
+    seeing = with_encoder(load_model(model), _patches(size, PATCH))
+    images, places = {"images": str(fields.get("dataset.num_images", 1))}, {"images": "dataset.num_images"}
+    options = {**found.options, **images}
+    lifted = (*found.lifted, "vision-in-16-bit", "vision-without-fsdp")
+    whole = replace(found, options=options, places={**found.places, **places}, lifted=lifted)
+    return replace(whole, model=seeing, model_name=None)
 
 
 def _patches(size: object, patch: object) -> int:

@@ -25,6 +25,8 @@ PLACES: Final[Mapping[str, str]] = {
     "zero1": "ddp.use_distributed_optimizer",
     "lora_dim": "peft.dim",
     "lora_targets": "peft.target_modules",
+    "images": "dataset.num_images",
+    "image_size": "dataset.image_size",
 }
 """Short keys of the table, and the fields that they stand for."""
 
@@ -32,7 +34,7 @@ DDP: Final = ("overlap_", "use_megatron_fsdp", "data_parallel_sharding", "num_di
 OVERLAP: Final = ("overlap_moe_expert_parallel_comm", "delay_wgrad_compute", "tp_comm_overlap")
 OPTIMIZER: Final = ("optimizer", "use_precision_aware", "exp_avg", "main_params")
 MIXED: Final = ("fp8_param_gather", "fp4_param_gather", "fp8_dot_product_attention")
-LISTS: Final = ("lora_targets", "recompute_modules", "cp_comm_type", "cuda_graph_scope")
+LISTS: Final = ("lora_targets", "recompute_modules", "cp_comm_type", "cuda_graph_scope", "image_size")
 ON: Final = ("grad32", "zero1", "overlap_grad_reduce", "overlap_param_gather")
 
 

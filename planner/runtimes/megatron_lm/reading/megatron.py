@@ -222,10 +222,10 @@ def _even(
         return [share - extra[0], *[share] * (pp * chunks - 2), share - extra[1]]
     middle = pp - (first is not None) - (last is not None)
     rest = layers - (first or 0) - (last or 0)
-    if middle <= 0 or rest % middle:
+    if middle < 0 or rest % max(middle, 1) or (rest and not middle):
         return None
-    ranks = [first if first is not None else rest // middle, *[rest // middle] * (pp - 2)]
-    ranks.append(last if last is not None else rest // middle)
+    share = rest // max(middle, 1)
+    ranks = [share if first is None else first, *[share] * (pp - 2), share if last is None else last]
     if any(count % chunks for count in ranks):
         return None
     return [count // chunks for _ in range(chunks) for count in ranks]

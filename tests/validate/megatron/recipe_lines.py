@@ -1,10 +1,11 @@
 """The table of Megatron-Bridge's recipes, made by calling each of its functions: a line for a recipe.
 
-``MEGATRON_LM=DIR MEGATRON_BRIDGE=DIR python -m tests.lab.bridge_recipes [WORD ...]`` prints the lines of
-recipes whose name has all the words; ``--compare`` prints instead where they differ from the table
-(``planner/runtimes/megatron_bridge/reading/bridge_recipes.txt``). Needs what ``tests/validate/megatron`` needs. A recipe asks
-the Hub for its model: in its place stands a provider with the defaults of its class, so that what a model's
-own provider has otherwise is not seen (`KINDS`; Muon's overlap and the experts of dense hybrids, too).
+``python -m tests.validate.megatron.recipe_lines [WORD ...]`` prints the lines of recipes whose name has all the
+words; with ``--compare`` it prints where they differ from the table
+(``planner/runtimes/megatron_bridge/reading/bridge_recipes.txt``). MEGATRON_LM and MEGATRON_BRIDGE name
+checkouts, as for the tests beside it. A recipe asks the Hub for its model: in its place stands a provider with the defaults of its
+class, so that what a model's own provider has otherwise is not seen (`KINDS`; Muon's overlap and the experts
+of dense hybrids, too).
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from unittest.mock import patch
 from planner.errors import InputError
 from planner.inputs.load import load_model
 from planner.inputs.model import ModelSpec
-from planner.runtimes.imports import recipe_table
+from planner.runtimes.megatron_bridge.reading import recipe_table
 from planner.runtimes.megatron_bridge.reading.recipe_table import ON
 from planner.runtimes.megatron_bridge.sections import RECIPES
 from tests.validate.megatron.bridge_runner import Bridge

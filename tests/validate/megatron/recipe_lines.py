@@ -4,8 +4,8 @@
 words; with ``--compare`` it prints where they differ from ``bridge_recipes.txt`` of
 `planner.runtimes.megatron_bridge.reading`. MEGATRON_LM and MEGATRON_BRIDGE name checkouts, as for the tests
 beside it. A recipe asks the Hub for its model: in its place stands a provider with the defaults of its class,
-so that what a model's own provider has otherwise is not seen (`KINDS`; Muon's overlap and the experts of dense
-hybrids, too).
+so that what a model's own provider has otherwise is not seen (`KINDS`; Muon's overlap and the experts of
+dense hybrids, too).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The table of Megatron-Bridge's recipes, made by calling each of its functions: a line for a recipe.
 
-``python -m tests.validate.megatron.recipe_lines [WORD ...]`` prints the lines of recipes whose name has all the
-words; with ``--compare`` it prints where they differ from ``bridge_recipes.txt`` of
+``python -m tests.validate.megatron.recipe_lines [WORD ...]`` prints the lines of recipes whose name has all
+the words; with ``--compare`` it prints where they differ from ``bridge_recipes.txt`` of
 `planner.runtimes.megatron_bridge.reading`. MEGATRON_LM and MEGATRON_BRIDGE name checkouts, as for the tests
 beside it. A recipe asks the Hub for its model: in its place stands a provider with the defaults of its class,
 so that what a model's own provider has otherwise is not seen (`KINDS`; Muon's overlap and the experts of

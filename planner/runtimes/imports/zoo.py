@@ -161,7 +161,8 @@ def _differing(one: Numerics, other: Numerics) -> dict[str, tuple[object, object
     pairs = {key: (value, known[key]) for key, value in told.items() if key in known and value != known[key]}
     pairs |= {key: (told[key], "none") for key in _SCALES if known and key in told and key not in known}
     kinds = ("rope_scaling.kind", "rope_theta")
-    if all(kinds[1] in fields for fields in (told, known)) and (kinds[0] in told) != (kinds[0] in known):
+    based = all(kinds[1] in fields for fields in (told, known)) or kinds[0] in told
+    if based and (kinds[0] in told) != (kinds[0] in known):
         pairs["rope_scaling"] = (told.get(kinds[0], "none"), known.get(kinds[0], "none"))
     if kinds[0] in pairs:
         pairs = {key: pair for key, pair in pairs.items() if key == kinds[0] or "rope_scaling" not in key}

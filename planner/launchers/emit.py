@@ -93,7 +93,7 @@ def launch_files(
         raise UnsupportedPlan(f"{runtime.name} has no smoke run: {command.no_smoke}")
     title = f"{job_name(job.model.name)} on {job.gpus} GPUs, {plan.slug}\n{wanted.title}"
     settings = LauncherSettings(runtime.title, title, job_name(f"{job.model.name}-{plan.slug}"), smoke=smoke)
-    files = dict(wanted.launcher.files(command, plan, job, settings))
+    files = dict(wanted.launcher.files(command, job, settings))
     files[CARD] = card_text(plan, job, runtime, wanted.launcher, command, card)
     files[MEASURED] = measured_row(plan, job, runtime)
     return files | ({PLAN: card.plan_file} if card.plan_file else {})

@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 from planner.cost.legal import nodes_rule
 from planner.dataclasses import dataclass
 from planner.errors import InputError, Problem
-from planner.plan import Plan
 from planner.rules import violations
 from planner.runtimes.family import Command, Job
 from planner.runtimes.variables import VARIABLES
@@ -43,8 +42,8 @@ class Launcher:
     """Where its format was read."""
     start: str
     """How a user starts what it wrote, with the main file's name in it."""
-    files: Callable[[Command, Plan, Job, LauncherSettings], Mapping[str, str]]
-    """From (command, plan, job, settings) to the files, name to text, the one to start first."""
+    files: Callable[[Command, Job, LauncherSettings], Mapping[str, str]]
+    """From (command, job, settings) to the files, name to text, the one to start first."""
     needs: tuple[str, ...] = ()
     """User variables that the launcher needs beside those of the command, in either kind of run."""
     aliases: tuple[str, ...] = ()

@@ -9,7 +9,6 @@ from planner.launchers._runs import start_block, training_block, variable_block
 from planner.launchers._shell import comment, environment_block, file_block, head
 from planner.launchers._yaml import Quoted, YamlScript, placeholder, yaml_text
 from planner.launchers.family import Launcher, LauncherSettings, node_shape
-from planner.plan import Plan
 from planner.runtimes.family import Command, Job
 
 NAME = "submit.sh"
@@ -161,7 +160,7 @@ def pytorch_job(command: Command, job: Job, settings: LauncherSettings) -> dict[
     }
 
 
-def files(command: Command, plan: Plan, job: Job, settings: LauncherSettings) -> dict[str, str]:
+def files(command: Command, job: Job, settings: LauncherSettings) -> dict[str, str]:
     """Return the submitting script and both manifests."""
     note = (
         "The image's working folder is the runtime's checkout; paths are those in the container.\n"

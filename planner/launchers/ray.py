@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from planner.launchers._shell import comment, placed, whence
 from planner.launchers.card import PLAN
 from planner.launchers.family import VARIABLES, Launcher, LauncherSettings, node_shape
-from planner.plan import Plan
 from planner.runtimes.family import Command, Job, StepLine
 
 NAME = "train_ray.py"
@@ -162,7 +161,7 @@ def _constants(command: Command, job: Job, settings: LauncherSettings) -> str:
     )
 
 
-def files(command: Command, plan: Plan, job: Job, settings: LauncherSettings) -> dict[str, str]:
+def files(command: Command, job: Job, settings: LauncherSettings) -> dict[str, str]:
     """Return the Python script that Ray runs on its head node."""
     start = f"Start it on the head of a Ray cluster, {whence(command, settings.runtime)}: python {NAME}"
     text = (

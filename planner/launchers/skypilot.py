@@ -11,7 +11,6 @@ from planner.launchers._runs import default_block, start_block, training_block, 
 from planner.launchers._shell import argument_lines, comment, environment_block, file_block, head
 from planner.launchers._yaml import Quoted, YamlScript, placeholder, yaml_text
 from planner.launchers.family import Launcher, LauncherSettings, node_shape
-from planner.plan import Plan
 from planner.runtimes.family import Command, Job
 
 NAME = "launch.sh"
@@ -104,7 +103,7 @@ def task(command: Command, job: Job, settings: LauncherSettings) -> dict[str, ob
     }
 
 
-def files(command: Command, plan: Plan, job: Job, settings: LauncherSettings) -> dict[str, str]:
+def files(command: Command, job: Job, settings: LauncherSettings) -> dict[str, str]:
     """Return the task and the script that launches it."""
     passed = " ".join(f"--env {name}" for name in command.variables)
     script = (

@@ -6,7 +6,6 @@ from planner.inputs.hardware import Pool
 from planner.launchers._runs import spread_block, start_block, training_block, variable_block
 from planner.launchers._shell import argument_lines, environment_block, head, whence
 from planner.launchers.family import Launcher, LauncherSettings, node_shape
-from planner.plan import Plan
 from planner.runtimes.family import Command, Job
 from planner.runtimes.variables import PATHS
 
@@ -131,7 +130,7 @@ def _together(pool: Pool, nodes: int) -> list[str]:
     return [] if nodes % segment else [f"--segment={segment}"]
 
 
-def files(command: Command, plan: Plan, job: Job, settings: LauncherSettings) -> dict[str, str]:
+def files(command: Command, job: Job, settings: LauncherSettings) -> dict[str, str]:
     """Return the batch script."""
     nodes, ranks = node_shape(job)
     saves = _saves(command)

@@ -6,7 +6,6 @@ from planner.launchers._islands import is_over_islands
 from planner.launchers._runs import start_block, training_block, variable_block
 from planner.launchers._shell import argument_lines, environment_block, head, here_block, whence
 from planner.launchers.family import Launcher, LauncherSettings, node_shape
-from planner.plan import Plan
 from planner.runtimes.family import Command, Job
 
 NAME = "train.sh"
@@ -19,7 +18,7 @@ fi
 """
 
 
-def files(command: Command, plan: Plan, job: Job, settings: LauncherSettings) -> dict[str, str]:
+def files(command: Command, job: Job, settings: LauncherSettings) -> dict[str, str]:
     """Return the script that every node starts."""
     nodes, ranks = node_shape(job)
     where = "" if nodes == 1 else f" on each of the {nodes} nodes"

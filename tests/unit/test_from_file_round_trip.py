@@ -112,7 +112,7 @@ def written(folder: Path, job: Job, plan: Plan, target: tuple[str, str, str, str
         parts = command(plan, job, version)
     except UnsupportedPlan:
         return None
-    files = launchers()[launcher].files(parts, plan, job, LauncherSettings("title", "cite", "job"))
+    files = launchers()[launcher].files(parts, job, LauncherSettings("title", "cite", "job"))
     folder.mkdir()
     for other, text in files.items():
         (folder / other).write_text(text, encoding="utf-8")

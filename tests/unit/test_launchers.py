@@ -53,12 +53,8 @@ def written(
 ) -> dict[str, str]:
     """Write a launcher's files for a command into ``folder`` and return them."""
     work = cases.job("llama3-8b", gpus, **({"seq_len": 8192, "global_batch": 64} | job))
-    plan = cases.plan(gpus, 64)
-    files = dict(
-        LAUNCHERS[launcher].files(
-            start or command(), plan, work, LauncherSettings("Runtime", "title", "name")
-        )
-    )
+    settings = LauncherSettings("Runtime", "title", "name")
+    files = dict(LAUNCHERS[launcher].files(start or command(), work, settings))
     for name, text in files.items():
         (folder / name).write_text(text)
     return files

@@ -136,7 +136,7 @@ def test_what_is_written_of_settings_is_read_back_at_the_same_price(
     for number, values in enumerate(found):
         chosen = with_settings(runtime, values)
         command = runtime.command(plan, job, runtime.versions[0], changed(chosen.traits, runtime.traits))
-        files = launchers()["torchrun"].files(command, plan, job, LauncherSettings("title", "cite", "job"))
+        files = launchers()["torchrun"].files(command, job, LauncherSettings("title", "cite", "job"))
         folder = tmp_path / str(number)
         folder.mkdir()
         for other, text in files.items():

@@ -71,7 +71,7 @@ def test_what_the_launchers_write_is_read_as_one_run(
     own = Command(("pretrain_gpt.py", "--a"), {}, production=("--data",), smoke=("--mock",))
     job = cases.job("llama3-8b", 16, seq_len=8192, global_batch=64)
     said = LauncherSettings("Runtime", "title", "name", smoke=smoke)
-    text = next(iter(LAUNCHERS[launcher].files(own, cases.plan(16, 64), job, said).values()))
+    text = next(iter(LAUNCHERS[launcher].files(own, job, said).values()))
     script = read_script(text, "it")
     starts = [number for number, one in enumerate(script.commands) if "pretrain_gpt.py" in one]
     assert script.commands[starts[-1]][-3:] == ("pretrain_gpt.py", "--a", *words)

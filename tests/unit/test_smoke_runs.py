@@ -53,7 +53,7 @@ def written(launcher: str, folder: Path, own: Command, smoke: bool = False, gpus
     """Write a launcher's files for a command into ``folder`` and return them."""
     work = cases.job("llama3-8b", gpus, seq_len=8192, global_batch=64)
     said = LauncherSettings("Runtime", "title", "name", smoke=smoke)
-    files = dict(LAUNCHERS[launcher].files(own, cases.plan(gpus, 64), work, said))
+    files = dict(LAUNCHERS[launcher].files(own, work, said))
     for name, text in files.items():
         (folder / name).write_text(text)
     return files

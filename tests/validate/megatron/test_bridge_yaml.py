@@ -63,7 +63,7 @@ def test_a_saved_run_has_the_price_of_its_file(tmp_path: Path, monkeypatch: pyte
         assert RUNTIME.command is not None
         command, folder = RUNTIME.command(plan, job, RUNTIME.versions[0]), tmp_path / str(index)
         folder.mkdir()
-        files = launchers()["torchrun"].files(command, plan, job, LauncherSettings("title", "cite", "job"))
+        files = launchers()["torchrun"].files(command, job, LauncherSettings("title", "cite", "job"))
         for name, text in {**files, **(command.files or {})}.items():
             (folder / name).write_text(text, encoding="utf-8")
         capability = job.hardware.pool.accelerator.compute_capability or ROCM

@@ -57,7 +57,7 @@ def script(
 ) -> Path:
     assert ENTRY.command is not None
     command = ENTRY.command(plan, job, VERSION, changes)
-    files = launchers()[launcher].files(command, plan, job, LauncherSettings("Megatron-LM", "title", "job"))
+    files = launchers()[launcher].files(command, job, LauncherSettings("Megatron-LM", "title", "job"))
     path = folder / next(iter(files))
     path.write_text(files[path.name])
     return path

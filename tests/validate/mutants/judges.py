@@ -57,7 +57,7 @@ def folders(runtime: Runtime, seed: int, count: int, place: Path) -> Iterator[Fo
         path = place / f"{index}"
         path.mkdir()
         settings = LauncherSettings(runtime.title, "title", "job")
-        texts = launchers()["torchrun"].files(command, plan, job, settings)
+        texts = launchers()["torchrun"].files(command, job, settings)
         for name, text in {**texts, **(command.files or {})}.items():
             (path / name).write_text(text, encoding="utf-8")
         yield Folder(path, job, {} if own else question(job, plan, command, path))

@@ -182,7 +182,8 @@ def nothing_fits(result: SearchResult) -> Page:
             f"The smallest needs {nearest['peak_gib']:.1f} GiB per accelerator, "
             f"{_missing(nearest['missing_gib'])}."
         )
-    if nearest.get("gpus"):
+    shown = [str(one["change"]) for one in nearest.get("remedies") or ()]
+    if nearest.get("gpus") and not any(change.startswith("--gpus ") for change in shown):
         lines.append(f"With {counted(int(str(nearest['gpus'])), 'accelerator')} a plan fits.")
     changes = nearest.get("changes") or []
     table = remedy_table(nearest.get("remedies"), "fit" if result.valid else "run")

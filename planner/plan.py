@@ -87,10 +87,7 @@ class Plan:
     def __post_init__(self) -> None:
         """Refuse words for numbers and numbers for words.
 
-        Raises
-        ------
-        InputError
-            With every field of another type.
+        Raises `InputError` with every field of another type.
         """
         if _USUAL_NUMBERS.issuperset(map(type, _degrees(self))) and _TEXT.issuperset(map(type, _names(self))):
             return

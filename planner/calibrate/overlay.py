@@ -53,10 +53,7 @@ def read_overlay(path: Path) -> Overlay:
 
     ``path``: a YAML file with a list ``constants``, or a cluster profile with site shares.
 
-    Raises
-    ------
-    InputError
-        If it is neither, or some constant is wrong: all faults at once.
+    Raises `InputError` if it is neither, or some constant is wrong: all faults at once.
     """
     raw = read_yaml(path)
     if isinstance(raw, Mapping) and "pools" in raw:

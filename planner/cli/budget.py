@@ -95,10 +95,7 @@ def read_budget(
 ) -> tuple[SearchRequest, tuple[ModelSpec, ...], search_budget.Budget, ScalingLaw, dict[str, Any]]:
     """Return the search of one size, the sizes, what may be spent, the law, and the defaults taken.
 
-    Raises
-    ------
-    InputError
-        With every fault of the options.
+    Raises `InputError` with every fault of the options.
     """
     from planner.techniques.scaling_laws import SCALING_LAWS
 

@@ -85,12 +85,8 @@ def cluster_change(
 ) -> None:
     """Write the new shares.
 
-    Raises
-    ------
-    InputError
-        If more nodes are lost than there are.
-    Infeasible
-        If no job has as many accelerators as are lost.
+    Raises `InputError` if more nodes are lost than there are; `Infeasible` if no job has as many accelerators
+    as are lost.
     """
     lost = asked.lost * per_node
     gpus = file.gpus - lost + asked.more * per_node

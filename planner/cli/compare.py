@@ -70,10 +70,7 @@ def compare(
 def read_all(paths: Sequence[Path], clusters: Sequence[str]) -> Iterator[report_compare.NamedPlan]:
     """Yield every plan priced where it is for, and on the other clusters; names are made unlike.
 
-    Raises
-    ------
-    InputError
-        If a file or a cluster is wrong: all faults at once.
+    Raises `InputError` if a file or a cluster is wrong: all faults at once.
     """
     reading = Reading()
     saved = [reading.attempt(read_saved, path, len(paths) > 1) for path in paths]

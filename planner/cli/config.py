@@ -74,10 +74,7 @@ def user_file() -> Path:
 def settings() -> dict[str, ConfiguredSetting]:
     """Return every setting that somebody made: the variable before the project's file before the user's.
 
-    Raises
-    ------
-    InputError
-        If a file is wrong, all faults at once.
+    Raises `InputError` if a file is wrong, all faults at once.
     """
     found: dict[str, ConfiguredSetting] = {}
     for path in (user_file(), Path(PROJECT_FILE)):
@@ -95,10 +92,7 @@ def settings() -> dict[str, ConfiguredSetting]:
 def from_file(path: Path) -> dict[str, ConfiguredSetting]:
     """Return the settings of a file; none where it is a plan.
 
-    Raises
-    ------
-    InputError
-        If a key is unknown or a value is no word, number or list of words.
+    Raises `InputError` if a key is unknown or a value is no word, number or list of words.
     """
     content = yaml_file.read_yaml(path)
     if str(content.get("format", "")).startswith(PLAN_FORMAT):

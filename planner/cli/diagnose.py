@@ -111,12 +111,7 @@ def answer_of(
 ) -> Estimate:
     """Return the price of a plan file, of a launch file, or of options.
 
-    Raises
-    ------
-    InputError
-        If something is wrong.
-    UnsupportedPlan
-        If the plan's degrees leave no price.
+    Raises `InputError` if something is wrong; `UnsupportedPlan` if the plan's degrees leave no price.
     """
     path = Path(job.model)
     if job.model and source is None and is_plan_file(path):

@@ -83,10 +83,7 @@ def estimate(
 def read(job: JobOptions, plan: PlanOptions) -> tuple[Job, Plan, Runtime, dict[str, Any], Names]:
     """Return job, plan, runtime, what was taken for what was not given, and the user's names.
 
-    Raises
-    ------
-    InputError
-        With every fault of the options.
+    Raises `InputError` with every fault of the options.
     """
     reading = Reading()
     question = questions.read_question({**job.said, **plan.said}, reading, several=False)

@@ -156,10 +156,7 @@ def show_ranks(answer: Estimate, output: Format) -> None:
 def priced(saved: PlanFile, label: object) -> Estimate:
     """Return the price of a file's plan.
 
-    Raises
-    ------
-    UnsupportedPlan
-        If the plan's degrees leave no price; ``label`` names it.
+    Raises `UnsupportedPlan` if the plan's degrees leave no price; ``label`` names it.
     """
     answer = pricer_of(saved)(saved.plan)
     if isinstance(answer, price.Unpriced):

@@ -128,10 +128,7 @@ class FileRequest:
     def read(self, reader: Callable[[JobOptions, PlanOptions], T]) -> T:
         """Return what a reader makes of the options.
 
-        Raises
-        ------
-        InputError
-            With every fault, at its key of the file where it stands there.
+        Raises `InputError` with every fault, at its key of the file where it stands there.
         """
         with tempfile.TemporaryDirectory(prefix="planner-") if self.model else nullcontext("") as folder:
             job = self.job
@@ -171,10 +168,7 @@ def asked_of(
 ) -> FileRequest:
     """Return the options completed by a runner's file; what the user gave goes before it.
 
-    Raises
-    ------
-    InputError
-        If the file is wrong, or no model can be told.
+    Raises `InputError` if the file is wrong, or no model can be told.
     """
     if path is None:
         if not job.model:

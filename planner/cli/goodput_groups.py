@@ -18,10 +18,7 @@ from planner.runtimes.torchtitan.semi_sync import SemiSync, semi_sync_runtime
 def write_groups(best: Reliable, asked: Question, launch: Launch) -> None:
     """Write the launch files of torchft's replica groups: a folder for each.
 
-    Raises
-    ------
-    UnsupportedPlan
-        If the runtime cannot run a group alone.
+    Raises `UnsupportedPlan` if the runtime cannot run a group alone.
     """
     answer, groups = best.answer, int(best.replicas)
     plan, job = group_of(best)

@@ -35,12 +35,8 @@ class NodeOptions:
 def goodput_nodes(plan: Path, asked: NodeOptions, shown: OutputOptions) -> None:
     """Tell the best plan after nodes are lost or come back.
 
-    Raises
-    ------
-    InputError
-        With every fault of the options.
-    Infeasible
-        If no plan fits on what is left, or none loads the checkpoint.
+    Raises `InputError` with every fault of the options; `Infeasible` if no plan fits on what is left, or none
+    loads the checkpoint.
     """
     reading = Reading()
     fewer, more = reading.count("--lose", asked.lose), reading.count("--nodes-return", asked.back)

@@ -23,12 +23,7 @@ if TYPE_CHECKING:
 def goodput_recoveries(plan: Path, options: FailureOptions, unused: list[str], shown: OutputOptions) -> None:
     """Rank the recoveries of a plan by the expected time of its steps.
 
-    Raises
-    ------
-    InputError
-        With every fault of the options.
-    Infeasible
-        If no recovery keeps it going.
+    Raises `InputError` with every fault of the options; `Infeasible` if no recovery keeps it going.
     """
     reading = Reading()
     for name in unused:

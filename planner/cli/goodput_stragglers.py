@@ -30,10 +30,7 @@ if TYPE_CHECKING:
 def goodput_stragglers(plan: Path, text: str, shown: OutputOptions) -> None:
     """Tell what slow ranks cost a plan.
 
-    Raises
-    ------
-    InputError
-        If the distribution is none, or its log is wrong.
+    Raises `InputError` if the distribution is none, or its log is wrong.
     """
     reading = Reading()
     found = read_distribution(text, reading)
@@ -76,10 +73,7 @@ def read_distribution(text: str, reading: Reading) -> tuple[Quantile, str] | Non
 def read_times(path: Path) -> Column:
     """Return the column ``seconds`` of a log.
 
-    Raises
-    ------
-    InputError
-        If it is missing, or a number in it is wrong.
+    Raises `InputError` if it is missing, or a number in it is wrong.
     """
     with table_lines(path) as lines:
         rows = list(csv.DictReader(lines))

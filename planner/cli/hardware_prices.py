@@ -91,10 +91,7 @@ def matches(row: dict[str, Any], words: list[str]) -> bool:
 def chosen(offers: list[price_catalogue.Offer], instance: str, catalogue: Path) -> price_catalogue.Offer:
     """Return the offer of an instance.
 
-    Raises
-    ------
-    InputError
-        If there is none.
+    Raises `InputError` if there is none.
     """
     for offer in offers:
         if offer.instance.lower() == instance.lower():

@@ -70,10 +70,8 @@ class Journal:
     def rows(self) -> Mapping[str, Row]:
         """Return the rows that are there by key, the last of each; a line half written at the end is cut.
 
-        Raises
-        ------
-        InputError
-            If the file holds something else; it is then left as it is, unless it was to be thrown away.
+        Raises `InputError` if the file holds something else; it is then left as it is, unless it was to be
+        thrown away.
         """
         if self.afresh:
             os.ftruncate(self._file, 0)
@@ -108,10 +106,8 @@ class Journal:
     def append(self, row: Row) -> None:
         """Write a row, and wait until it is on the disk.
 
-        Raises
-        ------
-        InputError
-            If the disk takes no more; what was written of the line is cut when the file is read again.
+        Raises `InputError` if the disk takes no more; what was written of the line is cut when the file is
+        read again.
         """
         rest = line_of(row)
         try:

@@ -127,12 +127,8 @@ def in_release(saved: PlanFile, target: str | None, version: str | None, reading
 def priced(plan: Plan, job: Job, runtime: Runtime, names: Names, unfit: bool = False) -> Estimate:
     """Return the estimate of a plan on the runtime that its files are for.
 
-    Raises
-    ------
-    UnsupportedPlan
-        If the runtime cannot run it; the message has every reason.
-    Infeasible
-        If it does not fit, and ``unfit`` is false.
+    Raises `UnsupportedPlan` if the runtime cannot run it; the message has every reason; `Infeasible` if it
+    does not fit, and ``unfit`` is false.
     """
     answer = price.price(plan, job, runtime, names.memory_limit)
     if isinstance(answer, price.Unpriced) or answer.violations:

@@ -99,12 +99,8 @@ def above_zero(reading: Reading, name: str, text: str | None) -> float | None:
 def read_answer(job: JobOptions, plan: PlanOptions, progress: Progress) -> tuple[Estimate, Mapping[str, Any]]:
     """Return the price of the plan that the options or a plan file name, and what was taken for it.
 
-    Raises
-    ------
-    InputError
-        If something is wrong, or options stand beside a plan file.
-    UnsupportedPlan
-        If the plan's degrees leave no price.
+    Raises `InputError` if something is wrong, or options stand beside a plan file; `UnsupportedPlan` if the
+    plan's degrees leave no price.
     """
     path = Path(job.model)
     if is_plan_file(path):

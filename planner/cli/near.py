@@ -109,11 +109,8 @@ def recipe_of(
     The batch grows with the accelerators where the user gives none, so that each has as much to do as in the
     recipe.
 
-    Raises
-    ------
-    InputError
-        If no model is named, or the file is wrong, says no whole plan, or describes a model without a name
-        whose plan is to be written.
+    Raises `InputError` if no model is named, or the file is wrong, says no whole plan, or describes a model
+    without a name whose plan is to be written.
     """
     if path is None:
         if job.model:
@@ -151,10 +148,7 @@ def recipe_of(
 def _in_another_format(origin: FileRequest, job: JobOptions, error: InputError) -> tuple[str, FileRequest]:
     """Return the number format of a recipe, and the request in the nearest one that the accelerator has.
 
-    Raises
-    ------
-    InputError
-        The error given, where it is about anything else.
+    Raises `InputError`: the error given, where it is about anything else.
     """
     source, (problem, *others) = origin.origin, error.problems
     own = source is not None and problem.where == source.place_of("precision")

@@ -76,10 +76,7 @@ def phases(
 def read_phases(said: dict[str, Any], texts: list[str] | None, storage: str | None) -> Asked:
     """Return the search of each phase, its tokens, the rate of storage, and the defaults taken.
 
-    Raises
-    ------
-    InputError
-        With every fault of the options.
+    Raises `InputError` with every fault of the options.
     """
     reading = Reading()
     rate = read_rate(storage, reading)

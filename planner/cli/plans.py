@@ -12,10 +12,7 @@ from planner.report.plan_file import PlanFile, read_plan_file
 def read_plan(path: Path, text: str | None = None) -> PlanFile:
     """Return what a plan file says, or standard input for ``-``: ``text``, where it has been read.
 
-    Raises
-    ------
-    InputError
-        If it cannot be read or is wrong, all faults at once.
+    Raises `InputError` if it cannot be read or is wrong, all faults at once.
     """
     if str(path) != "-":
         return read_plan_file(path)

@@ -90,10 +90,7 @@ def read_post_training(
 ) -> tuple[SearchRequest, Answers, dict[str, Any]]:
     """Return the search of the training, what a step generates, and the defaults taken.
 
-    Raises
-    ------
-    InputError
-        With every fault of the options.
+    Raises `InputError` with every fault of the options.
     """
     reading = Reading()
     flags = {name: f"--{name.replace('_', '-')}" for name in USUAL}
@@ -128,10 +125,7 @@ def read_post_training(
 def read_others(text: str | None) -> tuple[Pool, int] | None:
     """Return the pool and the number of accelerators of another cluster; None where none is asked for.
 
-    Raises
-    ------
-    InputError
-        If it is no cluster with a number.
+    Raises `InputError` if it is no cluster with a number.
     """
     if text is None:
         return None

@@ -98,10 +98,7 @@ def profile(
 def check(out: Path, minutes: float, timeout: float) -> None:
     """Refuse options that make no sense, all at once.
 
-    Raises
-    ------
-    InputError
-        With every fault.
+    Raises `InputError` with every fault.
     """
     problems = [
         Problem(option, f"{value:g}", f"more than 0 and at most {most:g}")

@@ -26,10 +26,7 @@ def check_reached(request: SearchRequest) -> None:
 
     Axes that the user has fixed are left aside: the answer of the search tells which rules they break.
 
-    Raises
-    ------
-    InputError
-        With the nearest counts that some product of degrees makes.
+    Raises `InputError` with the nearest counts that some product of degrees makes.
     """
     jobs = list({(job.hardware.name, job.gpus): job for job, _ in request.jobs()}.values())
     if any(_reached(job, job.gpus) for job in jobs):

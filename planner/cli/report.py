@@ -101,10 +101,7 @@ def report(
 def source_text(path: Path) -> str:
     """Return what stands in a file, or on standard input.
 
-    Raises
-    ------
-    InputError
-        If it cannot be read.
+    Raises `InputError` if it cannot be read.
     """
     return yaml_file.read_text(path, DOCUMENT_BYTES)
 
@@ -112,10 +109,7 @@ def source_text(path: Path) -> str:
 def search_document_of(text: str, path: Path) -> dict[str, Any] | None:
     """Return the document of a text that is JSON; None where it is none.
 
-    Raises
-    ------
-    InputError
-        If it starts like JSON and is none.
+    Raises `InputError` if it starts like JSON and is none.
     """
     return yaml_file.parse_json(text, str(path)) if text.lstrip().startswith("{") else None
 

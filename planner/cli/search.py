@@ -206,10 +206,7 @@ def in_use(request: SearchRequest, result: SearchResult) -> SearchRequest:
 def read_seconds(text: str | None, request: SearchRequest) -> float | None:
     """Return how long orders of passes may be made for the best plans.
 
-    Raises
-    ------
-    InputError
-        If it is no positive number, or no runtime that is searched takes such orders.
+    Raises `InputError` if it is no positive number, or no runtime that is searched takes such orders.
     """
     reading = Reading()
     seconds = reading.number("--synthesize", text, 0.0)
@@ -228,10 +225,7 @@ def read_seconds(text: str | None, request: SearchRequest) -> float | None:
 def read_front(text: str | None, request: SearchRequest) -> int | None:
     """Return how many limits of memory are searched.
 
-    Raises
-    ------
-    InputError
-        If it is no small number, or several clusters or counts are compared.
+    Raises `InputError` if it is no small number, or several clusters or counts are compared.
     """
     reading = Reading()
     points = reading.count("--front", text, least=2, most=64)
@@ -283,10 +277,7 @@ def _for_runtimes(job: JobOptions, target: str | None) -> JobOptions:
 def check_names(target: str | None, launcher: str) -> None:
     """Refuse names of targets and launchers that nobody has, whether or not files are asked for.
 
-    Raises
-    ------
-    InputError
-        With every unknown name.
+    Raises `InputError` with every unknown name.
     """
     if target is None and launcher == "torchrun":
         return
@@ -298,10 +289,7 @@ def check_names(target: str | None, launcher: str) -> None:
 def check_files(launch: Launch, request: SearchRequest, written: bool, flags: bool) -> None:
     """Refuse, before anything is searched, files or flags that could not be written.
 
-    Raises
-    ------
-    InputError
-        If a name is unknown, or an option stands where it has no meaning.
+    Raises `InputError` if a name is unknown, or an option stands where it has no meaning.
     """
     if launch.smoke and not written:
         raise InputError(Problem("--smoke", "no --emit", "a folder for the files", "--emit run --smoke"))
@@ -316,10 +304,7 @@ def check_files(launch: Launch, request: SearchRequest, written: bool, flags: bo
 def read(said: Mapping[str, Any], files: Files | None = None) -> tuple[Question, SearchRequest]:
     """Return what is asked and the request of the search; ``files`` loads models and clusters.
 
-    Raises
-    ------
-    InputError
-        With every fault of the options.
+    Raises `InputError` with every fault of the options.
     """
     reading = Reading()
     question = questions.read_question(said, reading, files or question_job.FILES)

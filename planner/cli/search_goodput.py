@@ -72,10 +72,7 @@ class FailureOptions:
 def read_conditions(options: FailureOptions, request: SearchRequest, **unused: object) -> Conditions | None:
     """Return what is known of failures, None where it is not asked for.
 
-    Raises
-    ------
-    InputError
-        With every option that is missing, wrong, or there for another objective.
+    Raises `InputError` with every option that is missing, wrong, or there for another objective.
     """
     reading, objective, method = Reading(), request.objective, request.workload.method
     if objective != "goodput":
@@ -97,10 +94,7 @@ def read_conditions(options: FailureOptions, request: SearchRequest, **unused: o
 def conditions_of(options: FailureOptions, reading: Reading) -> goodput.Conditions:
     """Return what is known of failures, of options that belong together.
 
-    Raises
-    ------
-    InputError
-        With every option that is wrong, and the faults noted before.
+    Raises `InputError` with every option that is wrong, and the faults noted before.
     """
     rate = read_rate(options.storage, reading)
     profile = reading.attempt(inputs_failures.load_failures, options.failures or "llama3", "--failures")
@@ -114,10 +108,7 @@ def conditions_of(options: FailureOptions, reading: Reading) -> goodput.Conditio
 def check_reckoned(found: Reckoned) -> None:
     """Refuse plans that no recovery keeps going.
 
-    Raises
-    ------
-    Infeasible
-        If there is none, with why.
+    Raises `Infeasible` if there is none, with why.
     """
     if not found.plans:
         why = "; ".join(f"{name}: {reason}" for name, reason in found.refused.items())

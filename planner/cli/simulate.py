@@ -151,10 +151,7 @@ def simulate(
 def play_bare(asked: BarePipeline, wanted: WantedRival, spread: tuple[float, int], answer: Answer) -> None:
     """Play a schedule, and tell it.
 
-    Raises
-    ------
-    UnsupportedPlan
-        If the schedule cannot run these numbers.
+    Raises `UnsupportedPlan` if the schedule cannot run these numbers.
     """
     output = answer.output
     if asked.reasons:
@@ -187,10 +184,7 @@ def bare_trace(timeline: Timeline, asked: BarePipeline, beside: SimulatedBeside)
 def read_bare(reading: Reading, given: Mapping[str, str | None], sends_occupy: bool) -> BarePipeline:
     """Return the bare pipeline that the options describe.
 
-    Raises
-    ------
-    InputError
-        With all faults of the options, those noted before included.
+    Raises `InputError` with all faults of the options, those noted before included.
     """
     fault_missing(reading, {option: text for option, text in given.items() if option != "--vpp"})
     entry = reading.named("--schedule", given["--schedule"], SCHEDULES)

@@ -37,10 +37,7 @@ class Answer:
     def check_trace(self, chunks: int, microbatches: int) -> None:
         """Refuse a trace of so many passes that nothing could open it.
 
-        Raises
-        ------
-        InputError
-            If one is asked for and the step has more than `MOST_TRACED` passes.
+        Raises `InputError` if one is asked for and the step has more than `MOST_TRACED` passes.
         """
         passes = 3 * chunks * microbatches
         if self.trace_file is not None and passes > MOST_TRACED:

@@ -109,10 +109,7 @@ def beside_plan(
 def refuse_broken(saved: PlanFile, output: Format) -> None:
     """Refuse a plan that breaks a rule; JSON is written in full.
 
-    Raises
-    ------
-    UnsupportedPlan
-        With every rule that it breaks.
+    Raises `UnsupportedPlan` with every rule that it breaks.
     """
     plan, job = saved.plan, saved.job
     broken = violations(all_rules(plan, case_of(plan, job, saved.runtime)))

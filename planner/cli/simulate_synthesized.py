@@ -39,12 +39,7 @@ def simulate_synthesized(
     order is played; ``spread``: relative spread of pass times while the order is played, and its seed;
     ``answer``: how the step is told.
 
-    Raises
-    ------
-    InputError
-        With all faults of the options.
-    Infeasible
-        If a rank cannot hold one micro-batch.
+    Raises `InputError` with all faults of the options; `Infeasible` if a rank cannot hold one micro-batch.
     """
     values = {option[2:].replace("-", "_"): text for option, text in options.items()}
     asked = read_request(reading, values)

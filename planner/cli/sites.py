@@ -119,10 +119,7 @@ class SitesAsked:
 def is_over_sites(job: JobOptions, options: SiteOptions) -> bool:
     """Whether a search is over sites.
 
-    Raises
-    ------
-    InputError
-        If options for sites are given and no file of sites, or several clusters beside it.
+    Raises `InputError` if options for sites are given and no file of sites, or several clusters beside it.
     """
     names = list(dict.fromkeys(job.hardware or ()))
     found = [name for name in names if sites.is_sites_file(name)]
@@ -187,10 +184,7 @@ def read_sites(
 ) -> tuple[sites_request.SitesRequest, dict[str, Any]]:
     """Return the request of a search over sites, and what was taken because nothing was given.
 
-    Raises
-    ------
-    InputError
-        With every fault of options and file.
+    Raises `InputError` with every fault of options and file.
     """
     from planner.techniques.compress import read_compression
 
@@ -241,10 +235,7 @@ def read_sites(
 def _check_stages(request: sites_request.SitesRequest) -> None:
     """Refuse a number of stages that does not fill the sites, where stages alone are to cross them.
 
-    Raises
-    ------
-    InputError
-        With the number that does.
+    Raises `InputError` with the number that does.
     """
     stages = request.fixed.get("pp")
     if stages is None or any(one.pattern != "pipeline" for one in request.syncs):

@@ -29,10 +29,7 @@ if TYPE_CHECKING:
 def write_sites(result: SitesResult, request: SitesRequest, job: JobOptions, launch: Launch) -> None:
     """Write the launch files of the best way.
 
-    Raises
-    ------
-    UnsupportedPlan
-        If no runner is known for it, or the runner refuses it.
+    Raises `UnsupportedPlan` if no runner is known for it, or the runner refuses it.
     """
     best = result.ranked[0]
     if best.refused:

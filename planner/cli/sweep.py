@@ -212,10 +212,7 @@ def _counts_of(plan: Grid) -> Callable[[int, int], Sequence[int]]:
 def _files(grid: Path, out: Path | None, resume: bool, force: bool) -> tuple[Path, Path | None]:
     """Return the file of JSON Lines, and the table beside it where one is asked for.
 
-    Raises
-    ------
-    InputError
-        If the name says neither, or a file that is to be written anew exists.
+    Raises `InputError` if the name says neither, or a file that is to be written anew exists.
     """
     out = out or Path(grid.with_suffix(".jsonl").name)
     if out.suffix not in (".jsonl", ".csv"):

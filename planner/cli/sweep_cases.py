@@ -34,10 +34,7 @@ def read_grid(grid: Grid, where: str, tell: Tell) -> list[SweepCase]:
 
     ``tell``: told how many cases are read.
 
-    Raises
-    ------
-    InputError
-        With the faults that every case with a certain value has, or that all cases have.
+    Raises `InputError` with the faults that every case with a certain value has, or that all cases have.
     """
     read_cases: list[tuple[Options, SearchRequest | None, tuple[Problem, ...]]] = []
     files = Files(cache(load_model), cache(load_hardware))
@@ -58,10 +55,7 @@ def read_grid(grid: Grid, where: str, tell: Tell) -> list[SweepCase]:
 def request_of(options: Options, files: Files = FILES) -> SearchRequest:
     """Return the request of a case; ``files`` loads models and clusters.
 
-    Raises
-    ------
-    InputError
-        With every fault of its values.
+    Raises `InputError` with every fault of its values.
     """
     given: dict[str, Any] = {NAMES.get(name, name): text for name, text in options.items()}
     for name in SEVERAL:

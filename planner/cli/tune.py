@@ -139,10 +139,7 @@ def job_key(saved: PlanFile) -> list[Any]:
 def known_trials(out: Path, saved: PlanFile, force: bool) -> list[Trial]:
     """Return the trials that a folder holds; none where it holds no tuning, or a new one is forced.
 
-    Raises
-    ------
-    InputError
-        If the folder is of another job, or its file is none.
+    Raises `InputError` if the folder is of another job, or its file is none.
     """
     path = out / STATE
     if force or not path.is_file():

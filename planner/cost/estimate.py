@@ -241,10 +241,7 @@ def estimate(
 def check_rate(answer: Estimate) -> None:
     """Refuse a price whose FLOPs need more than the dense peak.
 
-    Raises
-    ------
-    ImpossiblePrice
-        With the share; the model is wrong there, or a number that the cluster states.
+    Raises `ImpossiblePrice` with the share; the model is wrong there, or a number that the cluster states.
     """
     for name, share in (("MFU", answer.mfu), ("HFU", answer.hfu)):
         if share > FULL:

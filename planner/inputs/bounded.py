@@ -58,11 +58,8 @@ def _written(path: Path) -> str | None:
 def read_bytes(path: Path, limit: int = TEXT_BYTES) -> bytes:
     """Return the bytes of a file, a pipe or a device, ``-`` for standard input: at most ``limit``.
 
-    Raises
-    ------
-    InputError
-        If it is missing, a folder or unreadable, if it holds more, or if it is a named pipe to which
-        nobody writes.
+    Raises `InputError` if it is missing, a folder or unreadable, if it holds more, or if it is a named pipe
+    to which nobody writes.
     """
     where = STANDARD_INPUT if str(path) == "-" else path
     written = _written(path)
@@ -82,10 +79,7 @@ def read_bytes(path: Path, limit: int = TEXT_BYTES) -> bytes:
 def decoded(raw: bytes, where: str) -> str:
     """Return bytes as text, without a byte-order mark.
 
-    Raises
-    ------
-    InputError
-        If they are not UTF-8; the message names the line.
+    Raises `InputError` if they are not UTF-8; the message names the line.
     """
     try:
         return raw.decode("utf-8-sig")
@@ -98,10 +92,7 @@ def decoded(raw: bytes, where: str) -> str:
 def table_lines(path: Path) -> Iterator[Iterable[str]]:
     """Open a run table, ``-`` for standard input; bytes that are not UTF-8 become marks that no number has.
 
-    Raises
-    ------
-    InputError
-        As `read_bytes`, or if a line is longer than `LINE_BYTES`.
+    Raises `InputError` as `read_bytes`, or if a line is longer than `LINE_BYTES`.
     """
     raw = read_bytes(path, TABLE_BYTES)
     for number, line in enumerate(io.BytesIO(raw), 1):

@@ -41,10 +41,8 @@ def build(kind: type[R], raw: Any, where: str, sources: Mapping[str, str] | None
     ``raw``: what the file says, as `read_yaml` returns it; ``sources``: short names of sources that
     quantities may cite, each with what it stands for.
 
-    Raises
-    ------
-    InputError
-        With one problem for each fault: ``file: path.to.field``, what was found, what is accepted.
+    Raises `InputError` with one problem for each fault: ``file: path.to.field``, what was found, what is
+    accepted.
     """
     try:
         return kind.model_validate(raw, context={"sources": dict(sources or {})})

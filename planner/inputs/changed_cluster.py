@@ -26,10 +26,7 @@ def changed_cluster(
     ``raw``: what the file holds, sources left out; ``parts``: fields of a pool that are parts; ``load``: what
     the file of a cluster by its name or path holds, its sources written out.
 
-    Raises
-    ------
-    InputError
-        If there is no such base, it has several pools, or a field is none of a pool.
+    Raises `InputError` if there is no such base, it has several pools, or a field is none of a pool.
     """
     base = raw.get("base")
     if base is None:

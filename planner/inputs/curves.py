@@ -242,12 +242,8 @@ def unfused_attention(
 def size_grid(fields: Mapping[str, object], axes: Sequence[str] = PRODUCT_AXES) -> SizeGrid:
     """Resolve the ``residuals`` of an entry of a curve file: sizes by the name of each axis, and ``shares``.
 
-    Raises
-    ------
-    KeyError
-        If a field is missing.
-    ValueError
-        If axes do not rise, or there are not as many shares as nodes.
+    Raises `KeyError` if a field is missing; `ValueError` if axes do not rise, or there are not as many shares
+    as nodes.
     """
     nodes = tuple(_numbers(fields[axis]) for axis in axes)
     shares = _numbers(fields["shares"])

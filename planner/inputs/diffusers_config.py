@@ -30,10 +30,7 @@ def config_file(path: Path) -> tuple[Path, str]:
 def diffusion_from_config(raw: Mapping[str, Any], where: str, name: str) -> tuple[ModelSpec, tuple[str, ...]]:
     """Return the model that the config ``raw`` describes, and what the reader had to assume.
 
-    Raises
-    ------
-    InputError
-        If the class is not known, or a key or its value is not expressed exactly.
+    Raises `InputError` if the class is not known, or a key or its value is not expressed exactly.
     """
     word = str(raw.get(CLASS))[:80]
     family = FAMILIES.get(word)

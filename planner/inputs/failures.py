@@ -57,10 +57,7 @@ def failure_names() -> list[str]:
 def load_failures(text: str, where: str = "failures") -> FailureProfile:
     """Return a profile of failures: one that ships, a YAML of one's own, or a log of failures as CSV.
 
-    Raises
-    ------
-    InputError
-        If there is none, or its file is wrong: all faults at once.
+    Raises `InputError` if there is none, or its file is wrong: all faults at once.
     """
     word = text.strip().lower()
     if word.endswith(".csv"):
@@ -87,10 +84,7 @@ def failures_of_log(path: Path) -> FailureProfile:
     were watched), and maybe ``nodes`` (lost at once). The last row may have no failure: its ``nodes`` is 0,
     and it says how long was watched.
 
-    Raises
-    ------
-    InputError
-        If a column or a number is missing or wrong, or there is no failure.
+    Raises `InputError` if a column or a number is missing or wrong, or there is no failure.
     """
     with table_lines(path) as lines:
         rows = list(csv.DictReader(lines))

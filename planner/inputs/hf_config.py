@@ -46,10 +46,8 @@ def read_hf_config(path: Path, name: str = "") -> ImportedModel:
 
     ``path``: the file or its folder; ``name``: the model's name; by default the folder's.
 
-    Raises
-    ------
-    InputError
-        If the file is broken, lacks fields, or describes what the model record cannot express exactly.
+    Raises `InputError` if the file is broken, lacks fields, or describes what the model record cannot express
+    exactly.
     """
     file, stem = config_file(path)
     return model_from_config(read_json(file), str(file), name or stem or "model")
@@ -70,10 +68,7 @@ def without_encoder(imported: ImportedModel) -> ImportedModel:
 def model_from_config(raw: Mapping[str, Any], where: str, name: str) -> ImportedModel:
     """Return the model that the config ``raw`` describes; ``where`` names it in messages.
 
-    Raises
-    ------
-    InputError
-        As `read_hf_config`.
+    Raises `InputError` as `read_hf_config`.
     """
     if is_seq2seq(raw):
         return ImportedModel(*seq2seq_from_config(raw, where, name))

@@ -44,10 +44,7 @@ def is_seq2seq(raw: Mapping[str, Any]) -> bool:
 def seq2seq_from_config(raw: Mapping[str, Any], where: str, name: str) -> tuple[ModelSpec, tuple[str, ...]]:
     """Return the encoder-decoder that a config describes, and what its reader assumed.
 
-    Raises
-    ------
-    InputError
-        If a field is no whole number above zero, or says what the record cannot express.
+    Raises `InputError` if a field is no whole number above zero, or says what the record cannot express.
     """
     faults: list[tuple[str, str]] = []
     config = Vision(raw, faults, raw)

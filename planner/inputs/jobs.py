@@ -74,10 +74,7 @@ class JobsFile(Record):
 def load_jobs(path: Path) -> JobsFile:
     """Return the jobs of a file.
 
-    Raises
-    ------
-    InputError
-        If it cannot be read, or is wrong: all faults at once.
+    Raises `InputError` if it cannot be read, or is wrong: all faults at once.
     """
     found = build(JobsFile, read_yaml(path), str(path))
     names = [job.name for job in found.jobs]

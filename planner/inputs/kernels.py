@@ -121,10 +121,7 @@ def load_kernels(accelerator: Chip, sustained: bool = True) -> Kernels:
     with an empty measured range, so that everything counts as extrapolated; ``sustained``: whether rates are
     those that hours of work hold, not those of a short benchmark.
 
-    Raises
-    ------
-    InputError
-        If the curve file is missing or wrong.
+    Raises `InputError` if the curve file is missing or wrong.
     """
     path, own = _curve_file(accelerator)
     raw = read_fitted(path) if path.parent == _curves() else read_yaml(path)

@@ -64,10 +64,7 @@ class LayerGraph(Record):
 def load_graph(path: Path) -> LayerGraph:
     """Return the graph of a file, its layers in an order in which each is after those that it reads.
 
-    Raises
-    ------
-    InputError
-        If it cannot be read, or is wrong: all faults at once.
+    Raises `InputError` if it cannot be read, or is wrong: all faults at once.
     """
     raw = _read_csv(path) if path.suffix.lower() == ".csv" else read_yaml(path)
     found = build(LayerGraph, raw, str(path))

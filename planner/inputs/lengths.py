@@ -41,10 +41,8 @@ _SCALES: Final = {"k": 2**10, "ki": 2**10, "m": 2**20, "mi": 2**20}
 def read_lengths(text: str, where: str = "--seq-lens") -> str:
     """Return a source of lengths in one spelling, after it was read: a law, or the path of a table.
 
-    Raises
-    ------
-    InputError
-        If there is no such file, no column ``length`` or no length in it, or the law is wrong.
+    Raises `InputError` if there is no such file, no column ``length`` or no length in it, or the law is
+    wrong.
     """
     said = text.strip()
     if said.partition(":")[0].strip().lower() == "lognormal":

@@ -27,10 +27,7 @@ def load_model(text: str) -> ModelSpec:
     ``text``: a name or alias from the zoo, as people write it; a model YAML, a Hugging Face ``config.json``
     or a folder with one; or an id whose ``config.json`` lies in the local cache of the Hugging Face Hub.
 
-    Raises
-    ------
-    InputError
-        If there is no such model, several can be meant, or its file is wrong.
+    Raises `InputError` if there is no such model, several can be meant, or its file is wrong.
     """
     path, name = model_file(text)
     if path.is_dir() or path.suffix == ".json":
@@ -41,10 +38,7 @@ def load_model(text: str) -> ModelSpec:
 def model_file(text: str) -> tuple[Path, str]:
     """Return the file or folder of the model that ``text`` means, and its name where the file has none.
 
-    Raises
-    ------
-    InputError
-        If there is none, or several can be meant.
+    Raises `InputError` if there is none, or several can be meant.
     """
     try:
         return find_file(text, data_folder("models_zoo"), "model"), ""

@@ -51,10 +51,8 @@ def load_hardware(text: str, where: str = "hardware") -> HardwareProfile:
     it; the name of an accelerator, which stands for its usual cluster; or a path to a YAML file whose pools
     name parts or hold them; ``where``: the option that ``text`` came from, for messages.
 
-    Raises
-    ------
-    InputError
-        If there is no such cluster, ``text`` has a count, or a file is wrong: all faults at once.
+    Raises `InputError` if there is no such cluster, ``text`` has a count, or a file is wrong: all faults at
+    once.
     """
     path = _cluster_file(text, where)
     raw = read_yaml(path)
@@ -76,10 +74,8 @@ def load_hardware(text: str, where: str = "hardware") -> HardwareProfile:
 def load_accelerator(text: str, where: str = "accelerator") -> Accelerator:
     """Return the accelerator that ``text`` means: a name, an alias or a path.
 
-    Raises
-    ------
-    InputError
-        If there is none, or its file is wrong; the message has the nearest names, never another's numbers.
+    Raises `InputError` if there is none, or its file is wrong; the message has the nearest names, never
+    another's numbers.
     """
     return _part_record(Accelerator, _shipped_or_path(text, hardware_folder("accelerators"), where))
 
@@ -87,10 +83,7 @@ def load_accelerator(text: str, where: str = "accelerator") -> Accelerator:
 def default_cluster(accelerator: str, where: str = "accelerator") -> str:
     """Return the name of the usual cluster of an accelerator, which stands for it where only it is named.
 
-    Raises
-    ------
-    InputError
-        If there is no such accelerator, or its file names no cluster.
+    Raises `InputError` if there is no such accelerator, or its file names no cluster.
     """
     found = load_accelerator(accelerator, where)
     if not found.cluster:

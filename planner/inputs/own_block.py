@@ -61,10 +61,7 @@ class OwnBlock(Record):
 def own_block(text: str) -> OwnBlock | None:
     """Return the block of a file that is one, or None of anything else.
 
-    Raises
-    ------
-    InputError
-        If it is one, and wrong: all faults at once.
+    Raises `InputError` if it is one, and wrong: all faults at once.
     """
     path = Path(text)
     if path.suffix.lower() not in (".yaml", ".yml") or not is_file(path):

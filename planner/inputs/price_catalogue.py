@@ -83,10 +83,7 @@ class PriceCatalogue:
 def read_catalogue(path: Path, region: str = "") -> PriceCatalogue:
     """Read a catalogue; only the rows of a region, where one is named.
 
-    Raises
-    ------
-    InputError
-        If it is no catalogue, has a number that is none, or no row of the region.
+    Raises `InputError` if it is no catalogue, has a number that is none, or no row of the region.
     """
     reader = csv.DictReader(read_text(path, TABLE_BYTES).splitlines())
     missing = [name for name in NEEDED if name not in (reader.fieldnames or ())]

@@ -136,10 +136,8 @@ class RunLog:
 def read_run_log(path: Path) -> RunLog:
     """Return what a log of a training run says.
 
-    Raises
-    ------
-    InputError
-        If it cannot be read, or no known program printed it and nothing ran out of memory in it.
+    Raises `InputError` if it cannot be read, or no known program printed it and nothing ran out of memory in
+    it.
     """
     text = _COLOUR.sub("", read_text(path))
     known = next((one for one in FORMATS if re.search(one.sign, text, re.MULTILINE)), None)

@@ -20,10 +20,7 @@ _ALIASES = re.compile(r"^aliases: *\[(.*)\]", re.MULTILINE)
 def data_folder(name: str) -> Path:
     """Return the folder of shipped data called ``name``: in the installed package, or beside its source.
 
-    Raises
-    ------
-    FileNotFoundError
-        If neither is there, which means a broken installation.
+    Raises `FileNotFoundError` if neither is there, which means a broken installation.
     """
     package = Path(__file__).resolve().parents[1]
     for folder in (package / "data" / name, package.parent / name):
@@ -69,10 +66,7 @@ def named_file(text: str, folder: Path) -> Path | None:
 def find_file(text: str, folder: Path, kind: str) -> Path:
     """Return the file that ``text`` means: a name or alias in ``folder``, whatever its case, or a path.
 
-    Raises
-    ------
-    InputError
-        If it is neither; the message has the nearest names.
+    Raises `InputError` if it is neither; the message has the nearest names.
     """
     known = named_file(text, folder)
     if known is not None:

@@ -132,10 +132,7 @@ def is_sites_file(text: str) -> bool:
 def load_sites(text: str) -> tuple[SitesProfile, Mapping[str, HardwareProfile]]:
     """Return the sites of a file, and the cluster of each by the site's name.
 
-    Raises
-    ------
-    InputError
-        With every fault of the file: its fields, names, links and clusters.
+    Raises `InputError` with every fault of the file: its fields, names, links and clusters.
     """
     path = Path(text).expanduser()
     raw = read_yaml(path)

@@ -134,10 +134,7 @@ class Workload(WorkloadFields):
         def __init__(self, **values: object) -> None:
             """Make a workload.
 
-            Raises
-            ------
-            InputError
-                With every field that is unknown or wrong.
+            Raises `InputError` with every field that is unknown or wrong.
             """
             try:
                 super().__init__(**values)

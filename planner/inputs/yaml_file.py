@@ -84,10 +84,7 @@ _Loader.add_constructor("tag:yaml.org,2002:float", _float)
 def read_text(path: Path, limit: int = TEXT_BYTES) -> str:
     """Return the text of a file, a pipe or a device, ``-`` for standard input: of at most ``limit`` bytes.
 
-    Raises
-    ------
-    InputError
-        If it is missing, a folder, unreadable, too large, or not UTF-8.
+    Raises `InputError` if it is missing, a folder, unreadable, too large, or not UTF-8.
     """
     return decoded(read_bytes(path, limit), str(STANDARD_INPUT if str(path) == "-" else path))
 
@@ -95,11 +92,8 @@ def read_text(path: Path, limit: int = TEXT_BYTES) -> str:
 def read_yaml(path: Path) -> dict[str, Any]:
     """Return the mapping that a YAML file holds.
 
-    Raises
-    ------
-    InputError
-        If it cannot be read, is not YAML, repeats a key, indents with tabs, nests or expands beyond
-        `MAX_DEPTH` or `MAX_NODES`, has a tag, a NaN or an infinity, or is no mapping at the top.
+    Raises `InputError` if it cannot be read, is not YAML, repeats a key, indents with tabs, nests or expands
+    beyond `MAX_DEPTH` or `MAX_NODES`, has a tag, a NaN or an infinity, or is no mapping at the top.
     """
     return parse_yaml(read_text(path), str(path))
 
@@ -162,10 +156,8 @@ def _parsed(text: str, where: str, repeats: bool = False) -> dict[str, Any]:
 def read_json(path: Path) -> dict[str, Any]:
     """Return the object that a JSON file holds; NaN and infinities are kept, for its reader to judge.
 
-    Raises
-    ------
-    InputError
-        If it cannot be read, is not JSON, repeats a key, nests too deeply, or is no object at the top.
+    Raises `InputError` if it cannot be read, is not JSON, repeats a key, nests too deeply, or is no object at
+    the top.
     """
     return parse_json(read_text(path), str(path))
 

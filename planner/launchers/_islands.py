@@ -49,10 +49,7 @@ def island_notes(job: Job) -> tuple[str, ...]:
 def refuse_launcher(launcher: str, job: Job) -> None:
     """Refuse a launcher that gives nodes their ranks itself.
 
-    Raises
-    ------
-    UnsupportedPlan
-        If the job lies in several islands, and the launcher is not torchrun.
+    Raises `UnsupportedPlan` if the job lies in several islands, and the launcher is not torchrun.
     """
     if launcher != "torchrun" and is_over_islands(job):
         raise UnsupportedPlan(

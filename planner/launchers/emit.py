@@ -43,10 +43,7 @@ class Target:
 def target(runtime: Runtime, launcher: Launcher, version: str | None = None) -> Target:
     """Return the target, in the newest version where none is named.
 
-    Raises
-    ------
-    InputError
-        If the version is not one whose files can be written; the message lists those.
+    Raises `InputError` if the version is not one whose files can be written; the message lists those.
     """
     if version is None:
         return Target(runtime, launcher, release_of(runtime).files or runtime.versions[0])
@@ -77,13 +74,9 @@ def launch_files(
     saves, where that was chosen; ``weights``: the folder of the model's weights on this machine, if any:
     CHECKPOINT where nobody says another.
 
-    Raises
-    ------
-    UnsupportedPlan
-        If the runtime writes no files, cannot run the plan, or has no smoke run where one is asked for; the
-        message has every reason.
-    InputError
-        If the launcher cannot start so many accelerators.
+    Raises `UnsupportedPlan` if the runtime writes no files, cannot run the plan, or has no smoke run where
+    one is asked for; the message has every reason; `InputError` if the launcher cannot start so many
+    accelerators.
     """
     runtime = wanted.runtime
     refuse_launcher(wanted.launcher.name, job)
@@ -115,10 +108,8 @@ def _with_weights(command: Command, launcher: Launcher, weights: str) -> Command
 def priced_command(plan: Plan, job: Job, wanted: Target, order: str | None = None) -> tuple[Plan, Command]:
     """Return a scalar plan with the split that its price assumed, and what starts it.
 
-    Raises
-    ------
-    UnsupportedPlan
-        If the runtime writes no files or cannot run the plan; the message has every reason.
+    Raises `UnsupportedPlan` if the runtime writes no files or cannot run the plan; the message has every
+    reason.
     """
     _refuse(plan, job, wanted.runtime)
     plan = _as_priced(plan, job, wanted.runtime)
@@ -128,10 +119,7 @@ def priced_command(plan: Plan, job: Job, wanted: Target, order: str | None = Non
 def started(plan: Plan, job: Job, wanted: Target, order: str | None = None) -> Command:
     """Return what starts a legal plan, with the traits that its price was made with.
 
-    Raises
-    ------
-    UnsupportedPlan
-        If the runtime writes no files, or they cannot say a trait that was priced.
+    Raises `UnsupportedPlan` if the runtime writes no files, or they cannot say a trait that was priced.
     """
     runtime = wanted.runtime
     plain = runtimes()[runtime.name].traits

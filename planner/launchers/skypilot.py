@@ -73,10 +73,7 @@ def _variables(command: Command, settings: LauncherSettings) -> dict[str, str | 
 def task(command: Command, job: Job, settings: LauncherSettings) -> dict[str, object]:
     """Return the task.
 
-    Raises
-    ------
-    UnsupportedPlan
-        If SkyPilot's name of the accelerator is not known.
+    Raises `UnsupportedPlan` if SkyPilot's name of the accelerator is not known.
     """
     nodes, ranks = node_shape(job)
     accelerator = job.hardware.pool.accelerator.name

@@ -124,10 +124,7 @@ def _backward(kernel: Kernel, result: Any, device: Device) -> Forward:
 def build(name: str, shape: Shape, widths: Widths, traits: Traits, device: Device) -> Kernel:
     """Return an operator on random data.
 
-    Raises
-    ------
-    KeyError
-        If no kernel is known for it.
+    Raises `KeyError` if no kernel is known for it.
     """
     if shape.kind in PLAIN:
         return _with_buffer(PLAIN[shape.kind](shape, device), shape, widths, device)

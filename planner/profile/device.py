@@ -67,10 +67,7 @@ class Device:
 def torch_module() -> Any:
     """Return the torch module.
 
-    Raises
-    ------
-    Stopped
-        If it is not installed or does not load.
+    Raises `Stopped` if it is not installed or does not load.
     """
     try:
         return importlib.import_module("torch")
@@ -83,10 +80,7 @@ def torch_module() -> Any:
 def read_device(text: str) -> tuple[str, int]:
     """Return kind and index of ``cpu``, ``cuda`` or ``cuda:1``; without an index, the rank's own.
 
-    Raises
-    ------
-    InputError
-        If ``text`` is none of these.
+    Raises `InputError` if ``text`` is none of these.
     """
     kind, colon, number = text.strip().lower().partition(":")
     if kind not in KINDS or (colon and not is_whole(number)):
@@ -97,12 +91,7 @@ def read_device(text: str) -> tuple[str, int]:
 def open_device(text: str) -> Device:
     """Return the device that ``text`` names.
 
-    Raises
-    ------
-    Stopped
-        If torch is missing, or it sees no such device.
-    InputError
-        If ``text`` names none.
+    Raises `Stopped` if torch is missing, or it sees no such device; `InputError` if ``text`` names none.
     """
     kind, index = read_device(text)
     torch = torch_module()

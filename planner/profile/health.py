@@ -28,10 +28,7 @@ def uuid_of(device: Device) -> str | None:
 def check_free(device: Device, driver: Driver) -> None:
     """Refuse a GPU that others use, that is cut into slices, or that is slowed down.
 
-    Raises
-    ------
-    Stopped
-        With the reason and the way out.
+    Raises `Stopped` with the reason and the way out.
     """
     if driver.is_sliced() or SLICE in device.name:
         raise Stopped(
@@ -74,10 +71,7 @@ def memory_in_use(device: Device) -> float:
 def refuse_slow(device: Device, reading: PowerReading) -> None:
     """Refuse a GPU that heat or a brake slows down before anything runs.
 
-    Raises
-    ------
-    Stopped
-        With the reasons that the driver gives.
+    Raises `Stopped` with the reasons that the driver gives.
     """
     if reading.slowdowns:
         warm = f" at {reading.temperature_c:.0f} C" if reading.temperature_c is not None else ""
@@ -102,10 +96,7 @@ def check_works(device: Device, alone: bool = False) -> list[str]:
 
     ``device``: what is to be measured; ``alone``: leave the others to the ranks that drive them.
 
-    Raises
-    ------
-    Stopped
-        If the device itself is broken.
+    Raises `Stopped` if the device itself is broken.
     """
     count = 1 if device.is_cpu or alone else device.torch.cuda.device_count()
     notes = []

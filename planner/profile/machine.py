@@ -70,12 +70,8 @@ def chosen(only: Sequence[str]) -> tuple[list[Bench], list[str]]:
 def measure_machine(request: ProfileRequest, tell: Tell) -> MeasuredMachine | None:
     """Measure, and return what was found; None on all ranks but the first, which keeps the table.
 
-    Raises
-    ------
-    Stopped
-        If the device cannot be measured, a rank is missing, or rows cannot be kept.
-    InputError
-        If a bench is unknown, or the raw table is another machine's.
+    Raises `Stopped` if the device cannot be measured, a rank is missing, or rows cannot be kept; `InputError`
+    if a bench is unknown, or the raw table is another machine's.
     """
     own, of_ranks = chosen(request.only)
     device = open_device(request.device)

@@ -157,10 +157,7 @@ def started_ranks() -> int:
 def open_ranks(device: Device, seconds: float) -> Ranks | None:
     """Join the ranks that torchrun has started; None where there is only one.
 
-    Raises
-    ------
-    Stopped
-        If not all ranks join in time.
+    Raises `Stopped` if not all ranks join in time.
     """
     size = started_ranks()
     if size == 1:

@@ -65,10 +65,7 @@ class RawTable:
     def add(self, row: Row) -> None:
         """Keep a row, on disk at once.
 
-        Raises
-        ------
-        Stopped
-            If it cannot be written; the rows before it are kept.
+        Raises `Stopped` if it cannot be written; the rows before it are kept.
         """
         try:
             with self.path.open("a", encoding="utf-8") as stream:

@@ -40,10 +40,7 @@ WEIGHTS = (".safetensors", ".bin")
 def wanted_target(launch: Launch, runtime: Runtime, door: Door = OPTIONS) -> Target:
     """Return the target that the user names.
 
-    Raises
-    ------
-    InputError
-        With every unknown name.
+    Raises `InputError` with every unknown name.
     """
     reading = Reading(door)
     named, starter = named_files(launch.target, launch.launcher, reading)
@@ -79,10 +76,7 @@ def targets() -> dict[str, Runtime | Library]:
 def _library_target(library: Library, runtime: Runtime, starter: Launcher, version: str | None) -> Target:
     """Return the target of a library by the plan's runtime, by its usual one where that is none of its own.
 
-    Raises
-    ------
-    InputError
-        If the version is not the one whose file is written.
+    Raises `InputError` if the version is not the one whose file is written.
     """
     if version not in (None, library.version):
         expected = f"{library.version} for {library.name}"

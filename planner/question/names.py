@@ -14,10 +14,7 @@ from planner.report.plan_file import Names, digest
 def plan_names(answer: Estimate, model: str, hardware: str) -> Names:
     """Return the names of a priced plan: those that the caller gives, or that the records have.
 
-    Raises
-    ------
-    InputError
-        If one is not that of the plan's model or cluster.
+    Raises `InputError` if one is not that of the plan's model or cluster.
     """
     job, reading = answer.job, Reading(KEYWORDS)
     named = Names(model or job.model.name, hardware or job.hardware.name)

@@ -155,10 +155,7 @@ def question_about(
 ) -> Question:
     """Return a question about a job that is made: other fields and the axes of a plan beside it.
 
-    Raises
-    ------
-    InputError
-        With every fault.
+    Raises `InputError` with every fault.
     """
     wanted = read_search(said, reading, OBJECTIVES[:-1])
     limit = read_value("memory_limit", said.get("memory_limit"), reading)

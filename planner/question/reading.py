@@ -102,10 +102,7 @@ class Reading:
     def finish(self) -> None:
         """Raise what was noted.
 
-        Raises
-        ------
-        InputError
-            If there was a fault.
+        Raises `InputError` if there was a fault.
         """
         if self.problems:
             raise InputError(self.problems)

@@ -118,10 +118,7 @@ def synthesise_schedule(
 def read_request(reading: Reading, values: Mapping[str, Any]) -> SynthesisRequest:
     """Return what is asked for, from texts or values by name.
 
-    Raises
-    ------
-    InputError
-        With all faults, those noted before included.
+    Raises `InputError` with all faults, those noted before included.
     """
     at = reading.door.place
     fault_missing(reading, {at(name): values[name] for name in ("pp", "microbatches", "pass_times")})

@@ -130,10 +130,7 @@ class SearchDocument(_Document):
 def check_search(document: dict[str, Any], where: str) -> None:
     """Refuse a document that ``search`` cannot have printed, with every fault.
 
-    Raises
-    ------
-    InputError
-        Each fault with the place of the value in the document.
+    Raises `InputError`: each fault with the place of the value in the document.
     """
     try:
         SearchDocument.model_validate(document)

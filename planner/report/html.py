@@ -80,10 +80,7 @@ def number(value: float | None, text: str) -> Cell:
 def page_html(page: HtmlPage) -> str:
     """Return a page as one HTML document, with everything that it needs inside.
 
-    Raises
-    ------
-    InputError
-        If plotly is not installed; the message names the extra.
+    Raises `InputError` if plotly is not installed; the message names the extra.
     """
     from jinja2 import Environment
     from markupsafe import Markup
@@ -104,10 +101,7 @@ def page_html(page: HtmlPage) -> str:
 def library() -> str:
     """Return the text of the plotting library.
 
-    Raises
-    ------
-    InputError
-        If plotly is not installed; the message names the extra.
+    Raises `InputError` if plotly is not installed; the message names the extra.
     """
     try:
         from plotly.offline import get_plotlyjs

@@ -39,10 +39,7 @@ Found = Mapping[str, Any]
 def search_report(document: Document, where: str, version: str) -> HtmlPage:
     """Return the page of a search.
 
-    Raises
-    ------
-    InputError
-        If the document is not one that ``search`` printed; ``where`` names its file.
+    Raises `InputError` if the document is not one that ``search`` printed; ``where`` names its file.
     """
     if document.get("schema") != SEARCH:
         found = f"schema {document['schema']!r}" if "schema" in document else "no schema"

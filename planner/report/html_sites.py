@@ -20,10 +20,7 @@ LINK = "Gb/s of the narrowest link"
 def sites_report(document: Mapping[str, Any], source: str, version: str) -> HtmlPage:
     """Return the page of the JSON that a search over sites printed.
 
-    Raises
-    ------
-    InputError
-        If it is not whole.
+    Raises `InputError` if it is not whole.
     """
     try:
         ways, others = document["ways"], document["not_ranked"]

@@ -229,10 +229,7 @@ def read_plan_file(path: Path, text: str | None = None) -> PlanFile:
     ``path``: a file that `plan_yaml` wrote, or that somebody wrote alike; ``text``: what stands in it, where
     it has been read already.
 
-    Raises
-    ------
-    InputError
-        If it cannot be read or is wrong, all faults at once.
+    Raises `InputError` if it cannot be read or is wrong, all faults at once.
     """
     where = str(path)
     content = read_yaml(path) if text is None else parse_yaml(text, where)
@@ -288,10 +285,7 @@ def _runtime(document: _Document, profile: HardwareProfile, faults: _Faults) -> 
 def plan_orders(plan: Plan, lines: Sequence[str]) -> Orders:
     """Return the passes of each rank of a plan, from a line for each rank.
 
-    Raises
-    ------
-    ValueError
-        If they are not the passes of the plan.
+    Raises `ValueError` if they are not the passes of the plan.
     """
     ranks = SCHEDULES[plan.schedule].chunk_ranks(int(plan.pp), int(plan.vpp))
     return read_order(lines, ranks, int(plan.num_microbatches))

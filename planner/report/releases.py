@@ -41,10 +41,7 @@ def runtime_rows() -> list[dict[str, Any]]:
 def runtime_document(name: str) -> Document:
     """Return a runtime with all its releases as JSON.
 
-    Raises
-    ------
-    InputError
-        If there is no such runtime.
+    Raises `InputError` if there is no such runtime.
     """
     runtime = find(runtimes(), name, "NAME")
     known = releases()[runtime.name]

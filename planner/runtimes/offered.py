@@ -212,10 +212,7 @@ def is_plain_causal(model: ModelSpec) -> bool:
 def attention_of(block: Block) -> Attention | LatentAttention:
     """Return the attention of a block of a model that `uses` nothing else.
 
-    Raises
-    ------
-    ValueError
-        If it has none, which a rule has refused before.
+    Raises `ValueError` if it has none, which a rule has refused before.
     """
     if block.attention is None:
         raise ValueError("a block without attention")
@@ -225,10 +222,7 @@ def attention_of(block: Block) -> Attention | LatentAttention:
 def ffn_of(block: Block) -> DenseFfn | Experts:
     """Return the feed-forward of a block of a model that `uses` nothing else.
 
-    Raises
-    ------
-    ValueError
-        If it has none, which a rule has refused before.
+    Raises `ValueError` if it has none, which a rule has refused before.
     """
     if block.ffn is None:
         raise ValueError("a block without a feed-forward")

@@ -13,10 +13,7 @@ from planner.techniques.schedules.family import Orders, PassTimes
 def check_supported(schedule: Schedule, pp: int, vpp: int, microbatches: int) -> None:
     """Refuse numbers that a schedule cannot run.
 
-    Raises
-    ------
-    UnsupportedPlan
-        With every reason.
+    Raises `UnsupportedPlan` with every reason.
     """
     if reasons := schedule.supports(pp, vpp, microbatches):
         raise UnsupportedPlan("\n".join(reasons))

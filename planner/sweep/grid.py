@@ -117,10 +117,7 @@ class Grid(_Axes):
 def load_grid(path: Path) -> Grid:
     """Return the grid that a YAML file holds.
 
-    Raises
-    ------
-    InputError
-        With every fault of its keys and values, or if it has more than `MOST_CASES` cases.
+    Raises `InputError` with every fault of its keys and values, or if it has more than `MOST_CASES` cases.
     """
     try:
         grid = build(Grid, _as_fields(read_yaml(path)), str(path))
@@ -156,10 +153,7 @@ def _as_fields(raw: Any) -> Any:
 def check_size(grid: Grid, path: Path) -> None:
     """Refuse a grid that is too large to be meant.
 
-    Raises
-    ------
-    InputError
-        If it has more than `MOST_CASES` cases.
+    Raises `InputError` if it has more than `MOST_CASES` cases.
     """
     if grid.size > MOST_CASES:
         lengths = " · ".join(f"{len(grid.axes[name])} {name}" for name in grid.varying)

@@ -113,10 +113,7 @@ class Row:
 def row_of(document: Mapping[str, Any]) -> Row:
     """Return the row that a line of JSON holds.
 
-    Raises
-    ------
-    ValueError
-        If it is of another kind, lacks a key, or holds what no search answers.
+    Raises `ValueError` if it is of another kind, lacks a key, or holds what no search answers.
     """
     if document.get("schema") != CASE or document.get("status") not in STATUSES:
         raise ValueError(f"a line whose schema is {CASE}")

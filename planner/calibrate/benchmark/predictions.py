@@ -38,11 +38,8 @@ def read_predictions(lines: Iterable[str], where: str) -> dict[str, PredictedRow
     ``lines``: lines of a CSV file with the column ``id`` and at least one other of `COLUMNS`; ``where``: what
     to call the file in messages.
 
-    Raises
-    ------
-    InputError
-        For a header without these columns, a key that stands twice, and cells that are no such value; the
-        first faults at once.
+    Raises `InputError` for a header without these columns, a key that stands twice, and cells that are no
+    such value; the first faults at once.
     """
     reader = csv.reader(lines)
     try:

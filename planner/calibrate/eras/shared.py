@@ -89,10 +89,7 @@ def _of_settings(values: Any, place: str, problems: list[Problem]) -> dict[str, 
 def read_shared(folder: Path) -> SharedTraits:
     """Return the sets of traits of a folder; a set may bring in those before it.
 
-    Raises
-    ------
-    InputError
-        With a problem for each fault.
+    Raises `InputError` with a problem for each fault.
     """
     path = folder / "traits.yaml"
     problems: list[Problem] = []

@@ -252,10 +252,7 @@ def curve_file(
     ``rows``: timed rows of the raw table; ``sheet``: what efficiencies are shares of; ``standing_in``: a
     curve file whose entries are taken where nothing was measured.
 
-    Raises
-    ------
-    InputError
-        If not even matrix products have enough points.
+    Raises `InputError` if not even matrix products have enough points.
     """
     gemm = gemm_entries(rows, sheet)
     if "bf16" not in gemm:

@@ -74,10 +74,7 @@ def product_of(evidence: Evidence) -> str:
 def base_cluster(evidence: Evidence, base: str) -> HardwareProfile:
     """Return the cluster that the texts change: the named one, or the usual one of their GPUs.
 
-    Raises
-    ------
-    InputError
-        If none is named and the texts do not tell the GPU, or tell one that does not ship.
+    Raises `InputError` if none is named and the texts do not tell the GPU, or tell one that does not ship.
     """
     if base:
         return load_hardware(base, "--base")

@@ -87,10 +87,7 @@ def unknown_model(run: Run, blank: Sequence[str], names: tuple[str, ...]) -> Ref
 def check_names(run: Run, plan: Plan) -> None:
     """Refuse a run whose techniques the planner does not know.
 
-    Raises
-    ------
-    Refusal
-        If precision, schedule, offload or recompute names no technique.
+    Raises `Refusal` if precision, schedule, offload or recompute names no technique.
     """
     for column, name, table in (
         ("precision", run.precision, PRECISIONS),
@@ -105,10 +102,7 @@ def check_names(run: Run, plan: Plan) -> None:
 def check_precision(run: Run, hardware: HardwareProfile) -> None:
     """Refuse a run in a number format that its accelerator does not compute in.
 
-    Raises
-    ------
-    Refusal
-        With the formats that it has.
+    Raises `Refusal` with the formats that it has.
     """
     recipe = find(PRECISIONS, run.precision, f"row {run.line}, column precision")
     rates = hardware.pool.accelerator.peak
@@ -120,10 +114,7 @@ def check_precision(run: Run, hardware: HardwareProfile) -> None:
 def check_degrees(run: Run) -> None:
     """Refuse a run whose degrees do not make up its cluster, or leave stages without a layer.
 
-    Raises
-    ------
-    Refusal
-        With the product, or the stages.
+    Raises `Refusal` with the product, or the stages.
     """
     degrees = {name: int(getattr(run, name)) for name in ("tp", "pp", "cp", "dp")}
     world = math.prod(degrees.values())
@@ -141,10 +132,7 @@ def check_degrees(run: Run) -> None:
 def check_links(run: Run, stated: Stated, hardware: HardwareProfile) -> None:
     """Refuse a run beyond its fast links of whose interconnect nothing is understood.
 
-    Raises
-    ------
-    Refusal
-        With the words that mean nothing known.
+    Raises `Refusal` with the words that mean nothing known.
     """
     if stated.known or named_in(run.interconnect, hardware):
         return
@@ -156,10 +144,7 @@ def check_links(run: Run, stated: Stated, hardware: HardwareProfile) -> None:
 def check_expressed(run: Run, known: bool) -> None:
     """Refuse a run of an architecture that no model record expresses, as `planner models import` does.
 
-    Raises
-    ------
-    Refusal
-        With what cannot be expressed.
+    Raises `Refusal` with what cannot be expressed.
     """
     if reason := unexpressed(run.model, run.notes, known):
         found = f"{run.model!r} with {reason}"
@@ -169,10 +154,7 @@ def check_expressed(run: Run, known: bool) -> None:
 def check_architecture(run: Run) -> None:
     """Refuse a run whose architecture columns contradict each other.
 
-    Raises
-    ------
-    Refusal
-        With the column, and what it would have to be.
+    Raises `Refusal` with the column, and what it would have to be.
     """
     heads, groups, experts, layers = run.heads or 1, run.kv_heads or 1, run.experts or 0, run.num_layers or 0
     if heads % groups:
@@ -186,10 +168,7 @@ def check_architecture(run: Run) -> None:
 def check_structure(run: Run, plan: Plan, job: Job) -> None:
     """Refuse a run whose batch or experts do not divide.
 
-    Raises
-    ------
-    Refusal
-        With the rule that is broken, what stands there and what would be right.
+    Raises `Refusal` with the rule that is broken, what stands there and what would be right.
     """
     found = f"{run.global_batch} over micro-batch {run.micro_batch} · dp {run.dp}"
     if plan.num_microbatches < 1:
@@ -210,10 +189,7 @@ SLACK: Final = 1.25
 def check_figures(run: Run, capacity: float) -> None:
     """Refuse a run that prints more than all of its accelerator's rate or memory.
 
-    Raises
-    ------
-    Refusal
-        With the figure and its limit.
+    Raises `Refusal` with the figure and its limit.
     """
     for column in ("mfu_pct", "hfu_pct"):
         share = getattr(run, column)
@@ -227,10 +203,7 @@ def check_figures(run: Run, capacity: float) -> None:
 def check_speed(run: Run, job: Job, measured: Measured) -> None:
     """Refuse a run whose speeds contradict each other or the accelerator's peak.
 
-    Raises
-    ------
-    Refusal
-        With both values.
+    Raises `Refusal` with both values.
     """
     if clash := disagreement(run):
         raise Refusal(run, "step_time_s", clash, "speeds that agree within 10%")
@@ -246,10 +219,7 @@ def check_speed(run: Run, job: Job, measured: Measured) -> None:
 def check_measured(run: Run, measured: Measured) -> None:
     """Refuse a run whose only figure is a rate of which nobody says what it counts.
 
-    Raises
-    ------
-    Refusal
-        With the column that would say it.
+    Raises `Refusal` with the column that would say it.
     """
     if measured.seconds is not None or run.peak_mem_gib is not None or run.oom is not None:
         return

@@ -214,10 +214,7 @@ def era_of_run(run: Run) -> tuple[Era, Release | None]:
     The column goes before the framework's text. A release that is priced as its runtime's own files run has
     the habits of the text's era, for blanks, and none of its traits.
 
-    Raises
-    ------
-    Refusal
-        If no runtime prices the framework, or it has no such release.
+    Raises `Refusal` if no runtime prices the framework, or it has no such release.
     """
     words = " | ".join((run.model, run.framework, run.overlap, run.notes)).lower()
     era = find_era(with_graphs(run.framework, words), run.gpu, run.flash_attn, run.zero)
@@ -257,11 +254,8 @@ def filled(
 ) -> Run:
     """Return a run whose blanks are filled by rule, in the order in which one follows from another.
 
-    Raises
-    ------
-    Refusal
-        If a column without which nothing can be priced is blank and no rule gives it, or the model is
-        unknown.
+    Raises `Refusal` if a column without which nothing can be priced is blank and no rule gives it, or the
+    model is unknown.
     """
     run = run.with_values({} if run.gpus_per_node else {"gpus_per_node": hardware.pool.gpus_per_node})
     run = run.with_values(degree_defaults(run, era))
@@ -337,10 +331,7 @@ def _workload(run: Run, era: Era) -> Workload:
 def _optimizer(run: Run) -> str:
     """Return the optimizer that the notes state, AdamW where they state none.
 
-    Raises
-    ------
-    Refusal
-        If they state one that the planner does not know.
+    Raises `Refusal` if they state one that the planner does not know.
     """
     notes = run.notes.lower()
     if "8-bit bitsandbytes" in notes:

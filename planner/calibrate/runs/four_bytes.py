@@ -25,10 +25,7 @@ def in_two_bytes(run: Run, hardware: HardwareProfile) -> tuple[Run, HardwareProf
     All that memory, links and network carry has twice the bytes, so that they have half the rates, and memory
     half its size; products have the peak of TF32, or of fp32. Latencies and the host's times stay.
 
-    Raises
-    ------
-    Refusal
-        If the accelerator's file says no such peak.
+    Raises `Refusal` if the accelerator's file says no such peak.
     """
     kind = WIDE.get(run.precision.lower())
     if kind is None:

@@ -44,11 +44,8 @@ def _degree(said: dict[str, str], axes: tuple[str, ...]) -> int | None:
 def with_maxtext(run: Run) -> Run:
     """Return a run of MaxText whose blanks are filled by its own words.
 
-    Raises
-    ------
-    Refusal
-        Where they name what the planner cannot express: another policy of rematerialisation, or experts in
-        dense products of a fixed capacity.
+    Raises `Refusal` where they name what the planner cannot express: another policy of rematerialisation, or
+    experts in dense products of a fixed capacity.
     """
     if not FRAMEWORK.search(run.framework):
         return run

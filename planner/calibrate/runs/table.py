@@ -167,10 +167,7 @@ class RunTable:
 def read_header(names: list[str], where: str) -> tuple[Header, tuple[str, ...]]:
     """Return the reader of each column, and warnings about columns that are missing or unknown.
 
-    Raises
-    ------
-    InputError
-        If a column that every row needs is missing or stands twice; all such faults at once.
+    Raises `InputError` if a column that every row needs is missing or stands twice; all such faults at once.
     """
     clean = [name.strip().lstrip("\ufeff") for name in names]
     if foreign := _foreign(names):
@@ -243,10 +240,7 @@ def read_runs(lines: Iterable[str], where: str = "runs") -> RunTable:
 
     ``lines``: lines of the CSV, such as an open file; ``where``: what to call the table in messages.
 
-    Raises
-    ------
-    InputError
-        If there is no header, or it lacks a needed column.
+    Raises `InputError` if there is no header, or it lacks a needed column.
     """
     source = _Lines(lines)
     try:

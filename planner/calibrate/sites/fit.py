@@ -170,10 +170,8 @@ def asked_factors(
 ) -> list[str]:
     """Return the factors that the user asked for, or refuse.
 
-    Raises
-    ------
-    InputError
-        If a name is unknown, the runs are too few for so many factors, or do not depend on one.
+    Raises `InputError` if a name is unknown, the runs are too few for so many factors, or do not depend on
+    one.
     """
     problems = [
         Problem("--factors", repr(word), f"one of {', '.join(SHARES)}", nearest(word, SHARES))
@@ -280,10 +278,7 @@ def fit_site(site: SiteRuns, profile: HardwareProfile, asked: Sequence[str] = ()
     ``profile``: the cluster, whose own shares are the start; ``asked``: words of `SHARES`; empty for as many
     as can be borne.
 
-    Raises
-    ------
-    InputError
-        If no run has a time, or the runs cannot bear what is asked.
+    Raises `InputError` if no run has a time, or the runs cannot bear what is asked.
     """
     fixed, runs = other_constants(), _priceable(site.timed)
     if not runs:

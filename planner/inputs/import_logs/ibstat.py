@@ -31,10 +31,7 @@ class Adapter:
 def read_ibstat(text: str, where: str) -> tuple[Adapter, ...]:
     """Return every port of every adapter.
 
-    Raises
-    ------
-    InputError
-        If there is none, or a port has no rate.
+    Raises `InputError` if there is none, or a port has no rate.
     """
     parts = _ADAPTER.split(text)[1:]
     found = [

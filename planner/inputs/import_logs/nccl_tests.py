@@ -79,11 +79,8 @@ class _Table:
 def read_nccl_tests(text: str, where: str) -> tuple[NcclTest, ...]:
     """Return every test of the text.
 
-    Raises
-    ------
-    InputError
-        If there is no row, results were wrong, the ranks did not find one another, or neither text nor
-        file name tells the operation.
+    Raises `InputError` if there is no row, results were wrong, the ranks did not find one another, or neither
+    text nor file name tells the operation.
     """
     everything = list(_tables(text, where))
     tables = [table for table in everything if table.rows]

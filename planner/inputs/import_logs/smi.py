@@ -51,10 +51,7 @@ class Smi:
 def read_smi(text: str, where: str) -> Smi:
     """Return every GPU of the text.
 
-    Raises
-    ------
-    InputError
-        If there is none, or one has neither name nor memory.
+    Raises `InputError` if there is none, or one has neither name nor memory.
     """
     head, *bodies = _GPU.split(text)
     facts = _tree(head)

@@ -57,10 +57,7 @@ class Topology:
 def read_topology(text: str, where: str) -> Topology:
     """Return the matrix of a node.
 
-    Raises
-    ------
-    InputError
-        If a row is cut off or has a word that the matrix does not know.
+    Raises `InputError` if a row is cut off or has a word that the matrix does not know.
     """
     lines = [_ESCAPE.sub("", line) for line in text.splitlines()]
     start = next(

@@ -63,10 +63,7 @@ class Folded:
 def folded_layer(graph: Graph, ops: Sequence[Op], params: Sequence[str], hidden: int, where: str) -> Folded:
     """Return a layer of the operators ``ops`` and the parameters ``params`` as a block.
 
-    Raises
-    ------
-    InputError
-        If it has attention that no mixer expresses.
+    Raises `InputError` if it has attention that no mixer expresses.
     """
     found = Folded()
     linears = [op for op in ops if op.kind == "linear"]

@@ -28,10 +28,7 @@ def own_model(text: str) -> tuple[Path, str] | None:
 def read_own_model(file: Path, model: str, name: str = "") -> tuple[ModelSpec, tuple[str, ...]]:
     """Run a Python file and return its model, and what had to be assumed.
 
-    Raises
-    ------
-    InputError
-        If it cannot be exported, or is no stack of layers between an embedding and a head.
+    Raises `InputError` if it cannot be exported, or is no stack of layers between an embedding and a head.
     """
     return model_of_graph(traced(file, model), f"{file}:{model}", name or model.lower())
 

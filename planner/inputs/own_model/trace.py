@@ -26,10 +26,7 @@ NEEDS: Final = "PyTorch 2.6 or later in this environment: pip install 'paralleli
 def traced(file: Path, name: str) -> Graph:
     """Return the graph of the model ``name`` of a Python file: a class, a function that makes it, or itself.
 
-    Raises
-    ------
-    InputError
-        If the file does not run, has no such model, or PyTorch cannot export it.
+    Raises `InputError` if the file does not run, has no such model, or PyTorch cannot export it.
     """
     if not is_file(file):
         raise InputError(Problem(str(file), "no such file", "a Python file"))

@@ -72,10 +72,7 @@ ENTROPY: Final = "position_ids=positions, use_cache=False, **routed)"
 def with_masks(text: str) -> str:
     """Return a training script that fills in masked tokens, made of one that predicts the next.
 
-    Raises
-    ------
-    ValueError
-        If the script lacks what is said otherwise.
+    Raises `ValueError` if the script lacks what is said otherwise.
     """
     head, documents, mock = parted(text)
     documents = said(documents, "\nclass Reader:\n", _MASKED)
@@ -101,10 +98,7 @@ def parted(text: str) -> tuple[str, str, str]:
 def said(text: str, old: str, new: str) -> str:
     """Return a script in which ``old``, which stands there once, is ``new``.
 
-    Raises
-    ------
-    ValueError
-        If it does not, or more often.
+    Raises `ValueError` if it does not, or more often.
     """
     if text.count(old) != 1:
         raise ValueError(f"a script with {old.strip()!r} once")

@@ -140,10 +140,7 @@ def overridden(words: Iterable[str]) -> list[tuple[str, str]]:
 def training_of(text: str, where: str) -> Training:
     """Return what a script trains with.
 
-    Raises
-    ------
-    InputError
-        If no command of it is known, or it cannot be read.
+    Raises `InputError` if no command of it is known, or it cannot be read.
     """
     shell_known.check_ends(text, where)
     script = read_script(text, where)

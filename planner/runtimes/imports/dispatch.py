@@ -53,10 +53,7 @@ def read_runner_file(path: Path, vocab: int | None = None) -> Imported:
 
     ``vocab``: tokens of the vocabulary, where the file gives a model's shape without it.
 
-    Raises
-    ------
-    InputError
-        If it is none of the files that can be read.
+    Raises `InputError` if it is none of the files that can be read.
     """
     suffix = path.suffix.lower()
     if suffix in suffixes():
@@ -110,10 +107,7 @@ def _started(training: Training, path: Path, vocab: int | None) -> Imported:
 def _without_file(training: Training, path: Path) -> Imported:
     """Return what a command of DeepSpeed says without its JSON: the ZeRO stage and the batch stand for it.
 
-    Raises
-    ------
-    InputError
-        For another runner, whose file says all of the plan.
+    Raises `InputError` for another runner, whose file says all of the plan.
     """
     key, told = f"{path}: {training.config}", f"a file found from the folders above {path.name}"
     if training.kind != "deepspeed":

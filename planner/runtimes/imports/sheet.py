@@ -55,10 +55,7 @@ class Imported:
     def checked(self, given: Iterable[str] = ()) -> Imported:
         """Return this, if nothing is wrong beside what the options that are ``given`` say in its place.
 
-        Raises
-        ------
-        InputError
-            With every fault that is left.
+        Raises `InputError` with every fault that is left.
         """
         left = [problem for option, problem in self.faults if option not in set(given)]
         if left:

@@ -67,10 +67,7 @@ class ShellScript:
 def read_script(text: str, where: str, outer: ShellScript | None = None) -> ShellScript:
     """Return the commands of a shell script, which an ``outer`` one with its variables may start.
 
-    Raises
-    ------
-    InputError
-        If a quote or a bracket is not closed, or if its variables grow without bound.
+    Raises `InputError` if a quote or a bracket is not closed, or if its variables grow without bound.
     """
     directives = shell_known.slurm_directives(text)
     reader = _Reader(shell_known.plain_text(text), where, shell_known.slurm_variables(directives))

@@ -34,10 +34,7 @@ def known_model(record: Mapping[str, Any], where: str) -> tuple[str | None, Mode
 
     ``record``: fields of a `ModelSpec` but for its name; a vocabulary of None is taken from the zoo's model.
 
-    Raises
-    ------
-    InputError
-        If the numbers do not make a model.
+    Raises `InputError` if the numbers do not make a model.
     """
     model = _built(record, where)
     said = bool(record.get("vocab") or record.get("diffusion"))

@@ -27,10 +27,7 @@ UNSAID: Final = ("report_to", "fsdp")
 def tree(tuning: Tuning) -> Mapping[str, Any]:
     """Return the YAML: documents packed to whole sequences.
 
-    Raises
-    ------
-    UnsupportedPlan
-        If nothing keeps the weights in float32, as the plan's price has them.
+    Raises `UnsupportedPlan` if nothing keeps the weights in float32, as the plan's price has them.
     """
     work, targets = tuning.job.workload, tuning.adapted
     whole = tuning.method == "full" and tuning.host == "fsdp" and tuning.plan.zero == 0

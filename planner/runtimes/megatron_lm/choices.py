@@ -258,10 +258,7 @@ def fused_backend(job: Job, graphed: object) -> str:
 def choice_flags(plan: Plan, job: Job, changes: Changes, version: str) -> list[str]:
     """Return the flags of the switches that changed traits ask for.
 
-    Raises
-    ------
-    UnsupportedPlan
-        If a release has no such flag.
+    Raises `UnsupportedPlan` if a release has no such flag.
     """
     wanted = {name: SWITCHES[name] for name in SWITCHES if name in changes}
     if "graphed" in changes:

@@ -106,10 +106,7 @@ def flux_rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
 def flux_command(plan: Plan, job: Job, version: str, changes: Changes = NO_CHANGES) -> Command:
     """Return the command line and the module of a scalar plan.
 
-    Raises
-    ------
-    UnsupportedPlan
-        If the release is one of TOML files.
+    Raises `UnsupportedPlan` if the release is one of TOML files.
     """
     if is_old(version):
         raise UnsupportedPlan(f"no files start {job.model.name} on release {version}; nearest: the newest")

@@ -317,10 +317,7 @@ def toml_text(tables: dict[str, dict[str, object]]) -> str:
 def toml_command(plan: Plan, job: Job, version: str, choice: TitanChoice) -> Command:
     """Return what starts the plan on a release that reads TOML.
 
-    Raises
-    ------
-    UnsupportedPlan
-        If the release cannot run what the newest can.
+    Raises `UnsupportedPlan` if the release cannot run what the newest can.
     """
     found = refusals(plan, job, version)
     if found:

@@ -59,10 +59,7 @@ class Solution:
 def decompose(problem: AssignProblem) -> Solution:
     """Solve a problem by decomposition.
 
-    Raises
-    ------
-    Infeasible
-        If no assignment fits; names the stage and the smallest capacity that would do.
+    Raises `Infeasible` if no assignment fits; names the stage and the smallest capacity that would do.
     """
     started = time.perf_counter()
     check_capacity(problem)
@@ -78,10 +75,7 @@ def decompose(problem: AssignProblem) -> Solution:
 def check_capacity(problem: AssignProblem) -> None:
     """Raise NoAssignment where the layers do not fit the stages, with the capacity of a stage that would do.
 
-    Raises
-    ------
-    ValueError
-        If there are more stages than layers.
+    Raises `ValueError` if there are more stages than layers.
     """
     if problem.stages > problem.layers:
         raise ValueError(f"{problem.layers} layers cannot give each of {problem.stages} stages one")

@@ -116,11 +116,8 @@ class Price:
 def price(problem: AssignProblem, assignment: Assignment) -> Price:
     """Price an assignment.
 
-    Raises
-    ------
-    ValueError
-        If it is no assignment of these layers: a layer left out, taken twice, or out of its order, an empty
-        stage, or a strategy that is none.
+    Raises `ValueError` if it is no assignment of these layers: a layer left out, taken twice, or out of its
+    order, an empty stage, or a strategy that is none.
     """
     check(problem, assignment)
     seconds = problem.extra_seconds + np.array([stage_seconds(problem, stage) for stage in assignment])

@@ -136,10 +136,7 @@ class AssignProgram:
     def answer(self) -> Assignment:
         """Return the assignment that the variables say, rounded to whole layers.
 
-        Raises
-        ------
-        SolverError
-            If a variable has no value or is far from a whole number.
+        Raises `SolverError` if a variable has no value or is far from a whole number.
         """
         stages: list[list[Segment]] = [[] for _ in range(self.problem.stages)]
         for (stage, run, strategy), variable in sorted(self.counts.items()):
@@ -203,10 +200,7 @@ def solve(
 ) -> Solution:
     """Solve by decomposition, and by the integer program where that leaves a gap larger than ``enough``.
 
-    Raises
-    ------
-    Infeasible
-        If no assignment fits; names the stage and the smallest capacity that would do.
+    Raises `Infeasible` if no assignment fits; names the stage and the smallest capacity that would do.
     """
     try:
         known = decompose(problem)
@@ -218,10 +212,7 @@ def solve(
 def _program_alone(problem: AssignProblem, time_limit: float, solver: Solver) -> Solution:
     """Solve by the integer program where the decomposition has no answer to start from.
 
-    Raises
-    ------
-    SolverError
-        If the program has none either, or one that does not fit.
+    Raises `SolverError` if the program has none either, or one that does not fit.
     """
     started = time.perf_counter()
     program = AssignProgram(problem)

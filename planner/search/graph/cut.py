@@ -39,12 +39,8 @@ class Cut:
 def best_cut(problem: CutProblem, time_limit: float = TIME_LIMIT) -> Cut:
     """Return the cut whose slowest stage takes least.
 
-    Raises
-    ------
-    Infeasible
-        If no cut keeps every stage within the limit.
-    SolverError
-        If the solver finds none in its time, and the file's order has none.
+    Raises `Infeasible` if no cut keeps every stage within the limit; `SolverError` if the solver finds none
+    in its time, and the file's order has none.
     """
     known = ordered_cut(problem)
     least = slowest(problem, known) if known else float("inf")

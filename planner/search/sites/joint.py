@@ -80,10 +80,7 @@ def islands_yaml(profile: SitesProfile, clusters: Mapping[str, HardwareProfile],
 def on_cluster(known: Estimate, cluster: HardwareProfile) -> Estimate:
     """Return the same plan priced on another cluster.
 
-    Raises
-    ------
-    UnsupportedPlan
-        If it has no price there.
+    Raises `UnsupportedPlan` if it has no price there.
     """
     answer = price(known.plan, replace(known.job, hardware=cluster), known.runtime)
     if not isinstance(answer, Estimate):

@@ -144,10 +144,7 @@ def _units(problem: OrderProblem, horizon: float) -> float:
 def cp_sat(problem: OrderProblem, words: Words, bound: float, time_limit: float) -> Found:
     """Solve with CP-SAT from a known order, in a process of its own.
 
-    Raises
-    ------
-    SolverError
-        If OR-Tools is missing, or its search fails or ends without an answer.
+    Raises `SolverError` if OR-Tools is missing, or its search fails or ends without an answer.
     """
     question = {"problem": asdict(problem), "words": words, "bound": bound, "time_limit": time_limit}
     command = [sys.executable, "-P", "-m", __name__]
@@ -167,10 +164,7 @@ def cp_sat(problem: OrderProblem, words: Words, bound: float, time_limit: float)
 def solved(problem: OrderProblem, words: Words, bound: float, time_limit: float) -> Found:
     """Solve with CP-SAT in this process.
 
-    Raises
-    ------
-    SolverError
-        If the search ends without an answer.
+    Raises `SolverError` if the search ends without an answer.
     """
     from ortools.sat.python import cp_model
 

@@ -161,10 +161,7 @@ class OrderProgram:
     def words(self) -> Words:
         """Return the order that the starts say, whatever their last digits.
 
-        Raises
-        ------
-        SolverError
-            If a start has no value.
+        Raises `SolverError` if a start has no value.
         """
         table: list[list[tuple[float, int]]] = [[] for _ in range(self.problem.pp)]
         for (code, _), start in self.starts.items():
@@ -179,10 +176,7 @@ class OrderProgram:
 def highs(problem: OrderProblem, words: Words, bound: float, time_limit: float) -> Found:
     """Solve with HiGHS from a known order.
 
-    Raises
-    ------
-    SolverError
-        If HiGHS is missing or ends without an answer.
+    Raises `SolverError` if HiGHS is missing or ends without an answer.
     """
     program = OrderProgram(problem, words, bound)
     reached = solve_from(program.model, program.known, time_limit, GAP) * program.unit

@@ -55,10 +55,7 @@ def _searched(ray: Any, work: Work, solve: Solve) -> Iterator[tuple[str, SweepOu
 def _imported() -> Any:
     """Return the module ``ray``.
 
-    Raises
-    ------
-    InputError
-        If it is not installed.
+    Raises `InputError` if it is not installed.
     """
     try:
         return importlib.import_module("ray")
@@ -70,10 +67,7 @@ def _imported() -> Any:
 def _connect(ray: Any, settings: ExecutorSettings) -> None:
     """Join the cluster at the address, or start one here.
 
-    Raises
-    ------
-    InputError
-        If nobody answers at the address.
+    Raises `InputError` if nobody answers at the address.
     """
     quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
     if settings.address is None:
@@ -93,10 +87,7 @@ def _connect(ray: Any, settings: ExecutorSettings) -> None:
 def _knock(address: str) -> None:
     """Ask whether anybody listens at a host and port; Ray itself asks for many minutes.
 
-    Raises
-    ------
-    OSError
-        If nobody does.
+    Raises `OSError` if nobody does.
     """
     if found := re.fullmatch(r"(?:ray://)?(.+):(\d+)", address):
         socket.create_connection((found[1].strip("[]"), int(found[2])), timeout=PATIENCE).close()
@@ -107,10 +98,7 @@ def check_version(ray: Any, here: str) -> None:
 
     ``ray``: ray, joined to the cluster; ``here``: the version of this machine.
 
-    Raises
-    ------
-    CheckFailed
-        If it has none, or another version than this machine.
+    Raises `CheckFailed` if it has none, or another version than this machine.
     """
     try:
         there = ray.get(ray.remote(num_cpus=1)(tool_version).remote())

@@ -37,10 +37,7 @@ def order_lines(orders: Orders) -> list[str]:
 def read_order(lines: Sequence[str], ranks: Sequence[int], microbatches: int) -> Orders:
     """Return what `order_lines` wrote, for chunks on these ranks.
 
-    Raises
-    ------
-    ValueError
-        If a pass cannot be read, is another rank's, comes twice or is missing.
+    Raises `ValueError` if a pass cannot be read, is another rank's, comes twice or is missing.
     """
     orders = tuple(tuple(map(_action, line.split(","))) for line in lines)
     if len(orders) != max(ranks) + 1:

@@ -59,10 +59,7 @@ def _named(values: Mapping[str, Any]) -> dict[str, Any]:
 def from_json(tree: Mapping[str, Any], settings: Mapping[str, Any], where: str) -> Imported:
     """Return what a DeepSpeed JSON says, with the constants of the training script beside it.
 
-    Raises
-    ------
-    InputError
-        With every fault of the file.
+    Raises `InputError` with every fault of the file.
     """
     sheet = Sheet(where, _named(flat(tree)))
     auto = [key for key, value in sheet.values.items() if value == "auto"]

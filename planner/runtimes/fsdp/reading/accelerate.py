@@ -69,10 +69,7 @@ def from_yaml(
 ) -> Imported:
     """Return what an Accelerate YAML says, with the flags and the constants of the training script.
 
-    Raises
-    ------
-    InputError
-        With every fault of the file.
+    Raises `InputError` with every fault of the file.
     """
     sheet = Sheet(where, flat(tree))
     kind = str(sheet.take("distributed_type") or "NO").upper()
@@ -230,10 +227,7 @@ def fits(source: Source) -> bool:
 def read(source: Source) -> Imported:
     """Return what a YAML says, with the DeepSpeed JSON that it names and the script that it starts.
 
-    Raises
-    ------
-    InputError
-        If the JSON is not there.
+    Raises `InputError` if the JSON is not there.
     """
     path, tree = source.path, source.tree
     flags = dict(source.starter.flags) if source.starter else launch_flags(source.text)

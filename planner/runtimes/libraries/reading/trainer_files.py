@@ -69,10 +69,7 @@ def _is_rewarding(program: str) -> bool:
 def _read_command(training: Training, path: Path) -> Imported:
     """Return what a command says, with the file that it names, its launcher's flags and its variables.
 
-    Raises
-    ------
-    InputError
-        If a file that it names is not there.
+    Raises `InputError` if a file that it names is not there.
     """
     flags = trainer.plain(training.flags)
     launch = _launch(training, path)

@@ -33,10 +33,8 @@ def is_one(tree: Mapping[str, Any]) -> bool:
 def training_from(tree: Mapping[str, Any], path: Path) -> Training:
     """Return the arguments of a training, with the accelerators of the experiment that starts it.
 
-    Raises
-    ------
-    InputError
-        If the file that an experiment names is not there, or clusters of unlike devices share the layers.
+    Raises `InputError` if the file that an experiment names is not there, or clusters of unlike devices share
+    the layers.
     """
     whole, name = dict(tree), _named(tree)
     if name is not None:

@@ -69,10 +69,7 @@ def settings(tree: Mapping[str, Any], path: Path) -> PrimusSettings:
 
     Settings are those of the module's file, of the model's, and of the overrides, the later first.
 
-    Raises
-    ------
-    InputError
-        If another framework or trainer runs it.
+    Raises `InputError` if another framework or trainer runs it.
     """
     modules = tree["modules"]
     name = next(name for name in TRAINERS if isinstance(modules.get(name), Mapping))

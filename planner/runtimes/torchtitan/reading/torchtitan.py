@@ -69,10 +69,7 @@ MOVED: Final = {
 def from_toml(tree: Mapping[str, Any], gpus: int | None, where: str, layers: int | None = None) -> Imported:
     """Return what the job config of a release up to 0.2.2 says, of a model of its own with its layers.
 
-    Raises
-    ------
-    InputError
-        With every fault of the file.
+    Raises `InputError` with every fault of the file.
     """
     values = flat(tree)
     old = {key: new for key, new in MOVED.items() if key in values and new not in values}

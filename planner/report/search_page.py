@@ -182,11 +182,12 @@ def nothing_fits(result: SearchResult) -> Page:
             f"The smallest needs {nearest['peak_gib']:.1f} GiB per accelerator, "
             f"{_missing(nearest['missing_gib'])}."
         )
-    shown = [str(one["change"]) for one in nearest.get("remedies") or ()]
-    if nearest.get("gpus") and not any(change.startswith("--gpus ") for change in shown):
+    remedies: Any = nearest.get("remedies") or ()
+    as_row = any(str(one["change"]).startswith("--gpus ") for one in remedies)
+    if nearest.get("gpus") and not as_row:
         lines.append(f"With {counted(int(str(nearest['gpus'])), 'accelerator')} a plan fits.")
     changes = nearest.get("changes") or []
-    table = remedy_table(nearest.get("remedies"), "fit" if result.valid else "run")
+    table = remedy_table(remedies, "fit" if result.valid else "run")
     if isinstance(changes, list) and changes and not table:
         lines.append(f"One change after which a plan fits: {'; or '.join(map(str, changes))}.")
     if isinstance(nearest.get("split"), Mapping):

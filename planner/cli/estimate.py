@@ -123,7 +123,7 @@ def emit_estimate(
         late = played.played_page([far] if far else [])
         if shown.verbose:
             remedy = remedies.remedy_page(short) if short else []
-            page = [*estimate_page.estimate_page(answer, told), *late, *remedy]
+            page = [*estimate_page.estimate_page(answer, told, remedy), *late]
         else:
             page = [*estimate_answer.estimate_answer(answer, told), *late]
         emit_page(page, output)

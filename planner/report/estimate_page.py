@@ -93,9 +93,12 @@ def job_line(job: Job, runtime: Runtime) -> str:
     )
 
 
-def estimate_page(answer: Estimate | Unpriced, defaults: Mapping[str, Any]) -> Page:
-    """Return the page of one estimate."""
+def estimate_page(
+    answer: Estimate | Unpriced, defaults: Mapping[str, Any], remedy: Iterable[str | Table] = ()
+) -> Page:
+    """Return the page of one estimate; ``remedy``: what would make it fit, where it does not."""
     page: Page = [job_line(answer.job, answer.runtime), *plan_lines(answer), *verdict(answer)]
+    page += remedy
     if isinstance(answer, Estimate):
         page += [
             _figures(answer),

@@ -198,12 +198,20 @@ def remedy_page(answer: Estimate) -> Page:
 
 def remedy_table(found: Remedies) -> Page:
     """Return what each change does alone."""
-    rows = tuple(_row(one) for one in found.single)
-    return ["Any one of these changes makes it fit:", Table(rows)] if rows else []
+    if not found.single:
+        return []
+    fits = {one.fits for one in found.single}
+    alike = (
+        "Any one of these changes makes it fit:" if True in fits else "None of these changes is enough alone:"
+    )
+    head = "What one change does:" if len(fits) > 1 else alike
+    return [head, Table(tuple(_row(one, told=len(fits) > 1) for one in found.single))]
 
 
-def _row(one: Remedy) -> dict[str, str]:
+def _row(one: Remedy, told: bool) -> dict[str, str]:
+    """Return a change as a line, which says whether it is enough where not all are alike."""
     bill = one.answer.bill.usd_per_step
+    fits = {"fits": "yes" if one.fits else "no"} if told else {}
     return {
         "change": " ".join(one.options),
         "saves GiB": f"{one.saves / GIB:.1f}",
@@ -211,7 +219,7 @@ def _row(one: Remedy) -> dict[str, str]:
         "s/step": significant(one.answer.step, 3),
         "time": f"{one.longer:+.1%}",
         "$/step": significant(bill, 3),
-        "fits": "yes" if one.fits else "no",
+        **fits,
     }
 
 

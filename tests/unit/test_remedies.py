@@ -94,7 +94,7 @@ def test_the_page_ends_with_the_least_that_fits() -> None:
     head, _, tail = done.out.partition("change  ")
     fits = [one["fits"] for one in estimate(*SEVENTY)["would_fit"]["single"]]
     words = (
-        "None of these is enough alone:",
+        "None of these changes is enough alone:",
         "What one change does:",
         "Any one of these changes makes it fit:",
     )

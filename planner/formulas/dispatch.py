@@ -110,7 +110,12 @@ def dispatch_seconds(nbytes: Num, copies: Num, ranks: Num, stride: Num, tiers: S
 
 
 def neighbours_seconds(nbytes: Num, copies: Num, ranks: Num, stride: Num, tiers: Sequence[Tier]) -> Num:
-    """Seconds of the same where a token's experts are neighbours, on as few ranks and domains as can be.
+    r"""Seconds of a fused dispatch where a token's experts are neighbours, on as few ranks as can be.
+
+    .. math:: c_k = \max\left(1, \frac{c\,D_k}{P}\right)
+
+    of a token's copies :math:`c` for its holders reach each tier, which :math:`P` ranks span in :math:`D_k`
+    domains.
 
     Parameters
     ----------

@@ -12,8 +12,11 @@ import pytest
 
 import planner.formulas
 from planner.cost.estimate import Estimate, estimate
+from planner.cost.layer.communication import routed_seconds
+from planner.cost.layer.operators import Pricer
 from planner.cost.traffic.data_parallel import gradient_seconds, groups
 from planner.formulas.model_flops import model_flops
+from planner.inputs.model import Experts
 from planner.report.explain_formulas import Use, formulas_document, formulas_page, terms_of
 from planner.report.formula_text import formula_text, plain_equation
 from planner.report.waterfall import Anatomy
@@ -86,6 +89,26 @@ def test_four_gathers_or_scatters_are_the_forward_pass_of_a_layer() -> None:
     (gather,) = USES["tp_comm"]
     exchange = ANATOMY.layers["a"].exchanges.tp
     assert 4 * gather.result * RUNTIME.traits.tensor.exposed == pytest.approx(exchange.forward)
+
+
+@pytest.mark.parametrize(
+    "traits",
+    [
+        {"dispatcher": "all-to-all"},
+        {"dispatcher": "fused"},
+        {"dispatcher": "fused", "neighbouring_experts": True},
+    ],
+    ids=["all-to-all", "fused", "neighbours"],
+)
+def test_the_dispatch_shown_is_the_one_priced(traits: dict[str, Any]) -> None:
+    work = job(MODELS["experts"], 16)
+    plan = plan_of(work, ep=8)
+    answer = estimate(plan, work, runtime(**traits))
+    (use,) = uses_of(answer)["ep_comm"]
+    experts = next(ffn for ffn in work.model.ffns if isinstance(ffn, Experts))
+    token = 2.0 * float(Pricer(answer.case, plan).local_tokens) * work.model.hidden
+    shown = routed_seconds(answer.case, plan, token, experts.picks, experts.experts)
+    assert use.result == pytest.approx(float(shown))
 
 
 def test_the_bubble_shown_is_that_of_the_estimate() -> None:

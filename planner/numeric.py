@@ -126,7 +126,7 @@ def where(condition: Truth, one: Num, other: Num) -> Num:
     >>> where(True, 1.0, 2.0)
     1.0
     """
-    if isinstance(one, float) and isinstance(other, float) and isinstance(condition, bool | np.bool_):
+    if isinstance(one, float) and isinstance(other, float) and isinstance(condition, ONE):
         return one if condition else other
     return np.where(condition, one, other)
 

@@ -19,7 +19,7 @@ from planner.cost.layer.operators import Pricer
 from planner.cost.memory.allocator import shown_bytes
 from planner.cost.memory.fit import oom_probability
 from planner.cost.memory.stage_memory import first_step_bytes
-from planner.cost.stages import Stages, stages_of
+from planner.cost.stages import Stages, stage_alone, stages_of
 from planner.cost.step.layout import choice_for, piece_costs, priced_layers, ranks_of
 from planner.cost.step.step import (
     PassPrice,
@@ -153,8 +153,7 @@ def batch_predictions(runs: Sequence[PricedRun]) -> list[Prediction]:
     totals = piece_totals(ranks)
     layers = priced_layers(case, plan, totals)
     costs = piece_costs(case, plan, layers, totals)
-    stages = stages_of(ranks)
-    stages = stages.alone() if len(runs) == len(ranks) == 1 else stages.repeated()
+    stages = stage_alone(ranks[0]) if len(runs) == len(ranks) == 1 else stages_of(ranks).repeated()
     passes = price_passes(case, plan, costs, stages, totals)
     result = whole_step(case, plan, passes, stages)
 

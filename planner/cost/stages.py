@@ -60,14 +60,6 @@ class Stages:
         sums = {tier: np.take(count, index) for tier, count in self.all_messages.items()}
         return Stages(counts, self.rank.take(index, axis=1), crest, again, messages, sums)
 
-    def alone(self) -> Stages:
-        """Return the stages of a plan of one rank as numbers, with which the same arithmetic is faster."""
-        rank: Any = float(self.rank[0])
-        counts: dict[Piece, Any] = {piece: float(column[0]) for piece, column in self.counts.items()}
-        messages: dict[int, Any] = {tier: float(column[0]) for tier, column in self.messages.items()}
-        crest, again = (float(np.asarray(crest)[0]) for crest in (self.crest, self.crest_again))
-        return Stages(counts, rank, crest, again, messages, self.all_messages)
-
     def repeated(self) -> Stages:
         """Return the stages of one plan with a second axis, along which many plans share them."""
         counts = {piece: column[:, np.newaxis] for piece, column in self.counts.items()}
@@ -138,7 +130,7 @@ def _rank_counts(
         again.append(layers[:repeated])
     for chunk, piece, count in end_pieces(model, split, homes[0] == homes[-1], repeats > 0, apart):
         ranks[homes[chunk]][piece] += count
-    for kinds in kinds_apart(model):
+    for kinds in kinds_apart(model) if vpp > 1 else ():
         sizes, inputs = (
             tuple(sum(count for name, count in _kinds_in(part) if name in kinds) for part in parts)
             for parts in (kept, again)
@@ -289,6 +281,14 @@ def deciding_ranks(ranks: Sequence[RankPieces], in_flight: Column) -> list[int]:
 def crests_of(ranks: Sequence[RankPieces]) -> tuple[Column, Column]:
     """Return both crests of every rank. [-]"""
     return np.array([rank.crest for rank in ranks]), np.array([rank.crest_again for rank in ranks])
+
+
+def stage_alone(rank: RankPieces) -> Stages:
+    """Return the only rank of a plan as numbers, with which the same arithmetic is faster."""
+    counts: dict[Piece, Any] = {piece: float(rank[piece]) for piece in sorted(rank)}
+    messages: dict[int, Any] = {tier: float(count) for tier, count in sorted(rank.messages.items())}
+    number: Any = 0.0
+    return Stages(counts, number, rank.crest, rank.crest_again, messages, dict(messages))
 
 
 def stages_of(ranks: Sequence[RankPieces]) -> Stages:

@@ -8,11 +8,9 @@ from __future__ import annotations
 
 from typing import Final
 
-import numpy as np
-
 from planner.dataclasses import dataclass, replace
 from planner.formulas.size_grid import SizeGrid, corrected
-from planner.numeric import Num, minimum
+from planner.numeric import Num, minimum, where
 
 BACKWARD_FLOPS = 2.5
 """Five products instead of two: the scores are computed again. [-]"""
@@ -292,5 +290,5 @@ def attention_extrapolated(seq: Num, curve: AttentionCurve) -> Num:
     curve : AttentionCurve
         Its range.
     """
-    result: Num = np.where((seq < curve.seq_range[0]) | (seq > curve.seq_range[1]), 1.0, 0.0)
+    result: Num = where((seq < curve.seq_range[0]) | (seq > curve.seq_range[1]), 1.0, 0.0)
     return result

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from planner.dataclasses import dataclass
 from planner.formulas.roofline import roofline_seconds
-from planner.numeric import Num, maximum, where
+from planner.numeric import Num, ceil, maximum, where
 
 ROUTED_BYTES = 6.0
 """Bytes of each element of a routed row, hidden and feed-forward alike, forward. [byte]
@@ -78,7 +76,7 @@ def tiled_rows(rows: Num, curve: ExpertCurve) -> Num:
     .. [1] DeepSeek-AI, "DeepGEMM," https://github.com/deepseek-ai/DeepGEMM: rows of each expert are aligned
        to the block of 128.
     """
-    return np.ceil(rows / curve.tile_rows) * curve.tile_rows
+    return ceil(rows / curve.tile_rows) * curve.tile_rows
 
 
 def tiled_rows_in_mean(rows: Num, curve: ExpertCurve) -> Num:
@@ -238,5 +236,5 @@ def experts_extrapolated(rows: Num, curve: ExpertCurve) -> Num:
     curve : ExpertCurve
         Its range.
     """
-    result: Num = np.where((rows < curve.rows_range[0]) | (rows > curve.rows_range[1]), 1.0, 0.0)
+    result: Num = where((rows < curve.rows_range[0]) | (rows > curve.rows_range[1]), 1.0, 0.0)
     return result

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import cached_property
+from typing import Final
 
 import numpy as np
 
@@ -12,6 +13,9 @@ from planner.dataclasses import dataclass
 from planner.formulas.roofline import roofline_seconds
 from planner.formulas.size_grid import SizeGrid, corrected
 from planner.numeric import PLAIN, Num, ceil, minimum, where
+
+MOST_KNOWN: Final = 8192
+"""Sizes whose results a curve keeps. [-]"""
 
 Range = tuple[float, float]
 """Smallest and largest size that was measured. [element]"""
@@ -70,6 +74,22 @@ class GemmCurve:
     residuals: SizeGrid | None = None
 
     @cached_property
+    def quantises(self) -> bool:
+        """Whether operands are brought to this data type, which takes time."""
+        return bool(self.quantisation_bytes or self.quantisation_launch)
+
+    @cached_property
+    def known(self) -> dict[tuple[float, ...], float]:
+        """Areas and seconds that were worked out for one plan: layers and runs ask for the same again."""
+        return {}
+
+    def keep(self, sizes: tuple[float, ...], value: float) -> None:
+        """Keep what was worked out for some sizes, and forget all where that is much."""
+        if len(self.known) >= MOST_KNOWN:
+            self.known.clear()
+        self.known[sizes] = value
+
+    @cached_property
     def tile_sides(self) -> tuple[set[float], ...]:
         """Rows of the tiles and columns, each size once. [element]"""
         return {tile[0] for tile in self.tiles}, {tile[1] for tile in self.tiles}
@@ -108,12 +128,15 @@ def wave_area(m: Num, n: Num, curve: GemmCurve) -> Num:
        quantization and wave quantization.
     """
     if isinstance(m, PLAIN) and isinstance(n, PLAIN) and 0.0 < m < math.inf and 0.0 < n < math.inf:
+        if (found := curve.known.get((m, n))) is not None:
+            return found
         units, up, least = curve.multiprocessors, math.ceil, math.inf
         for a, b, each, wave in curve.tile_areas:  # to the same bits and without the price of arrays
             tiles = float(up(m / a) * up(n / b))
             area = each * tiles + wave * up(tiles / units)
             if area < least:
                 least = area
+        curve.keep((m, n), least)
         return least
     rows = {a: ceil(m / a) for a in curve.tile_sides[0]}
     columns = {b: ceil(n / b) for b in curve.tile_sides[1]}

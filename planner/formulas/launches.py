@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from planner.numeric import Num, maximum, minimum, sqrt
 
 
@@ -30,9 +28,9 @@ def launched_seconds(device: Num, host: Num, exposed_share: Num) -> Num:
     Examples
     --------
     >>> launched_seconds(3.0, 2.0, 0.0), launched_seconds(3.0, 2.0, 1.0)
-    (np.float64(3.0), np.float64(5.0))
+    (3.0, 5.0)
     """
-    return np.maximum(device, host) + exposed_share * np.minimum(device, host)
+    return maximum(device, host) + exposed_share * minimum(device, host)
 
 
 def floored_seconds(device: Num, floor: Num) -> Num:

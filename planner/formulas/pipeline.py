@@ -9,9 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
-from planner.numeric import Num
+from planner.numeric import Num, ceil, floor, maximum, minimum
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +85,7 @@ def round_microbatches(pp: Num, microbatches: Num) -> Num:
     >>> float(round_microbatches(4, 8)), float(round_microbatches(4, 2))
     (4.0, 2.0)
     """
-    return microbatches / np.maximum(1.0, np.floor(microbatches / pp))
+    return microbatches / maximum(1.0, floor(microbatches / pp))
 
 
 def gpipe_bubble_seconds(pipe: Pipe) -> Num:
@@ -130,7 +128,7 @@ def one_f_one_b_bubble_seconds(pipe: Pipe) -> Num:
     >>> float(one_f_one_b_bubble_seconds(Pipe(4, 1, 8, 1.0, 1.0, 1.0, 0.5)))
     17.0
     """
-    waits = pipe.pp - 1 + (pipe.m - 1) - np.ceil((pipe.m - 1) / pipe.pp)
+    waits = pipe.pp - 1 + (pipe.m - 1) - ceil((pipe.m - 1) / pipe.pp)
     return (pipe.pp - 1) * (pipe.F + pipe.backward) + 2 * pipe.c * waits
 
 
@@ -181,6 +179,6 @@ def looped_bubble_seconds(pipe: Pipe, per_round: Num) -> Num:
     4.5
     """
     pp, vpp, c, backward = pipe.pp, pipe.vpp, pipe.c, pipe.backward
-    late, hops = pp - per_round, pp * vpp * c * np.minimum(1.0, pp - 1)
-    turns = np.maximum(0.0, late * pipe.F + hops) + np.maximum(0.0, late * backward + hops)
+    late, hops = pp - per_round, pp * vpp * c * minimum(1.0, pp - 1)
+    turns = maximum(0.0, late * pipe.F + hops) + maximum(0.0, late * backward + hops)
     return (pp - 1) / vpp * (pipe.F + backward) + 2 * (pp - 1) * c + (vpp - 1) / vpp * turns

@@ -42,7 +42,7 @@ class Spread:
 
     def joins(self, below: Spread) -> Truth:
         """Whether these domains join members of some group that those of the tier below hold apart."""
-        return np.logical_or(self.largest > below.largest, below.domains > self.domains)
+        return (self.largest > below.largest) | (below.domains > self.domains)
 
 
 def spread(domain: float, gpus: float, stride: Num, ranks: Num) -> Spread:

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self
 
-import numpy as np
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 
 from planner.deferred import deferred
@@ -243,7 +242,7 @@ class Pool(Record):
         .. [2] PyTorch 029e4735, ``torch/csrc/distributed/c10d/symm_mem/CUDASymmetricMemory.cu``: each rank
            maps the memory of the others, on one host or in one NVLink domain.
         """
-        return np.less_equal(ranks, self.scaleup_domain) & self.node.scaleup.between_devices
+        return (ranks <= self.scaleup_domain) & self.node.scaleup.between_devices
 
     def segment(self, nodes: int) -> int:
         """Nodes that a job of ``nodes`` takes of one scale-up domain, where that joins several. [-]

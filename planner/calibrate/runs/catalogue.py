@@ -204,8 +204,8 @@ def named_model(name: str) -> ModelSpec | None:
     """
     index = _model_index()
     last = name.rpartition("/")[2]
-    spellings = (name, last, _REMARKS.sub(" ", last), re.sub(r"[()]", " ", last))
-    stem = next((index[simple(text)] for text in spellings if simple(text) in index), None)
+    spellings = dict.fromkeys((name, last, _REMARKS.sub(" ", last), re.sub(r"[()]", " ", last)))
+    stem = next((index[short] for short in map(simple, spellings) if short in index), None)
     return load_model(stem) if stem else None
 
 

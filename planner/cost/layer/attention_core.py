@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from planner.cost.case import Case
 from planner.formulas.attention import (
     attention_backward_seconds,
@@ -16,7 +14,7 @@ from planner.formulas.unfused_attention import (
     unfused_attention_forward_seconds,
 )
 from planner.inputs.model import Attention, LatentAttention
-from planner.numeric import Num, ceil, maximum, minimum
+from planner.numeric import Num, ceil, floor, maximum, minimum, where
 from planner.techniques.attention import AttentionKernel
 from planner.techniques.attention.family import Slowdown
 
@@ -43,7 +41,7 @@ def attention_outside(case: Case, kernel: AttentionKernel, seq: float, head_dim:
     if kernel.keeps_scores:
         return float(kernels.borrowed)
     other = round(head_dim) not in kernels.attention
-    return np.maximum(attention_extrapolated(seq, kernels.attention_for(round(head_dim))), float(other))
+    return maximum(attention_extrapolated(seq, kernels.attention_for(round(head_dim))), float(other))
 
 
 def attention_seconds(
@@ -124,8 +122,8 @@ def _scores_seconds(
         return forward, backward
     split, fused = split_softmax(rows) > 0, kernels.fused_softmax
     return (
-        np.where(split, forward, unfused_attention_forward_seconds(*size, fused)),
-        np.where(split, backward, unfused_attention_backward_seconds(*size, fused)),
+        where(split, forward, unfused_attention_forward_seconds(*size, fused)),
+        where(split, backward, unfused_attention_backward_seconds(*size, fused)),
     )
 
 
@@ -138,7 +136,7 @@ def split_softmax(rows: Num) -> Num:
     ----------
     .. [1] Megatron-LM, ``megatron/model/fused_softmax.py``: ``is_kernel_available``.
     """
-    result: Num = np.where(np.floor(rows / 4.0) * 4.0 == rows, 0.0, 1.0)
+    result: Num = where(floor(rows / 4.0) * 4.0 == rows, 0.0, 1.0)
     return result
 
 

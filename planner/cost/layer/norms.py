@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from planner.cost.case import Case
 from planner.cost.layer.adapter_messages import keeps_whole_input
 from planner.cost.layer.adapters import copied_bytes, input_bytes, norm_bytes
@@ -75,7 +73,7 @@ def norm_operator(
     if keeps_whole_input(case, readers):
         apart = norm_bytes(case, module == IN_PRODUCT) * result_tokens
         apart = apart + copied_bytes(case, readers) * pricer.tokens
-        kept = where(np.greater(pricer.plan.tp, 1), apart, kept)
+        kept = where(pricer.plan.tp > 1, apart, kept)
     return pricer.elementwise(
         name,
         module,

@@ -155,20 +155,17 @@ class Pricer:
         column, row = name in COLUMN_SPLIT, name in ROW_SPLIT
         crowded = self._crowded(curve) if column or row else 1.0
         forward = gemm_seconds(rows, outputs, inputs, curve) * (crowded if row else 1.0)
-        forward = forward + input_cast_seconds(case, name, rows * inputs, curve)
         data = gemm_seconds(rows, inputs, outputs, curve) * (crowded if column else 1.0)
-        data = data + gradient_cast_seconds(case, name, rows * outputs, curve)
+        if curve.quantises:
+            forward = forward + input_cast_seconds(case, name, rows * inputs, curve)
+            data = data + gradient_cast_seconds(case, name, rows * outputs, curve)
         weights = inputs * outputs + bias * outputs
         weight, trained = self._weight_gradient(name, rows, inputs, outputs, weights, curve)
         weight = weight * (crowded if column else 1.0)
         if not learned(case, name, 1.0):
             trained = adapter_params(case, name, inputs, outputs)
             saved = saved + bottleneck_bytes(case, name, rows)
-        rebuilt = self._dequantise_seconds(inputs * outputs)
-        local_in, local_out = (self.local_tokens if split else rows for split in (column, row))
-        moved = (local_in * inputs, local_out * outputs)
-        thin, thin_back = adapter_seconds(case, name, rows, inputs, outputs, moved)
-        extra, back = rebuilt + thin, 2 * rebuilt + thin_back
+        extra, back = self._beside_product(name, rows, inputs, outputs)
         if case.transposes:
             back = back + 2 * inputs * outputs / case.kernels.memory_bandwidth
         derate = case.derate
@@ -223,9 +220,18 @@ class Pricer:
         accumulate = inputs * outputs * accumulation_bytes(case) / case.kernels.memory_bandwidth
         return gemm_seconds(outputs, inputs, rows, curve) + accumulate, learned(case, name, weights)
 
-    def _dequantise_seconds(self, weights: Num) -> Num:
-        """Seconds to rebuild quantised base weights before a product."""
-        return weights * self.case.method.dequantise_bytes / self.case.kernels.memory_bandwidth
+    def _beside_product(self, name: str, rows: Num, inputs: Num, outputs: Num) -> tuple[Num, Num]:
+        """Seconds forward and backward to rebuild quantised base weights, and of adapters."""
+        case = self.case
+        if case.method.trains_base:
+            return 0.0, 0.0
+        rebuilt = inputs * outputs * case.method.dequantise_bytes / case.kernels.memory_bandwidth
+        local_in, local_out = (
+            self.local_tokens if name in split else rows for split in (COLUMN_SPLIT, ROW_SPLIT)
+        )
+        moved = (local_in * inputs, local_out * outputs)
+        thin, thin_back = adapter_seconds(case, name, rows, inputs, outputs, moved)
+        return rebuilt + thin, 2 * rebuilt + thin_back
 
     def attention(self, mixer: Attention | LatentAttention, heads: Num, shared: Num = 1.0) -> Operator:
         """Price the attention core with the runtime's kernel, shared over context parallelism."""

@@ -25,8 +25,8 @@ def bucket_elements(case: Case, passes: PassBytes) -> Num:
        https://github.com/Aleph-Alpha/scaling.
     """
     full = case.traits.engine.bucket_elements
-    ends = np.maximum(passes.gathered_head, passes.gathered_embedding) / GATHERED_BYTES
-    return np.maximum(full + passes.product, full / 2 + ends)
+    ends = maximum(passes.gathered_head, passes.gathered_embedding) / GATHERED_BYTES
+    return maximum(full + passes.product, full / 2 + ends)
 
 
 def step_buffer_bytes(case: Case, passes: PassBytes) -> Num:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from planner.cost.case import Case
 from planner.cost.memory.peaks import Peak, passing_bytes
 from planner.cost.memory.reserve import needed_share
-from planner.numeric import Num
+from planner.numeric import Num, maximum
 from planner.techniques.engines.family import PassBytes
 
 
@@ -50,5 +48,5 @@ def graph_bytes(case: Case, peak: Peak, passes: PassBytes, states: Num, gradient
     whole = case.traits.kernels.graphed == "passes"
     pool = peak.activations + peak.workspace if whole else passes.graphed
     flat = states * (case.step_bytes * (not case.offload.optimizer)) + gradients
-    without = np.maximum(flat, passing_bytes(case, peak, present))
-    return np.maximum(0.0, flat + (1 + needed_share(case)) * pool - without)
+    without = maximum(flat, passing_bytes(case, peak, present))
+    return maximum(0.0, flat + (1 + needed_share(case)) * pool - without)

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-import numpy as np
-
 from planner.cost.case import Case
 from planner.cost.stages import ENCODER, Piece
 from planner.dataclasses import dataclass
 from planner.inputs.block_parts import Part, ProductExtra, ProductPart
 from planner.inputs.model import Attention, Block, DenseFfn, Experts, LatentAttention, Mixer
 from planner.inputs.recurrent import RecurrentMixer
-from planner.numeric import Num, ceil
+from planner.numeric import Num, ceil, maximum, minimum, where
 from planner.plan import Plan
 
 
@@ -90,7 +88,7 @@ def head_elements(case: Case, plan: Plan, counts: Mapping[Piece, Num]) -> Num:
         whole = padded_elements(parts, plan.zero_shards)
         for part in parts:
             whole = whole + part.rows * part.columns
-        result = result + np.minimum(counts[name, False], 1.0) * whole
+        result = result + minimum(counts[name, False], 1.0) * whole
     return result
 
 
@@ -103,8 +101,8 @@ def expert_padding(case: Case, plan: Plan) -> Num:
        the ranks of a shard group are more than the experts.
     """
     experts = case.experts / plan.ep
-    shards = np.maximum(plan.expert_shards, 1.0)
-    return np.where(shards > experts, 1.0, shards * ceil(experts / shards) / experts)
+    shards = maximum(plan.expert_shards, 1.0)
+    return where(shards > experts, 1.0, shards * ceil(experts / shards) / experts)
 
 
 def piece_parameters(case: Case, plan: Plan, name: str) -> list[Parameters]:
@@ -188,7 +186,7 @@ def _recurrent(mixer: RecurrentMixer, hidden: int, tp: Num) -> list[Parameters]:
 
 
 def _attention(mixer: Attention, hidden: int, tp: Num) -> list[Parameters]:
-    heads, kv_heads = ceil(mixer.heads / tp), np.maximum(mixer.kv_heads / tp, 1.0)
+    heads, kv_heads = ceil(mixer.heads / tp), maximum(mixer.kv_heads / tp, 1.0)
     queries, keys, values = heads * mixer.head_dim, kv_heads * mixer.head_dim, kv_heads * mixer.value_head_dim
     queries = queries + heads * (mixer.output_gate * mixer.value_head_dim + mixer.head_gate)
     columns = float(hidden + mixer.qkv_bias)

@@ -280,13 +280,13 @@ def whole_in_flight(case: Case, plan: Plan, stages: Stages) -> Num:
     tokens = case.rank_tokens(plan)
     each = case.traits.pipeline.whole_in_flight * 2.0 * tokens * case.model.hidden
     flying = chunks_in_flight(case, plan, stages) / plan.vpp
-    return where(np.greater(plan.pp, 1.0) & np.greater(plan.tp, 1.0), each * flying, 0.0)
+    return where((plan.pp > 1.0) & (plan.tp > 1.0), each * flying, 0.0)
 
 
 def held_in_flight(case: Case, plan: Plan, costs: Mapping[Piece, LayerCost], stages: Stages) -> Num:
     """Bytes that layers keep for all chunks in flight, those that run again by their own crest. [byte]"""
     crests = stages.crest, stages.crest_again
-    flying = tuple(chunks_in_flight(case, plan, replace(stages, crest=one)) / plan.vpp for one in crests)
+    flying = tuple(chunks_in_flight(case, plan, stages, one) / plan.vpp for one in crests)
     result: Num = 0.0
     for piece, count in stages.counts.items():
         if piece[0] not in ENDS:
@@ -294,14 +294,18 @@ def held_in_flight(case: Case, plan: Plan, costs: Mapping[Piece, LayerCost], sta
     return result
 
 
-def chunks_in_flight(case: Case, plan: Plan, stages: Stages) -> Num:
-    """Chunks whose activations a rank holds at its peak, in mean chunks where they are unlike. [-]"""
+def chunks_in_flight(case: Case, plan: Plan, stages: Stages, crest: Num | None = None) -> Num:
+    """Chunks whose activations a rank holds at its peak, in mean chunks where they are unlike. [-]
+
+    ``crest``: that of some layers, where it is not that of all.
+    """
+    crest = stages.crest if crest is None else crest
     chunks = case.schedule.chunks_alive(plan.pp, plan.vpp, plan.num_microbatches, stages.rank)
     if case.traits.pipeline.slots:
         room = case.traits.pipeline.slots * plan.pp * plan.vpp
         chunks = where((stages.rank < plan.pp - 1) & (plan.num_microbatches > 1), room, chunks)
-        return chunks * stages.crest
-    return minimum(chunks * stages.crest, maximum(chunks, plan.num_microbatches * plan.vpp))
+        return chunks * crest
+    return minimum(chunks * crest, maximum(chunks, plan.num_microbatches * plan.vpp))
 
 
 def _end(stages: Stages, costs: Mapping[Piece, LayerCost], names: tuple[str, ...], field: str | None) -> Num:

@@ -138,9 +138,12 @@ def _known_shape(case: Case, plan: Plan) -> KnownShape:
         return KnownShape(case)
     names = (case.sequence_parallel, case.context.name, case.offload.modules)
     key = (id(case.job), id(case.runtime), *names, *degrees)
-    if key not in _KNOWN and len(_KNOWN) >= MOST_KNOWN:
-        _KNOWN.clear()
-    return _KNOWN.setdefault(key, KnownShape(case))
+    known = _KNOWN.get(key)
+    if known is None:
+        if len(_KNOWN) >= MOST_KNOWN:
+            _KNOWN.clear()
+        known = _KNOWN[key] = KnownShape(case)
+    return known
 
 
 def piece_costs(

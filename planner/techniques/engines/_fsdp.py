@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from planner.dataclasses import replace
 from planner.numeric import Num, maximum, minimum, where
 from planner.techniques.engines._gathering import beside_bytes, head_bytes, late_gradients
@@ -33,11 +31,11 @@ def fsdp_moments(step: Step) -> Moments:
     body = (step.gathered - passes.gathered_head) * step.sharding.keeps_gathered
     loss = passes.activations + head_bytes(step) + earlier + body
     head = step.reduce_bytes * passes.head * (not step.loss_beside)
-    waiting = np.maximum(head, passed_bytes(step, reduced, earlier))
+    waiting = maximum(head, passed_bytes(step, reduced, earlier))
     last = passes.activations + inside + beside_bytes(step) + waiting + latest
     last = last + maximum(2 * layer, body)
     following = layer + maximum(passes.gathered_embedding, layer)
-    following = where(np.greater(step.plan.pp, 1), maximum(following, step.gathered), following)
+    following = where(step.plan.pp > 1, maximum(following, step.gathered), following)
     first = passes.one_layer + inside + following + reduced + made
     ending = table_bytes(step, reduced, earlier)
     return (

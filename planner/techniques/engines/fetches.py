@@ -5,8 +5,6 @@ All are gathered on a stream of their own, whose freed blocks serve no other.
 
 from __future__ import annotations
 
-import numpy as np
-
 from planner.numeric import Num, maximum, minimum, where
 from planner.rules import Mask
 from planner.techniques.engines.family import GATHERED_BYTES, Step
@@ -41,7 +39,7 @@ def live_gathers(step: Step) -> Num:
     if not step.live_elements:
         return 2 * step.passes.gathered_layer
     live = GATHERED_BYTES * (step.passes.product + step.live_elements)
-    return where(np.greater(step.plan.zero_shards, 1.0), minimum(live, step.gathered), 0.0)
+    return where(step.plan.zero_shards > 1.0, minimum(live, step.gathered), 0.0)
 
 
 def streamed_bytes(step: Step) -> Num:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 
 from planner.dataclasses import dataclass
 from planner.numeric import Num
@@ -38,17 +39,17 @@ class Method:
     aliases: tuple[str, ...] = ()
     """Other names."""
 
-    @property
+    @cached_property
     def quantises(self) -> bool:
         """Whether frozen weights are kept in fewer bits than they are multiplied in."""
         return 0.0 < self.frozen_weight_bytes < 2.0
 
-    @property
+    @cached_property
     def trains_base(self) -> bool:
         """Whether the base weights have gradients."""
         return self.frozen_weight_bytes == 0.0
 
-    @property
+    @cached_property
     def adapts(self) -> bool:
         """Whether adapters stand beside linear layers."""
         return self.adapter_params is not no_adapter_params

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from planner.dataclasses import dataclass
 from planner.formulas.pipeline import Pipe, round_microbatches
-from planner.numeric import Num, where
+from planner.numeric import Num, minimum, where
 
 Mask = bool | NDArray[np.bool_]
 """One truth value for each plan."""
@@ -117,7 +117,7 @@ def two_way_rank(chunk: int, pp: int, vpp: int) -> int:
 
 def loop_messages(pp: Num, vpp: Num, microbatches: Num) -> Num:
     """Count the sends of one micro-batch, both ways, over all ranks, with chunks placed in a loop."""
-    return 2.0 * (vpp * pp - 1) * np.minimum(1.0, pp - 1)
+    return 2.0 * (vpp * pp - 1) * minimum(1.0, pp - 1)
 
 
 def v_messages(pp: Num, vpp: Num, microbatches: Num) -> Num:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from planner.formulas.pipeline import one_f_one_b_bubble_seconds
-from planner.numeric import Num
+from planner.numeric import Num, minimum
 from planner.techniques.schedules._orders import alternate
 from planner.techniques.schedules.family import ONE_CHUNK, UNIT, Orders, Pass, PassTimes, Schedule
 
 
 def in_flight_chunks(pp: Num, vpp: Num, microbatches: Num, rank: Num) -> Num:
     """One micro-batch for each rank from here to the last."""
-    return np.minimum(microbatches, pp - rank + 0.0 * vpp)
+    return minimum(microbatches, pp - rank + 0.0 * vpp)
 
 
 def order(pp: int, vpp: int, microbatches: int, times: PassTimes = UNIT) -> Orders:

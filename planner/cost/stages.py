@@ -148,8 +148,8 @@ def end_pieces(
 ) -> list[tuple[int, Piece, int]]:
     """Return the ends of the model as (chunk, piece, count).
 
-    Prediction layers look tokens up and score them: beside the loss with a table of their own (which counts
-    as a further head), apart from it with a copy of the embedding, and the loss's head serves them.
+    Prediction layers look tokens up and score them: beside the loss with one table for all of them (which
+    counts as a further head), apart from it with a copy of the embedding, and the loss's head serves them.
 
     Parameters
     ----------
@@ -176,7 +176,9 @@ def end_pieces(
     ends += [(place, ("prediction", False), count), (place, (model.prediction.block, again), count)]
     if place < last:
         return [*ends, (place, ("embedding", False), 1), (last, ("tied_head", False), count)]
-    return [*ends, (last, ("tied_head" if one_rank else "head", False), count)]
+    if one_rank or count == 1:
+        return [*ends, (last, ("tied_head" if one_rank else "head", False), count)]
+    return [*ends, (last, ("head", False), 1), (last, ("tied_head", False), count - 1)]
 
 
 def both_ways(ranks: list[RankPieces], schedule: Schedule) -> list[RankPieces]:

@@ -97,6 +97,8 @@ class ModelSpec(Short, Record):
     @model_validator(mode="after")
     def _check(self) -> ModelSpec:
         faults = layer_faults(self.layers, self.prediction.block if self.prediction else "", self.blocks)
+        if self.prediction and self.prediction.repeated and self.prediction.block in self.layers:
+            faults.append("a block of its own where a prediction layer is repeated")
         if self.learned_positions and self.max_positions is None:
             faults.append("max_positions, since learned_positions is true")
         if any(bool(block.parts) != bool(self.diffusion) for block in self.blocks.values()):
@@ -242,4 +244,4 @@ class ModelSpec(Short, Record):
         if self.prediction is None:
             return 0
         extra = self.prediction.extra_params(self.hidden, self.norm_params)
-        return self.prediction.layers * (extra + self.block_params(self.prediction.block))
+        return self.prediction.copies * (extra + self.block_params(self.prediction.block))

@@ -22,7 +22,7 @@ from planner.cost.layer.module_inputs import hosted_inputs
 from planner.cost.layer.operators import Operator, Pricer, largest, total
 from planner.cost.layer.sequence_parts import part_bytes, repeated_in_parts
 from planner.cost.stages import ENCODER
-from planner.dataclasses import dataclass, fields
+from planner.dataclasses import dataclass, fields, replace
 from planner.formulas.launches import launched_seconds
 from planner.numeric import Num, maximum, some, where
 from planner.runtimes.traits import Traits
@@ -47,7 +47,22 @@ class PricedLayer:
 
 
 def priced_layer(pricer: Pricer, name: str) -> PricedLayer:
-    """Price the block called ``name``, or an end, or the encoder whole."""
+    """Price the block called ``name``, or an end, or the encoder whole.
+
+    Of a prediction layer that runs several times each has its share of the one copy of weights.
+    """
+    extra = pricer.case.model.prediction
+    if extra is None or not extra.repeated or name not in ("prediction", extra.block):
+        return _priced(pricer, name)
+    layer = _priced(pricer, name)
+    shared = tuple(
+        one.with_values(**{weights: getattr(one, weights) / extra.layers for weights in WEIGHTS})
+        for one in layer.operators
+    )
+    return replace(layer, operators=shared)
+
+
+def _priced(pricer: Pricer, name: str) -> PricedLayer:
     model = pricer.case.model
     if name in model.blocks:
         block = model.blocks[name]
@@ -71,6 +86,10 @@ def priced_layer(pricer: Pricer, name: str) -> PricedLayer:
     }
     exchange = edge_exchange(pricer, name.endswith("head"))
     return PricedLayer(tuple(ends[name](pricer)), BlockExchanges(exchange, NO_EXCHANGE, NO_EXCHANGE))
+
+
+WEIGHTS = ("params", "stored", "trained")
+"""Fields of an operator that count its weights."""
 
 
 @dataclass(frozen=True)

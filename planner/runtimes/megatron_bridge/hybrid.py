@@ -15,14 +15,14 @@ from planner.inputs.model import ModelSpec
 from planner.plan import Plan
 from planner.rules import Rule
 from planner.runtimes.megatron_bridge.code import Section
-from planner.runtimes.megatron_lm.hybrid import is_hybrid, layer_pattern
+from planner.runtimes.megatron_lm.hybrid import is_hybrid, layer_pattern, main_layers
 
 PROVIDER: Final = ("hybrid.hybrid_provider", "HybridModelProvider")
 """Module and class that build a hybrid."""
 
 NOT_ITS_OWN: Final = (
     *("transformer_layer_spec", "moe_layer_freq", "pipeline_model_parallel_layout"),
-    *("virtual_pipeline_model_parallel_size",),
+    *("virtual_pipeline_model_parallel_size", "mtp_enabled"),
 )
 """Fields of other providers, or of layers that no pattern puts together."""
 
@@ -32,7 +32,7 @@ def as_hybrid(fields: Section, plan: Plan, model: ModelSpec) -> Section:
     if not is_hybrid(model):
         return fields
     pattern = layer_pattern(plan, model)
-    own: Section = {"num_layers": len(pattern.replace("|", "")), "hybrid_layer_pattern": pattern}
+    own: Section = {"num_layers": len(main_layers(pattern)), "hybrid_layer_pattern": pattern}
     mixer = next((mixer for mixer in model.recurrents if isinstance(mixer, Mamba2)), None)
     if mixer is not None:
         own |= {

@@ -93,9 +93,10 @@ def model_section(plan: Plan, job: Job) -> Section:
 
 def _shape(plan: Plan, model: ModelSpec, work: Workload, arch: Architecture) -> Section:
     ffn = arch.dense or arch.experts
-    prediction = (
-        {} if model.prediction is None else {"mtp_num_layers": model.prediction.layers, "mtp_enabled": True}
-    )
+    prediction: Section = {}
+    if model.prediction is not None:
+        prediction = {"mtp_num_layers": model.prediction.layers, "mtp_enabled": True}
+        prediction |= {"mtp_use_repeated_layer": True} if model.prediction.repeated else {}
     return {
         "num_layers": model.num_layers,
         "hidden_size": model.hidden,

@@ -101,6 +101,7 @@ def model_flags(model: ModelSpec, work: Workload, arch: Architecture) -> list[st
     flags += [flag for flag, wanted in switches.items() if wanted] + numeric_flags(model, arch)
     if model.prediction is not None:
         flags += ["--mtp-num-layers", str(model.prediction.layers)]
+        flags += ["--mtp-use-repeated-layer"] if model.prediction.repeated else []
     return flags
 
 

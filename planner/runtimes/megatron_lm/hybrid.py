@@ -22,6 +22,8 @@ SINCE: Final = "0.20"
 """Release whose flags these are."""
 
 PROGRAM: Final = "pretrain_hybrid.py"
+MTP: Final = "/"
+"""What stands before the symbols of each prediction layer."""
 SPEC: Final = ("megatron.core.models.hybrid.hybrid_layer_specs", "hybrid_stack_spec")
 """Module and name of the layers that a pattern puts together."""
 
@@ -44,7 +46,25 @@ def layer_pattern(plan: Plan, model: ModelSpec) -> str:
     for layers in stage_layers(plan, model):
         parts.append("".join(symbols(model.blocks[name]) for name in model.layers[first : first + layers]))
         first += layers
-    return "|".join(parts)
+    return MTP.join(["|".join(parts), *predicted(model)])
+
+
+def predicted(model: ModelSpec) -> list[str]:
+    """Return the symbols of each prediction layer, of one that is repeated as often as it runs."""
+    if model.prediction is None:
+        return []
+    return [symbols(model.blocks[model.prediction.block])] * model.prediction.layers
+
+
+def main_layers(pattern: str) -> str:
+    """Return the symbols of a pattern without borders and prediction layers.
+
+    Examples
+    --------
+    >>> main_layers("M*|M-/*E/*E")
+    'M*M-'
+    """
+    return pattern.partition(MTP)[0].replace("|", "")
 
 
 def hybrid_obstacles(model: ModelSpec) -> tuple[str, ...]:
@@ -64,7 +84,6 @@ def hybrid_obstacles(model: ModelSpec) -> tuple[str, ...]:
         "another number of norms than a layer has parts": parts != {0},
         "attention with norms, sinks, gate or window in a hybrid, or latent attention": not plain,
         "attention with rotary positions in some layers only": len({_turns(m) for m in model.attentions}) > 1,
-        "extra prediction layers of a hybrid": model.prediction is not None,
         "learned positions in a hybrid": model.learned_positions,
     }
     return tuple(text for text, there in found.items() if there)

@@ -220,6 +220,7 @@ def _ends(case: Case) -> list[str]:
         "embedding",
         "head",
         *(["prediction"] * bool(model.prediction)),
+        *(["tied_head"] * bool(model.prediction and model.prediction.layers > 1)),
         *([ENCODER] * bool(model.encoder)),
     ]
 
@@ -239,7 +240,8 @@ def _last_stage(case: Case) -> list[tuple[str, int]]:
     if prediction is None:
         return [("head", 1)]
     again = prediction.layers
-    return [("head", 1 + again), ("prediction", again), (prediction.block, again)]
+    others = [("tied_head", again - 1)] if again > 1 else []
+    return [("head", 2), *others, ("prediction", again), (prediction.block, again)]
 
 
 def _hops(case: Case, plan: Plan) -> Column:

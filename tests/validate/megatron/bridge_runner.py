@@ -406,7 +406,7 @@ class Bridge:
 
     def _layers(self, config: Any) -> list[list[int]]:
         if pattern := getattr(config, "hybrid_layer_pattern", None):
-            return [[len(stage)] for stage in pattern.split("|")]
+            return [[len(stage)] for stage in pattern.partition("/")[0].split("|")]
         chunks = config.virtual_pipeline_model_parallel_size
         rows = []
         for rank in range(config.pipeline_model_parallel_size):

@@ -39,8 +39,13 @@ PLANS = (
 def held(plan: Plan, job: Job) -> float:
     """Return the priced parameters of one rank of each stage, together."""
     model, pricer = job.model, Pricer(case_of(plan, job, ENTRY), plan)
-    priced = {name: float(total(priced_layer(pricer, name).operators, "params")) for name in model.blocks}
+    names = [*model.blocks, *(["prediction"] if model.prediction else [])]
+    priced = {name: float(total(priced_layer(pricer, name).operators, "params")) for name in names}
     layers = sum(many * priced[name] for name, many in model.layer_counts.items())
+    if model.prediction:
+        layers += model.prediction.layers * (priced[model.prediction.block] + priced["prediction"])
+        layers += model.norm_params  # a copy of the last norm, and on a stage without it the embedding
+        layers += model.vocab * model.hidden / plan.tp if plan.pp > 1 else 0.0
     return layers + 2 * model.vocab * model.hidden / plan.tp + model.norm_params
 
 

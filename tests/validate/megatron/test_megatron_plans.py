@@ -92,6 +92,19 @@ def test_prediction_layers_and_empty_chunks_are_built_as_meant(
     assert (verdict.error, differences(job, known, verdict)) == ("", {})
 
 
+@pytest.mark.parametrize("pp", [1.0, 2.0])
+def test_a_repeated_prediction_layer_is_read_as_meant(megatron: Any, recorder: Path, pp: float) -> None:
+    """One of a hybrid's, which runs twice, by its arguments: its latent space asks for Transformer Engine."""
+    job = cases.job("nemotron-3-super-120b-a12b", 64, seq_len=4096, global_batch=64)
+    known = cases.plan(64, 64, pp=pp, ep=16.0, micro_batch=1.0)
+    assert not broken(job, known, ENTRY)
+    verdict = megatron.judge(started(script(recorder, job, known), recorder), job.gpus, 9.0, build=False)
+    assert verdict.error == ""
+    assert {name: verdict.derived[name] for name in ("pp", "ep", "num_microbatches")} == {
+        "pp": pp, "ep": 16, "num_microbatches": pp
+    }  # fmt: skip
+
+
 def test_an_indexer_is_read_as_meant(megatron: Any, recorder: Path) -> None:
     """Flags of DeepSeek-V3.2's attention alone: its kernels are not on a machine that builds no model."""
     dense = cases.model("deepseek-v3")

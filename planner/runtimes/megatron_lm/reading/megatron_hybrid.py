@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from planner.runtimes.imports.sheet import Sheet
+from planner.runtimes.megatron_lm.hybrid import MTP
 from planner.units import is_whole
 
 PATTERNS: Final = ("--hybrid-layer-pattern", "--hybrid-override-pattern")
@@ -41,10 +42,16 @@ def hybrid_stages(sheet: Sheet, layers: int | None) -> list[str] | None:
         text = pattern_of(layers, *ratios)
     if not text:
         return None
-    if not set(text) <= set(PARTS) | {"|"} or len(text) > MOST:
-        sheet.fault(key, repr(text[:40]), "layers M, *, - and E, with | between stages")
+    main, *extra = text.split(MTP)
+    if not set(text) <= set(PARTS) | {"|", MTP} or len(text) > MOST or len(set(extra)) > 1 or "" in extra:
+        sheet.fault(key, repr(text[:40]), "layers M, *, - and E, with | between stages, / before prediction")
         return None
-    return text.split("|")
+    return main.split("|")
+
+
+def prediction_symbols(sheet: Sheet) -> list[str]:
+    """Return the symbols of each prediction layer of a pattern that `hybrid_stages` takes."""
+    return str(sheet.take(*PATTERNS) or "").strip("\"'").split(MTP)[1:]
 
 
 def hybrid_sums(sheet: Sheet) -> list[tuple[str, bool, str, str]]:
@@ -53,7 +60,7 @@ def hybrid_sums(sheet: Sheet) -> list[tuple[str, bool, str, str]]:
     if not given:
         return []
     key, text = given[0], str(sheet.values[given[0]])
-    stages = text.count("|") + 1
+    stages = text.partition(MTP)[0].count("|") + 1
     degree = str(sheet.values.get("--pipeline-model-parallel-size") or "1")
     pp = int(degree) if is_whole(degree) else 0
     excluded = CUT + (BORDERED if stages > 1 else ())
@@ -72,9 +79,9 @@ def hybrid_sums(sheet: Sheet) -> list[tuple[str, bool, str, str]]:
         ),
         (
             "--mtp-num-layers",
-            sheet.values.get("--mtp-num-layers") is not None,
+            sheet.values.get("--mtp-num-layers") is not None and MTP not in text,
             f"with {key}",
-            "a hybrid without it",
+            "a hybrid without it, or / and the symbols of each such layer in the pattern",
         ),
     ]
 

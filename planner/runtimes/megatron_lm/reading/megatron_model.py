@@ -9,7 +9,12 @@ from planner.runtimes.imports.sheet import Sheet
 from planner.runtimes.imports.sums import number_of
 from planner.runtimes.imports.tokenizers import vocabulary
 from planner.runtimes.megatron_lm.flags import VOCAB_MULTIPLE
-from planner.runtimes.megatron_lm.reading.megatron_hybrid import PARTS, hybrid_stages, state_space
+from planner.runtimes.megatron_lm.reading.megatron_hybrid import (
+    PARTS,
+    hybrid_stages,
+    prediction_symbols,
+    state_space,
+)
 from planner.runtimes.megatron_lm.reading.megatron_mixers import delta_mixer, indexer_record
 from planner.runtimes.megatron_lm.reading.megatron_numerics import numerics_record
 from planner.units import is_whole
@@ -105,6 +110,13 @@ def model_record(sheet: Sheet) -> dict[str, Any] | None:
         blocks[name] = block
         order.append(name)
     record |= {"blocks": blocks, "layers": order, "numerics": numerics}
+    extra = prediction_symbols(sheet) if symbols else []
+    if extra:
+        parts = {PARTS[one]: {"M": space, "*": mixed, "-": ffn, "E": moe}[one] for one in extra[0]}
+        blocks["predicting"] = {**parts, "norms": len(extra[0])}
+        again = sheet.has("--mtp-use-repeated-layer")
+        known: dict[str, Any] = {"layers": prediction or len(extra), "block": "predicting", "repeated": again}
+        return record | {"prediction": known}
     return record | ({"prediction": {"layers": prediction, "block": order[-1]}} if prediction else {})
 
 

@@ -132,7 +132,8 @@ def test_what_is_not_known_is_refused(tmp_path: Path, line: str, said: str) -> N
     [
         ("wan_14b_pretrain_config", "it trains a diffusion transformer"),
         ("qwen35_vl_397b_a17b_pretrain_64gpu_b200_bf16_config", "its 60 layers are no multiple"),
-        ("qwen35_vl_9b_sft_4gpu_h100_bf16_config", "it fine-tunes on images"),
+        ("qwen35_vl_9b_sft_4gpu_h100_bf16_config", "it trains a prediction layer"),
+        ("qwen3_vl_8b_peft_1gpu_h100_bf16_config", "it has adapters in its encoder too"),
         ("qwen3_vl_30b_a3b_pretrain_16gpu_h100_bf16_config", "it trains the projector alone"),
         ("glm52_pretrain_416gpu_h100_bf16_config", "its model, zai-org/GLM-5.2, is not in the zoo"),
     ],
@@ -172,6 +173,14 @@ def test_a_benchmark_that_shows_images_has_its_encoder(tmp_path: Path) -> None:
     script.write_text(f"{RUN.format(16)} --recipe qwen35_vl_122b_a10b_pretrain_128gpu_h100_fp8cs_config\n")
     priced = planner("estimate", "--from", str(script), "--hardware", "dgx-h100", "--format", "json")
     assert priced.code == 0, priced.err
+
+
+def test_a_recipe_whose_data_decide_has_an_image_in_each_sequence(tmp_path: Path) -> None:
+    found = read(tmp_path, f"{RUN.format(1)} --recipe qwen25_vl_7b_sft_2gpu_h100_bf16_config")
+    assert found.model is not None
+    assert found.model.name == "qwen2.5-vl-7b"
+    assert found.options["images"] == "1"
+    assert any("its data decide lengths and images" in note for note in found.notes)
 
 
 def test_another_shape_is_another_model(tmp_path: Path) -> None:

@@ -96,8 +96,9 @@ def test_megatron_s_own_encoder_is_split_with_its_projectors() -> None:
 @pytest.mark.parametrize(
     ("plan", "work", "rule"),
     [
-        (replace(PLAN, recompute="full"), {}, "vision-not-recomputed"),
-        (replace(PLAN, recompute="full"), {"freeze_encoder": True}, ""),
+        (replace(PLAN, recompute="selective"), {}, "vision-not-recomputed"),
+        (replace(PLAN, recompute="full"), {}, ""),
+        (replace(PLAN, recompute="selective"), {"freeze_encoder": True}, ""),
         (replace(PLAN, pp=2.0, vpp=2.0, dp=4.0, schedule="interleaved-1f1b"), {}, "vision-without-virtual"),
     ],
 )

@@ -25,7 +25,11 @@ def _parts(model: ModelSpec) -> tuple[Any, ...]:
     positions = (model.position_rows, model.spare_positions, model.token_types, model.head_product)
     whole = (model.hidden, model.vocab, model.tied_embeddings, positions, model.encoder)
     norms = (model.norm, model.norm_bias, model.final_norm, model.variants, model.diffusion)
-    extra = model.prediction and (model.prediction.layers, model.blocks[model.prediction.block])
+    extra = model.prediction and (
+        model.prediction.layers,
+        model.prediction.repeated,
+        model.blocks[model.prediction.block],
+    )
     return (*whole, *norms, tuple(model.blocks[name] for name in model.layers), extra)
 
 

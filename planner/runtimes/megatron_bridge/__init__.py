@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 import numpy as np
 
@@ -30,7 +31,14 @@ from planner.runtimes.megatron_bridge.own_layers import (
 from planner.runtimes.megatron_bridge.saving import saves
 from planner.runtimes.megatron_bridge.script import Say, needs, real_needs, script_text
 from planner.runtimes.megatron_bridge.settings import MASTERS, input_store_rules, loss_rules
-from planner.runtimes.megatron_bridge.vision import FAMILIES, SPLIT, UNFUSED, sees, vision_rules
+from planner.runtimes.megatron_bridge.vision import (
+    FAMILIES,
+    SPLIT,
+    UNFUSED,
+    sees,
+    vision_rules,
+    vision_traits,
+)
 from planner.runtimes.megatron_bridge.vision import NOTES as SEEN
 from planner.runtimes.megatron_lm import ENTRY as MEGATRON_LM
 from planner.runtimes.megatron_lm.choices import choice_rules, choice_variables
@@ -60,6 +68,11 @@ def _positions_rule(model: ModelSpec, seq_len: int) -> Rule:
         bool(np.equal(learned, seq_len)),
         lambda: (f"sequence length {seq_len}", f"the {learned} learned positions, all of them", str(learned)),
     )
+
+
+def model_traits(model: ModelSpec) -> Mapping[str, Any]:
+    """Return what a model's own layers, and its encoder's, do that Megatron-core's do not."""
+    return {**own_traits(model), **vision_traits(model)}
 
 
 def rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
@@ -142,7 +155,7 @@ ENTRY = Runtime(
     zero_stages=MEGATRON_LM.zero_stages,
     schedules=MEGATRON_LM.schedules,
     cp_methods=MEGATRON_LM.cp_methods,
-    model_traits=own_traits,
+    model_traits=model_traits,
     built=as_built,
     encoders=tuple(FAMILIES),
     split_encoders=SPLIT,

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from math import isqrt
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -141,6 +141,11 @@ def sees(model: ModelSpec) -> bool:
 def seen_as(model: ModelSpec) -> Seen:
     """Return how the library builds a model that `sees`."""
     return FAMILIES[family_of(model)]
+
+
+def vision_traits(model: ModelSpec) -> Mapping[str, Any]:
+    """Return what an encoder of Megatron-core's own does: its layers are recomputed as the others are."""
+    return {"encoder_again": True} if sees(model) and seen_as(model).split else {}
 
 
 def provider_of(model: ModelSpec) -> tuple[str, str]:
@@ -306,11 +311,11 @@ def _split_rules(plan: Plan, job: Job) -> list[Rule]:
     return [
         Rule(
             "vision-not-recomputed",
-            plan.recompute == "none" or job.workload.freeze_encoder,
+            plan.recompute in ("none", "full") or job.workload.freeze_encoder,
             lambda: (
                 f"recompute {plan.recompute}",
-                "none: it would hold for the encoder too, or a frozen encoder",
-                "none",
+                "none, or all layers: it holds for the encoder too; or a frozen encoder",
+                "full",
             ),
         ),
         Rule(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from planner.dataclasses import replace
 from planner.numeric import Num, maximum, minimum, where
 from planner.techniques.engines._gathering import beside_bytes, head_bytes, late_gradients

@@ -15,6 +15,7 @@ import dataclasses
 import importlib
 import os
 import pkgutil
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -81,6 +82,14 @@ SAID_OFF: Final = (
 KINDS: Final = {"apply_rope_fusion", "bias_activation_fusion", "moe_token_dispatcher_type"}
 """Keys that a model's own provider decides where a recipe does not: they are not compared."""
 
+OWN: Final = {
+    "Qwen3.5": ("qwen_vl.qwen35_vl_provider", "Qwen35VLModelProvider", "Qwen35VLMoEModelProvider"),
+    "Qwen3-VL": ("qwen_vl.qwen3_vl_provider", "Qwen3VLModelProvider", "Qwen3VLMoEModelProvider"),
+    "Qwen2.5-VL": ("qwen_vl.qwen25_vl_provider", "Qwen25VLModelProvider", ""),
+    "Ministral-3": ("ministral3.ministral3_provider", "Ministral3ModelProvider", ""),
+}
+"""Models of the Hub to module and classes of their own providers, dense and with experts."""
+
 ALWAYS: Final = ("seq", "global", "micro", "mtp_num_layers", "recompute_num_layers")
 """Keys of which one too is said."""
 
@@ -134,9 +143,9 @@ def model_of(path: str, recipe: str) -> ModelSpec | None:
 def provider_of(path: str) -> type:
     """Return the class of provider that a model of the Hub is built by: of Qwen3.5's its own."""
     module, kind = "gpt_provider", "GPTModelProvider"
-    if "Qwen3.5" in path or "Qwen3.6" in path:
-        module = "qwen_vl.qwen35_vl_provider"
-        kind = "Qwen35VLMoEModelProvider" if "-A" in path else "Qwen35VLModelProvider"
+    for name, (place, dense, sparse) in OWN.items():
+        if name in path:
+            module, kind = place, sparse if re.search(r"-A\d", path) else dense
     found: type = getattr(importlib.import_module(f"megatron.bridge.models.{module}"), kind)
     return found
 
@@ -207,6 +216,8 @@ def words(config: Any, benchmark: bool) -> dict[str, Any]:
     data = config.dataset
     if hasattr(data, "image_size"):
         found |= {"images": data.num_images, "image_size": data.image_size}
+    elif hasattr(model, "freeze_vision_model"):
+        found |= {"images": "1"}
     found |= {key: None for key, there in in_effect(config).items() if not there}
     if isinstance(layout := found["pipeline_model_parallel_layout"], list):
         stages = ("".join(LETTERS[one] for one in stage) for stage in layout)

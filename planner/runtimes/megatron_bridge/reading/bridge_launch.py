@@ -32,7 +32,7 @@ from planner.runtimes.megatron_bridge.reading.bridge_benchmarks import (
     stem_of,
 )
 from planner.runtimes.megatron_bridge.reading.bridge_sums import bridge_sums
-from planner.runtimes.megatron_bridge.reading.bridge_vision import with_recipe_images
+from planner.runtimes.megatron_bridge.reading.bridge_vision import is_seeing, shows_images, with_recipe_images
 from planner.runtimes.megatron_bridge.reading.recipe_table import (
     BridgeRecipe,
     known_recipe,
@@ -103,9 +103,9 @@ def read_command(training: Training, path: Path, vocab: int | None) -> Imported:
     found = replace(found, notes=(*notes, *found.notes), unknown=unknown)
     if record is None and not found.faults and "model.num_layers" in fields:
         raise InputError(Problem(f"{where}: model.num_layers", str(fields["model.num_layers"]), "1 or more"))
-    if record is None or recipe.model in names_of_shape(record, where):
+    if record is None or recipe.model in names_of_shape(record, where) or is_seeing(record, recipe.model):
         return with_recipe_images(replace(found, model_name=recipe.model), fields, recipe.model)
-    if "dataset.image_size" in fields:
+    if shows_images(fields):
         expected = f"the layers of {recipe.model}, whose encoder the recipe has"
         raise InputError(Problem(f"{where}: model", "another shape", expected, "another recipe"))
     return with_record(found, record, path, "model.vocab_size")

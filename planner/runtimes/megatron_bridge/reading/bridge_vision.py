@@ -6,11 +6,14 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from planner.dataclasses import replace
+from planner.inputs.build import build
 from planner.inputs.hf_vision_parts import USUAL_PATCHES
 from planner.inputs.load import load_model
+from planner.inputs.model import ModelSpec
 from planner.inputs.vision_configs import encoder_record, with_encoder
 from planner.runtimes.imports.python_fields import Fields
 from planner.runtimes.imports.sheet import Imported
+from planner.runtimes.imports.zoo import same_parts
 
 MODEL: Final = "ConfigContainer.model."
 CONFIGS: Final = {
@@ -64,18 +67,39 @@ def with_images(said: Fields, found: Imported, record: Mapping[str, Any]) -> tup
     return found, {**record, "encoder": encoder}
 
 
-def with_recipe_images(found: Imported, fields: Mapping[str, Any], model: str) -> Imported:
-    """Return what a recipe of Qwen3.5 with images says: its model with the encoder, as many images as it has.
+def shows_images(fields: Mapping[str, Any]) -> bool:
+    """Whether a recipe has images."""
+    return bool({"dataset.image_size", "dataset.num_images"} & set(fields))
 
-    Its encoder is in 16 bits, whatever the precision of its layers.
+
+def is_seeing(record: Mapping[str, Any], model: str) -> bool:
+    """Whether a record is the language model of one of the zoo with an encoder."""
+    known = load_model(model)
+    if known.encoder is None:
+        return False
+    alone = known.model_copy(update={"encoder": None, "variants": ()})
+    return same_parts(build(ModelSpec, {**record, "name": model}, model), alone)
+
+
+def with_recipe_images(found: Imported, fields: Mapping[str, Any], model: str) -> Imported:
+    """Return what a recipe with images says: its model with the encoder, and as many images as it has.
+
+    Its encoder is in 16 bits, whatever the precision of its layers. Where its data decide, an image of
+    the usual size in each sequence is taken, and told.
     """
-    if "dataset.image_size" not in fields:
+    if not shows_images(fields):
         return found
-    size = [int(side) for side in fields["dataset.image_size"]]
-    seeing = with_encoder(load_model(model), _patches(size, PATCH))
+    size = [int(side) for side in fields.get("dataset.image_size", ())]
+    seeing = load_model(model)
+    if seeing.encoder is None:
+        seeing = with_encoder(seeing, _patches(size, PATCH))
+    if not size:
+        taken = f"{found.options.get('seq_len')} tokens with an image of {USUAL_PATCHES:,} patches"
+        note = f"its data decide lengths and images: sequences of {taken} are taken; --seq-len, --images"
+        found = replace(found, notes=(*found.notes, note))
     images, places = {"images": str(fields.get("dataset.num_images", 1))}, {"images": "dataset.num_images"}
     options = {**found.options, **images}
-    lifted = (*found.lifted, "vision-in-16-bit", "vision-without-fsdp")
+    lifted = (*found.lifted, "vision-in-16-bit", "vision-without-fsdp", "vision-trains-whole")
     whole = replace(found, options=options, places={**found.places, **places}, lifted=lifted)
     return replace(whole, model=seeing, model_name=None)
 

@@ -95,7 +95,7 @@ def test_a_saved_run_is_read_whole(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("line", "key"),
-    [("qk_clip_alpha: 0.7", "qk_clip_alpha"), ("mtp_use_repeated_layer: true", "mtp_use_repeated_layer")],
+    [("qk_clip_alpha: 0.7", "qk_clip_alpha"), ("qk_clip: true", "qk_clip")],
 )
 def test_a_field_that_somebody_set_is_told(line: str, key: str, tmp_path: Path) -> None:
     start = line.partition(":")[0]

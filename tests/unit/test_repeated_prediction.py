@@ -23,6 +23,7 @@ from planner.launchers.emit import Card, Target, launch_files
 from planner.plan import Plan
 from planner.runtimes import runtimes
 from planner.runtimes.family import Job
+from planner.runtimes.imports.dispatch import read_runner_file
 from tests.cli.command import planner
 
 SUPER = load_model("nemotron-3-super-120b-a12b")
@@ -101,6 +102,21 @@ def test_files_say_it_and_are_read_back(name: str, words: tuple[str, ...], pp: f
     assert told.code in (0, 1), told.err
     assert told.json["model"]["name"] == SUPER.name
     assert told.json["step_time_s"] == pytest.approx(float(estimate(plan, asked, runtime).step), rel=1e-6)
+
+
+def test_one_of_a_plain_model_is_as_its_last_layer(tmp_path: Path) -> None:
+    words = (
+        "--num-layers 4 --hidden-size 1024 --num-attention-heads 8 --seq-length 512 --micro-batch-size 1"
+        " --max-position-embeddings 512 --position-embedding-type rope --mtp-num-layers 3 --vocab-size 32000"
+        " --mtp-use-repeated-layer"
+    )
+    (tmp_path / "train.sh").write_text(f"torchrun --nproc_per_node 8 pretrain_gpt.py {words}\n")
+    found = read_runner_file(tmp_path / "train.sh")
+    assert found.model is not None
+    extra = found.model.prediction
+    assert extra is not None
+    assert (extra.layers, extra.copies, found.unknown) == (3, 1, ())
+    assert found.model.blocks[extra.block] == found.model.blocks[found.model.layers[-1]]
 
 
 def test_a_pattern_without_it_asks_for_none(tmp_path: Path) -> None:

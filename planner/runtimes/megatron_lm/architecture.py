@@ -197,7 +197,8 @@ def obstacles(model: ModelSpec, arch: Architecture) -> tuple[str, ...]:
         "RMS norms with a bias": model.norm == "rmsnorm" and model.norm_bias,
         "no norm before the head": not model.final_norm,
         "an extra prediction layer that is unlike the last layer": (
-            model.prediction is not None and model.prediction.block != model.layers[-1]
+            model.prediction is not None
+            and model.blocks[model.prediction.block] != model.blocks[model.layers[-1]]
         ),
     }
     general = [text for text, there in found.items() if there]

@@ -73,6 +73,7 @@ SWITCHES: Final = {
     "rope_scaling": "--use-rope-scaling", "attention_output_gate": "--attention-output-gate",
     "dsa_indexer_use_sparse_loss": "--dsa-indexer-use-sparse-loss",
     "dsa_indexer_rope_interleaved": "--dsa-indexer-rope-interleaved",
+    "mtp_use_repeated_layer": "--mtp-use-repeated-layer",
 }  # fmt: skip
 """Fields that are on or off, and the flag that switches them on."""
 

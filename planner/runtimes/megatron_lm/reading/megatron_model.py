@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Mapping
 from typing import Any, Final
 
 from planner.runtimes.imports.sheet import Sheet
@@ -110,14 +111,31 @@ def model_record(sheet: Sheet) -> dict[str, Any] | None:
         blocks[name] = block
         order.append(name)
     record |= {"blocks": blocks, "layers": order, "numerics": numerics}
-    extra = prediction_symbols(sheet) if symbols else []
-    if extra:
-        parts = {PARTS[one]: {"M": space, "*": mixed, "-": ffn, "E": moe}[one] for one in extra[0]}
-        blocks["predicting"] = {**parts, "norms": len(extra[0])}
-        again = sheet.has("--mtp-use-repeated-layer")
-        known: dict[str, Any] = {"layers": prediction or len(extra), "block": "predicting", "repeated": again}
-        return record | {"prediction": known}
-    return record | ({"prediction": {"layers": prediction, "block": order[-1]}} if prediction else {})
+    if symbols and (extra := prediction_symbols(sheet)):
+        return record | _hybrid_prediction(sheet, blocks, extra, {"M": space, "*": mixed, "-": ffn, "E": moe})
+    return record | _prediction(sheet, blocks, order[-1], prediction)
+
+
+def _prediction(sheet: Sheet, blocks: dict[str, Any], last: str, layers: int | None) -> dict[str, Any]:
+    """Return the prediction layers, which are as the last one is: one of its own where it is repeated."""
+    again = sheet.has("--mtp-use-repeated-layer")
+    if not layers:
+        return {}
+    if not again:
+        return {"prediction": {"layers": layers, "block": last}}
+    blocks["predicting"] = blocks[last]
+    return {"prediction": {"layers": layers, "block": "predicting", "repeated": True}}
+
+
+def _hybrid_prediction(
+    sheet: Sheet, blocks: dict[str, Any], extra: list[str], parts: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the prediction layers of a hybrid, whose block joins the others."""
+    mixed = {PARTS[symbol]: parts[symbol] for symbol in extra[0]}
+    blocks["predicting"] = {**mixed, "norms": len(extra[0])}
+    layers = sheet.whole("--mtp-num-layers") or len(extra)
+    again = sheet.has("--mtp-use-repeated-layer")
+    return {"prediction": {"layers": layers, "block": "predicting", "repeated": again}}
 
 
 def _vocabulary(sheet: Sheet) -> int | None:

@@ -304,15 +304,17 @@ def _experts(config: Config, family: Family) -> dict[str, Any]:
         "topk": config.whole(*_TOPK),
         "inner": inner,
     }
-    absent = None if family.least_shared else 0
-    shared = config.whole(*family.shared, otherwise=absent, least=family.least_shared) if family.shared else 0
-    if family.shared and family.shared[0].endswith("shared_experts"):
-        shared *= inner
+    own, shared = family.shared, 0
+    if own is not None:
+        shared = config.whole(
+            own.key, *filter(None, [own.other]), otherwise=None if own.least else 0, least=own.least
+        )
+        shared *= inner if own.key.endswith("shared_experts") else 1
     optional = {
         "bias": family.expert_bias,
         "gated": None if family.gated else False,
         "shared_inner": shared,
-        "shared_gate": family.shared_gate,
+        "shared_gate": own is not None and own.gate,
         "router_bias": family.router_bias,
         "zero_experts": config.whole("zero_expert_num", otherwise=0, least=0) if family.paired else 0,
         "shortcut": family.paired,

@@ -23,6 +23,20 @@ ADJUSTED: Final = "adjusted width"
 
 
 @dataclass(frozen=True)
+class Shared:
+    """Experts that every token passes."""
+
+    key: str
+    """Key of their width, or of their number times that of routed experts."""
+    other: str = ""
+    """Another spelling of it."""
+    gate: bool = False
+    """Whether a gate weighs them."""
+    least: int = 0
+    """Least value of the key: of none the class makes a gate alone, or experts of another width. [-]"""
+
+
+@dataclass(frozen=True)
 class Family:
     """One model type."""
 
@@ -47,13 +61,10 @@ class Family:
     """Whether it has experts, and latent attention."""
     expert_bias: bool = False
     router_bias: bool = False
-    shared_gate: bool = False
     sinks: bool = False
-    """Whether experts and router have biases, the shared expert a gate, and the heads sinks."""
-    shared: tuple[str, ...] = ()
-    """Keys of the shared experts: their number first where a number times the expert's width is meant."""
-    least_shared: int = 0
-    """Least value of that key: of none the class makes a gate alone, or experts of another width. [-]"""
+    """Whether experts and router have biases, and the heads sinks."""
+    shared: Shared | None = None
+    """Its shared experts, where it may have any."""
     reach: Reach = "full"
     """Which layers see a window."""
     learned_positions: bool = False

@@ -329,7 +329,8 @@ FAMILIES: Final[Mapping[str, Family]] = {
     "flint": Family(
         defaults=_UNTIED | _NO_BIAS | _WIDE, qkv_bias="attention_bias", output_bias="attention_bias",
         qk_norm="head",
-        moe=True, shared=Shared("shared_expert_intermediate_size"), sinks=True, reach="listed", bare_full=True,
+        moe=True, shared=Shared("shared_expert_intermediate_size"), sinks=True, reach="listed",
+        bare_full=True,
     ),
     "granitemoe": Family(
         defaults=_UNTIED | _NO_BIAS, qkv_bias="attention_bias", output_bias="attention_bias", moe=True,

@@ -73,7 +73,8 @@ FAMILIES: Final[Mapping[str, Family]] = {
             "conv_kernel": 4, "chunk_size": 128, "ssm_state_size": 128,
         },
         ffn_bias="mlp_bias", gated=False, moe=True,
-        shared=Shared("moe_shared_expert_intermediate_size", least=1), linear="mamba2", single=True, norms=1, narrow=True,
+        shared=Shared("moe_shared_expert_intermediate_size", least=1),
+        linear="mamba2", single=True, norms=1, narrow=True,
     ),
     "qwen3_5_text": _QWEN3_LINEAR,
     "qwen3_5_moe_text": replace(

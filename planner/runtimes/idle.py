@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Protocol
+from typing import Final, Protocol
 
 from planner.dataclasses import dataclass
 from planner.inputs.hardware import HardwareProfile
@@ -54,6 +54,14 @@ class Idle:
     def concerns(self, value: Value) -> bool:
         """Whether a value of the trait may be left out."""
         return value != self.instead and self.only in (None, value)
+
+
+def _whole(plan: Plan, job: TrainingTask) -> bool:
+    return job.workload.method == "full"
+
+
+ADAPTER_DROPOUT: Final = Idle("adapter_dropout", False, _whole, "no adapters are trained")
+ADAPTERS: Final = (ADAPTER_DROPOUT, Idle("adapter_all_to_all", False, _whole, "no adapters are trained"))
 
 
 def left_out(concerned: Iterable[Idle], plan: Plan, job: TrainingTask) -> list[Idle]:

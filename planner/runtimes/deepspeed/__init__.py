@@ -6,6 +6,7 @@ from planner.runtimes.deepspeed.files import SETTINGS, deepspeed_command
 from planner.runtimes.eager import HOST
 from planner.runtimes.family import Runtime
 from planner.runtimes.hub.config import traits_of_type, unwritten
+from planner.runtimes.idle import ADAPTER_DROPOUT
 from planner.runtimes.traits import Traits
 
 __all__ = ["ENTRY"]
@@ -62,7 +63,7 @@ ENTRY = Runtime(
     unwritten=unwritten,
     settings=SETTINGS,
     model_traits=traits_of_type,
-    idle=IDLE,
+    idle=(*IDLE, ADAPTER_DROPOUT),
     searched=(
         "bucket_size",
         "host_checkpoints",

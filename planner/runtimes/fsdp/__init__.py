@@ -5,6 +5,7 @@ from planner.runtimes.family import Runtime
 from planner.runtimes.fsdp import rules
 from planner.runtimes.fsdp.files import IDLE, OPTIMIZERS, SETTINGS, fsdp_command
 from planner.runtimes.hub.config import traits_of_type, unwritten
+from planner.runtimes.idle import ADAPTER_DROPOUT
 from planner.runtimes.traits import Traits
 
 __all__ = ["ENTRY"]
@@ -59,5 +60,5 @@ ENTRY = Runtime(
     model_traits=traits_of_type,
     searched=("reduction",),
     one_dtype=True,
-    idle=IDLE,
+    idle=(*IDLE, ADAPTER_DROPOUT),
 )

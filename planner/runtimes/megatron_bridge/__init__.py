@@ -12,7 +12,7 @@ from planner.inputs.model import ModelSpec
 from planner.plan import Plan
 from planner.rules import Rule
 from planner.runtimes.family import Command, Job, Runtime
-from planner.runtimes.idle import in_effect
+from planner.runtimes.idle import ADAPTERS, in_effect
 from planner.runtimes.megatron_bridge.adapters import (
     adapter_notes,
     adapter_rule,
@@ -174,7 +174,7 @@ ENTRY = Runtime(
     behind_saves="writes",
     saves=saves,
     grouping=CORE,
-    idle=(*IDLE, MASTERS, UNFUSED),
+    idle=(*IDLE, *ADAPTERS, MASTERS, UNFUSED),
     settings={
         **SETTINGS,
         "logit_bytes": (6.0,),

@@ -14,7 +14,7 @@ from planner.formulas.roofline import roofline_seconds
 from planner.formulas.size_grid import SizeGrid, corrected
 from planner.numeric import PLAIN, Num, ceil, minimum, where
 
-MOST_KNOWN: Final = 8192
+MOST_KNOWN: Final = 2048
 """Sizes whose results a curve keeps. [-]"""
 
 Range = tuple[float, float]

@@ -253,3 +253,11 @@ def test_residuals_that_make_no_grid_are_refused(change: dict[str, object], mess
     grid = {"m": [512, 1024], "n": [512, 1024], "k": [512, 1024], "shares": [0.0] * 8}
     with pytest.raises(ValueError, match=message):
         gemm_curve(FIELDS | {"residuals": grid | change}, PEAK, 4e12, 132.0)
+
+
+def test_an_area_is_worked_out_once_and_forgotten_with_the_tiles() -> None:
+    whole = wave_area(1024.0, 4096.0, WAVES)
+    assert WAVES.known[1024.0, 4096.0] == wave_area(1024.0, 4096.0, WAVES) == whole
+    wider = replace(WAVES, tiles=tuple((a, b, 2 * cost) for a, b, cost in WAVES.tiles))
+    assert wave_area(1024.0, 4096.0, wider) == 2 * whole
+    assert float(wave_area(np.array([1024.0]), 4096.0, WAVES)[0]) == whole

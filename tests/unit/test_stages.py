@@ -8,7 +8,14 @@ import numpy as np
 import pytest
 
 from planner.cost.splits import default_split, weighted_split
-from planner.cost.stages import RankPieces, deciding_ranks, rank_counts, stage_table, stages_of
+from planner.cost.stages import (
+    RankPieces,
+    deciding_ranks,
+    rank_counts,
+    stage_alone,
+    stage_table,
+    stages_of,
+)
 from planner.plan import even_split
 from planner.techniques.recompute import RECOMPUTES
 from planner.techniques.recompute.family import read_choice
@@ -124,3 +131,13 @@ def test_a_table_of_stages_repeats_the_first_rank_where_few_decide() -> None:
     assert table.counts["head", False].tolist() == [[1, 0], [1, 1]]
     assert table.taken(np.array([1])).rank.tolist() == [[0], [3]]
     assert stages_of(ranks[1]).counts["a", False].tolist() == [3, 3, 3, 3]
+
+
+def test_a_rank_alone_is_the_only_one_of_its_plan_as_numbers() -> None:
+    (rank,) = rank_counts(MODELS["dense"], SCHEDULES["1f1b"], (1, 1), (MODELS["dense"].num_layers,), NONE)
+    alone, only = stage_alone(rank), stages_of([rank])
+    assert list(alone.counts) == list(only.counts)
+    assert alone.counts == {piece: column[0] for piece, column in only.counts.items()}
+    assert (alone.rank, alone.crest, alone.crest_again) == (only.rank[0], only.crest[0], only.crest_again[0])
+    assert alone.messages == only.messages == alone.all_messages == {}
+    assert {type(count) for count in alone.counts.values()} == {float}

@@ -168,10 +168,10 @@ def price_passes(
     floor = (work + LEAST_FILL * fill) * (1.0 - hidden)
     held, mean = known or (stage_weights(case, costs, stages), mean_weights(case, plan, costs, totals))
     unlike = are_unlike(case, plan, stages.all_messages, even)
-    closed = np.greater(plan.num_microbatches, plan.pp) & ~np.logical_or(case.plays, unlike)
+    steady = plan.num_microbatches > plan.pp
     return PassPrice(
         busy=_busy(case, plan, micro, everything, share),
-        bound=where(closed, work + fill, floor),
+        bound=where(unlike | case.plays, floor, where(steady, work + fill, floor)),
         floor=floor,
         micro=micro,
         hop=hop,

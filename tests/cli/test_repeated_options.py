@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-import typer
 
 from planner.cli.commands import COMMANDS, LazyCommands
 from tests.cli.command import planner
@@ -36,7 +35,8 @@ LEAVES = dict(leaves())
 @pytest.mark.parametrize("words", LEAVES, ids=" ".join)
 def test_each_option_of_each_command_that_takes_one_value_is_refused_twice(words: tuple[str, ...]) -> None:
     command = LEAVES[words]
-    context = typer.main.get_command(typer.Typer(callback=lambda: None)).context_class(command)  # type: ignore[attr-defined]
+    # With the command's own settings: an option for help is made once, for whoever asks first.
+    context = command.context_class(command, **command.context_settings)
     for option in command.params:
         if option.param_type_name != "option" or option.multiple or "--help" in option.opts:
             continue

@@ -10,6 +10,7 @@ from planner.inputs.build import build
 from planner.inputs.encoder import Encoder
 from planner.inputs.hf_vision import encoder_of
 from planner.inputs.hf_vision_parts import USUAL_PATCHES
+from planner.inputs.load import load_model
 from planner.inputs.model import ModelSpec
 from planner.remembered import remembered
 
@@ -111,31 +112,12 @@ def vision_config(encoder: Encoder, family: str) -> Said:
     return SAID[family](encoder)
 
 
-QWEN35: Final[Mapping[str, tuple[int, int, int, int]]] = {
-    "qwen3.5-0.8b": (768, 12, 12, 3072),
-    "qwen3.5-2b": (1024, 24, 16, 4096),
-    "qwen3.5-4b": (1024, 24, 16, 4096),
-    **dict.fromkeys(
-        ("qwen3.5-9b", "qwen3.5-27b", "qwen3.5-35b-a3b", "qwen3.5-122b-a10b", "qwen3.5-397b-a17b"),
-        (1152, 27, 16, 4304),
-    ),
-}
-"""Models of the zoo to width, layers, heads and feed-forward of the encoder that their checkpoints have.
-
-References
-----------
-.. [1] torchtitan b5bcd76c, ``torchtitan/models/qwen3_5/__init__.py``: patches of 16 points and two frames,
-   four of which are merged, 2,304 positions.
-"""
-
-
 def with_encoder(model: ModelSpec, patches: int = USUAL_PATCHES) -> ModelSpec:
     """Return a Qwen3.5 of the zoo with its encoder, of images of so many patches."""
-    sizes = zip(("hidden_size", "depth", "num_heads", "intermediate_size"), QWEN35[model.name], strict=True)
-    config = dict(sizes) | {"out_hidden_size": model.hidden, "num_position_embeddings": 2304}
-    record = encoder_record("qwen3_5", config, model.hidden, patches)
-    encoder = build(Encoder, record, model.name)
-    return model.model_copy(update={"name": f"{model.name} with images", "aliases": (), "encoder": encoder})
+    seeing = load_model(model.name.replace("qwen3.5-", "qwen3.5-vl-"))
+    if seeing.encoder is None:
+        raise AssertionError(f"{seeing.name} without an encoder")
+    return seeing.model_copy(update={"encoder": seeing.encoder.model_copy(update={"patches": patches})})
 
 
 def encoder_record(family: str, said: Mapping[str, Any], hidden: int, patches: int) -> Said:

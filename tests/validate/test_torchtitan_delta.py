@@ -17,7 +17,6 @@ from planner.cost.layer.operators import Pricer
 from planner.inputs.hf_config import model_from_config
 from planner.inputs.load import load_model
 from planner.inputs.load_hardware import load_hardware
-from planner.inputs.vision_configs import with_encoder
 from planner.inputs.workload import Workload
 from planner.plan import Plan
 from planner.runtimes.family import Job
@@ -43,14 +42,14 @@ PIPED = replace(
     schedule="interleaved-1f1b",
 )  # fmt: skip
 ROTARY = ("theta", "scaling")
-SEEING = {"qwen3.5-9b with images": "qwen3.5-9b", "qwen3.5-122b-a10b with images": "qwen3.5-122b-a10b"}
+SEEING = ("qwen3.5-vl-9b", "qwen3.5-vl-122b-a10b")
 
 
 @pytest.mark.parametrize(
     "name", ["qwen3.5-2b", "qwen3.5-27b", "qwen3.5-35b-a3b", "qwen3-next-80b-a3b", *SEEING]
 )
 def test_plans_of_gated_delta_nets_are_taken_as_meant(tmp_path: Path, name: str) -> None:
-    model = ENTRY.trained(with_encoder(load_model(SEEING[name])) if name in SEEING else load_model(name))
+    model = ENTRY.trained(load_model(name))
     runtime = ENTRY.for_model(model)
     sparse = bool(model.expert_kinds)
     plans = [WHOLE, replace(SPLIT, etp=2.0 if sparse else 1.0)]
@@ -109,7 +108,7 @@ def test_layers_keep_what_is_priced(tmp_path: Path) -> None:
 
 def test_layers_of_the_encoder_keep_what_is_priced(tmp_path: Path) -> None:
     """Of Qwen3.5-0.8B's, for one image: to the byte."""
-    one, model = Plan(dp=1.0, zero=3, zero_shards=1.0), with_encoder(load_model("qwen3.5-0.8b"))
+    one, model = Plan(dp=1.0, zero=3, zero_shards=1.0), load_model("qwen3.5-vl-0.8b")
     job = Job(model, load_hardware("dgx-h100"), 1, Workload(seq_len=512, global_batch=1))
     text = module_text(one, job, TitanChoice(compiled=False, loss_chunks=8))
     (tmp_path / "titan_plan.py").write_text(text)

@@ -172,6 +172,7 @@ NEVER: Final[Mapping[str, tuple[str, ...]]] = {
         "release-has-loss-parts", "release-has-ring", "release-has-sinks", "release-shards-beside-others",
         "sinking-in-16-bit", "sinks-see-whole-sequences", "release-has-delta", "delta-sees-whole-sequences",
         "delta-in-16-bit", "delta-backward-whole", "delta-recomputed-whole", "delta-uncompiled",
+        "vision-images-fit", "vision-images-square", "vision-is-trained", "vision-on-the-device",
     ),
     "nanotron": ("zero-shards-whole",),
 }  # fmt: skip

@@ -80,14 +80,8 @@ class GemmCurve:
 
     @cached_property
     def known(self) -> dict[tuple[float, ...], float]:
-        """Areas and seconds that were worked out for one plan: layers and runs ask for the same again."""
+        """Areas of `wave_area` by rows and columns: layers, plans and runs ask for the same again. [element]"""
         return {}
-
-    def keep(self, sizes: tuple[float, ...], value: float) -> None:
-        """Keep what was worked out for some sizes, and forget all where that is much."""
-        if len(self.known) >= MOST_KNOWN:
-            self.known.clear()
-        self.known[sizes] = value
 
     @cached_property
     def tile_sides(self) -> tuple[set[float], ...]:
@@ -101,6 +95,13 @@ class GemmCurve:
         return tuple(
             (a, b, cost * (1 - weight), cost * weight * self.multiprocessors) for a, b, cost in self.tiles
         )
+
+
+def _keep(known: dict[tuple[float, ...], float], sizes: tuple[float, ...], area: float) -> None:
+    """Keep what was worked out for some sizes, and forget all where that is much."""
+    if len(known) >= MOST_KNOWN:
+        known.clear()
+    known[sizes] = area
 
 
 def wave_area(m: Num, n: Num, curve: GemmCurve) -> Num:
@@ -136,7 +137,7 @@ def wave_area(m: Num, n: Num, curve: GemmCurve) -> Num:
             area = each * tiles + wave * up(tiles / units)
             if area < least:
                 least = area
-        curve.keep((m, n), least)
+        _keep(curve.known, (m, n), least)
         return least
     rows = {a: ceil(m / a) for a in curve.tile_sides[0]}
     columns = {b: ceil(n / b) for b in curve.tile_sides[1]}

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from planner.dataclasses import replace
-from planner.inputs.hf_family import Family, Shared
+from planner.inputs.hf_family import Family, SharedExperts
 
 Raw = Mapping[str, Any]
 
@@ -25,7 +25,7 @@ _LING: Final = Family(
     output_bias="use_bias",
     ffn_bias=False,
     moe=True,
-    shared=Shared("num_shared_experts"),
+    shared=SharedExperts("num_shared_experts"),
     fixed={"norm_head": False, "norm_softmax": False},
 )
 FAMILIES: Final[Mapping[str, Family]] = {

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from planner.dataclasses import replace
-from planner.inputs.hf_family import Family, Shared
+from planner.inputs.hf_family import Family, SharedExperts
 
 _UNTIED = {"tie_word_embeddings": False}
 _TIED = {"tie_word_embeddings": True}
@@ -54,7 +54,7 @@ _DEEPSEEK = Family(
     defaults=_UNTIED | _NO_BIAS | {"moe_layer_freq": 1, "q_lora_rank": 1536},
     moe=True,
     latent=True,
-    shared=Shared("n_shared_experts"),
+    shared=SharedExperts("n_shared_experts"),
     fixed={"mlp_bias": False},
 )
 _INDEX = {"index_n_heads": 64, "index_head_dim": 128, "index_topk": 2048}
@@ -68,7 +68,7 @@ _GLM_MOE = Family(
     qkv_bias="attention_bias",
     qk_norm="head",
     moe=True,
-    shared=Shared("n_shared_experts"),
+    shared=SharedExperts("n_shared_experts"),
 )
 _HUNYUAN = Family(
     defaults=_UNTIED | _NO_BIAS,
@@ -113,7 +113,7 @@ _GEMMA4 = replace(
     reach="every",
     wide_full=True,
     variants=("value-norms",),
-    shared=Shared("intermediate_size"),
+    shared=SharedExperts("intermediate_size"),
     router_bias=True,
     words={"use_bidirectional_attention": "vision"},
     reads=(
@@ -145,7 +145,7 @@ FAMILIES: Final[Mapping[str, Family]] = {
     "dots1": Family(
         defaults=_UNTIED | _NO_BIAS | {"use_sliding_window": True, "max_window_layers": 62},
         qkv_bias="attention_bias", output_bias="attention_bias", qk_norm="head", moe=True,
-        shared=Shared("n_shared_experts"), reach="flag",
+        shared=SharedExperts("n_shared_experts"), reach="flag",
     ),
     "ernie4_5": _ERNIE,
     "paddleocr_vl_text": _ERNIE,
@@ -216,7 +216,7 @@ FAMILIES: Final[Mapping[str, Family]] = {
     "laguna": Family(
         defaults=_UNTIED | _NO_BIAS | {"head_dim": 128, "num_key_value_heads": 8, "first_k_dense_replace": 1},
         qkv_bias="attention_bias", output_bias="attention_bias", qk_norm="head", moe=True,
-        shared=Shared("shared_expert_intermediate_size"), reach="listed", variants=("softplus-gates",),
+        shared=SharedExperts("shared_expert_intermediate_size"), reach="listed", variants=("softplus-gates",),
         fixed={"moe_apply_router_weight_on_input": False, "moe_router_logit_softcapping": 0.0,
                "attention_bias": False},
         names={"routed_scaling_factor": "moe_routed_scaling_factor"},
@@ -224,12 +224,14 @@ FAMILIES: Final[Mapping[str, Family]] = {
     "llama": _LLAMA,
     "llama4_text": Family(
         defaults=_UNTIED | _NO_BIAS | {"interleave_moe_layer_step": 1, "no_rope_layer_interval": 4},
-        qkv_bias="attention_bias", output_bias="attention_bias", moe=True, shared=Shared("intermediate_size"),
+        qkv_bias="attention_bias", output_bias="attention_bias", moe=True,
+        shared=SharedExperts("intermediate_size"),
         reach="chunk", dense_inner="intermediate_size_mlp",
     ),
     "longcat_flash": Family(
         defaults=_UNTIED | _NO_BIAS | {"q_lora_rank": 1536, "zero_expert_num": 256, "router_bias": False},
-        moe=True, latent=True, shared=Shared("ffn_hidden_size"), dense_inner="ffn_hidden_size", paired=True,
+        moe=True, latent=True,
+        shared=SharedExperts("ffn_hidden_size"), dense_inner="ffn_hidden_size", paired=True,
         fixed={"router_bias": False}, words={"zero_expert_type": "identity", "attention_method": "MLA"},
     ),
     "mimo": replace(
@@ -237,12 +239,12 @@ FAMILIES: Final[Mapping[str, Family]] = {
     ),
     "mimo_v2_flash": Family(defaults=_UNTIED | _NO_BIAS, qkv_bias="attention_bias", moe=True, reach="hybrid"),
     "minimax_m2": Family(
-        defaults=_UNTIED | _WIDE, qk_norm="full", moe=True, shared=Shared("shared_intermediate_size"),
+        defaults=_UNTIED | _WIDE, qk_norm="full", moe=True, shared=SharedExperts("shared_intermediate_size"),
     ),
     "minimax_m3_vl_text": Family(
         defaults=_UNTIED | _WIDE
         | {"index_n_heads": 4, "index_head_dim": 128, "index_block_size": 128, "index_topk_blocks": 16},
-        qk_norm="head", moe=True, shared=Shared("shared_intermediate_size"),
+        qk_norm="head", moe=True, shared=SharedExperts("shared_intermediate_size"),
         dense_inner="dense_intermediate_size",
         reads=("index_head_dim", "sparse_attention_config"),
         fixed={"swiglu_alpha": 1.702, "swiglu_limit": 7.0, "attention_bias": False, "n_shared_experts": 1},
@@ -262,7 +264,7 @@ FAMILIES: Final[Mapping[str, Family]] = {
     "qwen2": _QWEN2,
     "qwen2_moe": replace(
         _QWEN2, defaults=dict(_QWEN2.defaults) | _SPARSE_QWEN | {"qkv_bias": True}, qkv_bias="qkv_bias",
-        moe=True, shared=Shared("shared_expert_intermediate_size", gate=True, least=1),
+        moe=True, shared=SharedExperts("shared_expert_intermediate_size", gate=True, least=1),
     ),
     "qwen3": _QWEN3,
     "qwen2_vl_text": _QWEN2,
@@ -282,7 +284,7 @@ FAMILIES: Final[Mapping[str, Family]] = {
     ),
     "solar_open": Family(
         defaults=_UNTIED | _NO_BIAS | {"head_dim": 128}, qkv_bias="attention_bias", moe=True,
-        shared=Shared("n_shared_experts"),
+        shared=SharedExperts("n_shared_experts"),
     ),
     "starcoder2": Family(
         defaults=_TIED | {"use_bias": True}, qkv_bias="use_bias", output_bias="use_bias", ffn_bias="use_bias",
@@ -291,7 +293,7 @@ FAMILIES: Final[Mapping[str, Family]] = {
     "afmoe": Family(
         defaults=_UNTIED | _WIDE | {"sliding_window_pattern": 4}, fixed={"attention_bias": False},
         qk_norm="head",
-        norms=4, moe=True, shared=Shared("num_shared_experts"),
+        norms=4, moe=True, shared=SharedExperts("num_shared_experts"),
         output_gate=True, reach="every", bare_full=True,
         names={"first_k_dense_replace": "num_dense_layers",
                "sliding_window_pattern": "global_attn_every_n_layers",
@@ -300,7 +302,8 @@ FAMILIES: Final[Mapping[str, Family]] = {
     "apertus": _APERTUS,
     "apertus1p5_text": replace(_APERTUS, fixed=dict(_APERTUS.fixed) | {"output_vocab_size": None}),
     "aria_text": replace(
-        _LLAMA, moe=True, shared=Shared("num_shared_experts"), ffn_bias=False, fixed={"mlp_bias": False},
+        _LLAMA, moe=True,
+        shared=SharedExperts("num_shared_experts"), ffn_bias=False, fixed={"mlp_bias": False},
         names={"num_local_experts": "moe_num_experts", "num_shared_experts": "moe_num_shared_experts"},
     ),
     "cosmos3_edge_text": replace(
@@ -311,7 +314,7 @@ FAMILIES: Final[Mapping[str, Family]] = {
     ),
     "ernie4_5_moe": Family(
         defaults=_TIED | {"use_bias": False, "moe_layer_start_index": 1, "moe_layer_interval": 1}, moe=True,
-        shared=Shared("num_shared_experts"), fixed={"use_bias": False},
+        shared=SharedExperts("num_shared_experts"), fixed={"use_bias": False},
         names={"num_experts_per_tok": "moe_k", "num_local_experts": "moe_num_experts",
                "num_shared_experts": "moe_num_shared_experts", "decoder_sparse_step": "moe_layer_interval",
                "first_k_dense_replace": "moe_layer_start_index"},
@@ -322,14 +325,15 @@ FAMILIES: Final[Mapping[str, Family]] = {
     ),
     "exaone_moe": Family(
         defaults=_UNTIED | {"sliding_window_pattern": 4, "first_k_dense_replace": 1}, qk_norm="head",
-        moe=True, shared=Shared("num_shared_experts"), reach="every", bare_full=True, dense_prediction=True,
+        moe=True,
+        shared=SharedExperts("num_shared_experts"), reach="every", bare_full=True, dense_prediction=True,
         fixed={"sliding_windows": None, "swiglu_limits": None, "mtp_layer_types": None,
                "mtp_share_layers": False},
     ),
     "flint": Family(
         defaults=_UNTIED | _NO_BIAS | _WIDE, qkv_bias="attention_bias", output_bias="attention_bias",
         qk_norm="head",
-        moe=True, shared=Shared("shared_expert_intermediate_size"), sinks=True, reach="listed",
+        moe=True, shared=SharedExperts("shared_expert_intermediate_size"), sinks=True, reach="listed",
         bare_full=True,
     ),
     "granitemoe": Family(
@@ -337,18 +341,18 @@ FAMILIES: Final[Mapping[str, Family]] = {
     ),
     "granitemoeshared": Family(
         defaults=_UNTIED | _NO_BIAS | {"shared_intermediate_size": 0}, qkv_bias="attention_bias",
-        output_bias="attention_bias", moe=True, shared=Shared("shared_intermediate_size"),
+        output_bias="attention_bias", moe=True, shared=SharedExperts("shared_intermediate_size"),
     ),
     "helium": Family(defaults=_UNTIED | _NO_BIAS | {"mlp_bias": False, "head_dim": 128},
                      qkv_bias="attention_bias", ffn_bias="mlp_bias"),
     "hunyuan_v1_moe": replace(
-        _HUNYUAN, moe=True, shared=Shared("intermediate_size"),
+        _HUNYUAN, moe=True, shared=SharedExperts("intermediate_size"),
         names={"moe_intermediate_size": "intermediate_size"},
     ),
     "hy_v3": Family(
         defaults=_UNTIED | _NO_BIAS | {"mlp_bias": False, "head_dim": 128, "first_k_dense_replace": 1},
         qkv_bias="attention_bias", output_bias="attention_bias", qk_norm="head", moe=True,
-        shared=Shared("num_shared_experts", least=1), fixed={"mlp_bias": False},
+        shared=SharedExperts("num_shared_experts", least=1), fixed={"mlp_bias": False},
         names={"routed_scaling_factor": "router_scaling_factor"},
     ),
     "hyperclovax": _LLAMA,

@@ -23,7 +23,7 @@ ADJUSTED: Final = "adjusted width"
 
 
 @dataclass(frozen=True)
-class Shared:
+class SharedExperts:
     """Experts that every token passes."""
 
     key: str
@@ -63,7 +63,7 @@ class Family:
     router_bias: bool = False
     sinks: bool = False
     """Whether experts and router have biases, and the heads sinks."""
-    shared: Shared | None = None
+    shared: SharedExperts | None = None
     """Its shared experts, where it may have any."""
     reach: Reach = "full"
     """Which layers see a window."""

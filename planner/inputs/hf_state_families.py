@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from planner.dataclasses import replace
-from planner.inputs.hf_family import Family, Shared
+from planner.inputs.hf_family import Family, SharedExperts
 
 _UNTIED = {"tie_word_embeddings": False}
 _TIED = {"tie_word_embeddings": True}
@@ -25,7 +25,7 @@ _MAMBA = Family(
     defaults=_TIED | {"state_size": 16, "conv_kernel": 4, "use_bias": False, "step_norms": "none"},
     linear="mamba1", single=True, recurrent_alone=True, norms=1,
 )  # fmt: skip
-_GATED_EXPERT = Shared("shared_expert_intermediate_size", gate=True, least=1)
+_GATED_EXPERT = SharedExperts("shared_expert_intermediate_size", gate=True, least=1)
 _QWEN3_LINEAR = Family(
     defaults=_UNTIED
     | {
@@ -54,11 +54,12 @@ FAMILIES: Final[Mapping[str, Family]] = {
     "granitemoehybrid": Family(
         defaults=_UNTIED | _NO_BIAS | {"mamba_proj_bias": False, "mamba_n_groups": 1, "mamba_d_conv": 4},
         qkv_bias="attention_bias", output_bias="attention_bias", moe=True,
-        shared=Shared("shared_intermediate_size"), dense_inner="shared_intermediate_size", linear="mamba2",
+        shared=SharedExperts("shared_intermediate_size"), dense_inner="shared_intermediate_size",
+        linear="mamba2",
     ),
     "kimi_linear": Family(
         defaults=_UNTIED | _NO_BIAS | {"first_k_dense_replace": 1}, moe=True, latent=True,
-        shared=Shared("num_shared_experts", other="n_shared_experts"), linear="kimi-delta",
+        shared=SharedExperts("num_shared_experts", other="n_shared_experts"), linear="kimi-delta",
         names={"use_full_rank_gate": "linear_attn_config.use_full_rank_gate"},
         fixed={"use_full_rank_gate": False, "mla_use_output_gate": False},
     ),
@@ -73,7 +74,7 @@ FAMILIES: Final[Mapping[str, Family]] = {
             "conv_kernel": 4, "chunk_size": 128, "ssm_state_size": 128,
         },
         ffn_bias="mlp_bias", gated=False, moe=True,
-        shared=Shared("moe_shared_expert_intermediate_size", least=1),
+        shared=SharedExperts("moe_shared_expert_intermediate_size", least=1),
         linear="mamba2", single=True, norms=1, narrow=True,
     ),
     "qwen3_5_text": _QWEN3_LINEAR,

@@ -80,7 +80,7 @@ class GemmCurve:
 
     @cached_property
     def known(self) -> dict[tuple[float, ...], float]:
-        """Areas of `wave_area` by rows and columns: layers, plans and runs ask for the same again. [element]"""
+        """Areas by rows and columns: layers, plans and runs ask for the same again. [element^2]"""
         return {}
 
     @cached_property

@@ -79,7 +79,7 @@ def model_from_config(raw: Mapping[str, Any], where: str, name: str) -> Imported
     text, unread = hf_minimax.spelt_out(hf_masked.spelt_out(text))
     notes += spoken + unread
     kind = model_type(raw, text, where)
-    text, absent = filled(kind, text)
+    text, absent = filled(kind, text, inside="text_config" in raw)
     notes += absent
     family = family_of(kind, text)
     config = Config(text, family.defaults, where, notes=notes, names=family.names)

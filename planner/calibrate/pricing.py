@@ -19,6 +19,7 @@ from planner.cost.layer.operators import Pricer
 from planner.cost.memory.allocator import shown_bytes
 from planner.cost.memory.fit import oom_probability
 from planner.cost.memory.stage_memory import first_step_bytes
+from planner.cost.memory.weights import stage_weights
 from planner.cost.stages import Stages, stage_alone, stages_of
 from planner.cost.step.layout import choice_for, piece_costs, priced_layers, ranks_of
 from planner.cost.step.step import (
@@ -144,17 +145,16 @@ def batch_predictions(runs: Sequence[PricedRun]) -> list[Prediction]:
         If the cost model does not know one of its techniques.
     """
     first = runs[0]
-    columns: dict[str, Num] = {
-        name: _column([float(getattr(run.plan, name)) for run in runs]) for name in COLUMNS
-    }
-    plan = replace(first.plan, **columns) if len(runs) > 1 else first.plan  # type: ignore[arg-type]
+    alone = len(runs) == 1
+    plan = first.plan if alone else _columns(runs)
     case = case_of(plan, first.job, first.runtime)
     ranks = ranks_of(first.plan, case)
     totals = piece_totals(ranks)
     layers = priced_layers(case, plan, totals)
     costs = piece_costs(case, plan, layers, totals)
-    stages = stage_alone(ranks[0]) if len(runs) == len(ranks) == 1 else stages_of(ranks).repeated()
-    passes = price_passes(case, plan, costs, stages, totals)
+    stages = (stage_alone(ranks[0]) if len(ranks) == 1 else stages_of(ranks)) if alone else stages_of(ranks).repeated()
+    weights = stage_weights(case, costs, stages)
+    passes = price_passes(case, plan, costs, stages, totals, (weights, weights))
     result = whole_step(case, plan, passes, stages)
 
     traits = first.runtime.traits
@@ -165,8 +165,8 @@ def batch_predictions(runs: Sequence[PricedRun]) -> list[Prediction]:
     shown = shown_bytes(case, result.memory, device_bytes(case, result.memory))
     chance = oom_probability(total, capacity, traits.allocator.memory_spread)
     far = _extrapolated(case, plan, layers, stages, passes) / result.step
-    own = _of_rank(result.memory.allocated + reserve_bytes(case, result.memory), 0)
-    last = _of_rank(result.memory.allocated, -1)
+    own = _of_rank(result.memory.allocated + reserve_bytes(case, result.memory), 0, alone)
+    last = _of_rank(result.memory.allocated, -1, alone)
     waits, busy = result.host / result.step, _at_peak(runs, case) / result.step
     unseen = highest(unseen_bytes(case, result.memory))
     figures = (result.step, allocated, opening, total, chance, far, shown, own, last, waits, busy, unseen)
@@ -197,14 +197,17 @@ def _at_peak(runs: Sequence[PricedRun], case: Case) -> NDArray[np.float64]:
     return np.array([method_flops(run.job, case.method) / run.job.gpus / case.peak_rate for run in runs])
 
 
-def _column(values: list[float]) -> Num:
-    """Return values as an array, or a single one as a number, with which the same arithmetic is faster."""
-    return values[0] if len(values) == 1 else np.array(values)
+def _columns(runs: Sequence[PricedRun]) -> Plan:
+    """Return the plans of runs as one whose degrees are columns."""
+    columns = {name: np.array([float(getattr(run.plan, name)) for run in runs]) for name in COLUMNS}
+    return replace(runs[0].plan, **columns)  # type: ignore[arg-type]
 
 
-def _of_rank(column: Num, place: int) -> Num:
+def _of_rank(column: Num, place: int, alone: bool) -> Num:
     """Return a figure of one pipeline rank, the first axis; a number is that of the only one."""
-    found: Num = np.atleast_2d(column)[place] if isinstance(column, np.ndarray) else column
+    if not isinstance(column, np.ndarray):
+        return column
+    found: Num = (column if alone else np.atleast_2d(column))[place]
     return found
 
 
@@ -223,6 +226,8 @@ def _extrapolated(
         seconds = seconds + count * outside_seconds(layers[piece[0]], choice_for(piece, case), pricer)
     if not isinstance(seconds, np.ndarray) and not isinstance(passes.micro, np.ndarray):
         return plan.num_microbatches * seconds
+    if np.ndim(seconds) == np.ndim(passes.micro) == 1:  # stages of one plan
+        return plan.num_microbatches * seconds[np.argmax(passes.micro)]
     columns, micro = np.broadcast_arrays(seconds, passes.micro)
     slowest = np.argmax(micro, axis=0, keepdims=True)
     result: Num = plan.num_microbatches * np.take_along_axis(columns, slowest, axis=0)[0]

@@ -63,8 +63,8 @@ class PassPrice:
 
     @property
     def one_stage(self) -> bool:
-        """Whether there is one stage alone, which is the mean one."""
-        return isinstance(self.micro, float) and self.weights == self.mean
+        """Whether one stage alone, which is the mean one, or nobody asks for that."""
+        return self.weights is self.mean or (isinstance(self.micro, float) and self.weights == self.mean)
 
 
 @dataclass(frozen=True)
@@ -140,7 +140,8 @@ def price_passes(
     totals : mapping
         Pieces of the whole model. [-]
     known : tuple of StageWeights, optional
-        Weights of each stage and of the mean one, where they are known already.
+        Weights of each stage and of the mean one, where they are known already. Who asks for no bounds hands
+        those of each stage twice: the mean one, whose traffic they need, is not priced then.
 
     Notes
     -----

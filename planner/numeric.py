@@ -139,7 +139,9 @@ def highest(value: Num) -> Num:
     >>> highest(3.0)
     3.0
     """
-    found: Num = np.max(value, axis=0) if isinstance(value, np.ndarray) else value
+    if not isinstance(value, np.ndarray):
+        return value
+    found: Num = float(value.max()) if value.ndim == 1 else value.max(axis=0)
     return found
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from operator import attrgetter
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from planner.calibrate.eras import unmeasured
 from planner.calibrate.runs.conventions import peak_rate
@@ -19,7 +19,6 @@ from planner.cost.layer.operators import Pricer
 from planner.cost.memory.allocator import shown_bytes
 from planner.cost.memory.fit import oom_probability
 from planner.cost.memory.stage_memory import first_step_bytes
-from planner.cost.memory.weights import stage_weights
 from planner.cost.stages import Stages, stage_alone, stages_of
 from planner.cost.step.layout import choice_for, piece_costs, priced_layers, ranks_of
 from planner.cost.step.step import (
@@ -45,6 +44,11 @@ COLUMNS: Final = tuple(name for name in DEGREES if name not in ("pp", "vpp"))
 """Degrees along which a batch of runs is an array; stages have their own axis."""
 NAMES: Final = tuple(field.name for field in fields(Plan) if field.name not in DEGREES)
 """Techniques of a plan, equal in a batch."""
+
+FIXED: Final = tuple(name for name in Workload.model_fields if name != "global_batch")
+"""Fields of a workload, equal in a batch."""
+
+_names, _fixed = attrgetter(*NAMES), attrgetter(*FIXED)
 
 NAIVE_MFU: Final = 0.55
 """Share of the dense peak that the rule of thumb takes for granted. [-]"""
@@ -129,11 +133,9 @@ def skipped(priced: PricedRun, error: PlannerError) -> Skip:
 
 def batch_key(priced: PricedRun) -> Hashable:
     """Return what runs of one batch have in common: all but the degrees along which the price is an array."""
-    plan, work, job = priced.plan, priced.job.workload, priced.job
-    names = tuple(getattr(plan, name) for name in NAMES)
-    return (id(job.model), id(job.hardware), job.gpus, id(priced.runtime), plan.pp, plan.vpp, names, *(
-        getattr(work, name) for name in Workload.model_fields if name != "global_batch"
-    ))  # fmt: skip
+    plan, job = priced.plan, priced.job
+    same = id(job.model), id(job.hardware), job.gpus, id(priced.runtime), plan.pp, plan.vpp
+    return *same, _names(plan), _fixed(job.workload)
 
 
 def batch_predictions(runs: Sequence[PricedRun]) -> list[Prediction]:
@@ -152,9 +154,11 @@ def batch_predictions(runs: Sequence[PricedRun]) -> list[Prediction]:
     totals = piece_totals(ranks)
     layers = priced_layers(case, plan, totals)
     costs = piece_costs(case, plan, layers, totals)
-    stages = (stage_alone(ranks[0]) if len(ranks) == 1 else stages_of(ranks)) if alone else stages_of(ranks).repeated()
-    weights = stage_weights(case, costs, stages)
-    passes = price_passes(case, plan, costs, stages, totals, (weights, weights))
+    if alone:
+        stages = stage_alone(ranks[0]) if len(ranks) == 1 else stages_of(ranks)
+    else:
+        stages = stages_of(ranks).repeated()
+    passes = price_passes(case, plan, costs, stages, totals, bounded=False)
     result = whole_step(case, plan, passes, stages)
 
     traits = first.runtime.traits
@@ -192,9 +196,10 @@ def batch_predictions(runs: Sequence[PricedRun]) -> list[Prediction]:
     ]
 
 
-def _at_peak(runs: Sequence[PricedRun], case: Case) -> NDArray[np.float64]:
+def _at_peak(runs: Sequence[PricedRun], case: Case) -> Num:
     """Seconds that the model FLOPs of each run's step take at its accelerators' peak. [s]"""
-    return np.array([method_flops(run.job, case.method) / run.job.gpus / case.peak_rate for run in runs])
+    seconds = [method_flops(run.job, case.method) / run.job.gpus / case.peak_rate for run in runs]
+    return seconds[0] if len(seconds) == 1 else np.array(seconds)
 
 
 def _columns(runs: Sequence[PricedRun]) -> Plan:
@@ -213,7 +218,9 @@ def _of_rank(column: Num, place: int, alone: bool) -> Num:
 
 def _row_by_row(column: Num, shape: tuple[int]) -> Iterable[float]:
     """Return a figure of each run of a batch."""
-    return (np.asarray(column).item(),) if shape == (1,) else np.broadcast_to(column, shape)
+    if shape == (1,):
+        return (column.item() if isinstance(column, np.ndarray) else column,)
+    return np.broadcast_to(column, shape)
 
 
 def _extrapolated(

@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from functools import cached_property
 
-import numpy as np
-
 from planner.cost.job_tiers import job_tiers
 from planner.dataclasses import dataclass, replace
 from planner.formulas.collectives import Tier
@@ -356,7 +354,7 @@ class Case:
 
 def piped(case: Case, plan: Plan) -> Mask:
     """Whether a pipeline's passes leave gradients whole, and weights that stay gathered, until its end."""
-    return np.greater(plan.pp, 1) & (case.engine.at_rest and case.sharding.shards_gradients)
+    return (plan.pp > 1) & (case.engine.at_rest and case.sharding.shards_gradients)
 
 
 def case_of(plan: Plan, job: Job, runtime: Runtime) -> Case:

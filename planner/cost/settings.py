@@ -7,6 +7,7 @@ from functools import cache
 
 from planner.inputs.bands import chip_of, core_of, evidence
 from planner.inputs.fitted import fitted_file
+from planner.inputs.hardware import Pool
 from planner.inputs.measured_bands import EXPERTS
 from planner.inputs.yaml_file import read_fitted
 from planner.numeric import every
@@ -35,7 +36,15 @@ def settings_of(job: Job, runtime: Runtime) -> Mapping[str, str | None]:
     traits, dtype = runtime.traits, job.workload.gradient_dtype
     if dtype is not None:
         traits = _in_dtype(traits, dtype)
-    return {one.name: one.value_of(traits) for one in settings_that_matter(job, runtime)}
+    model, work = job.model, job.workload
+    return {one.name: value for one, value in _values(runtime, traits) if one.matters(model, work)}
+
+
+@remembered(most=4096, records=2)
+def _values(runtime: Runtime, traits: Traits) -> tuple[tuple[Setting, str | None], ...]:
+    """Return the value that traits have of each setting of a runtime, in the order of their names."""
+    own = map(SETTINGS.__getitem__, _names(runtime))
+    return tuple((one, one.value_of(traits)) for one in own)
 
 
 @remembered(most=256)
@@ -96,8 +105,12 @@ def where(job: Job, runtime: Runtime) -> Where:
 
 def behind(job: Job, runtime: Runtime) -> tuple[Where, ...]:
     """Return of which runs a plan's must be to stand behind it: those that its band is of."""
-    routed = bool(job.model.expert_kinds)
-    found = evidence(runtime.name, job.hardware.pool, EXPERTS if routed else "")
+    return _behind(job.hardware.pool, runtime.name, bool(job.model.expert_kinds))
+
+
+@remembered(most=1024)
+def _behind(pool: Pool, runtime: str, routed: bool) -> tuple[Where, ...]:
+    found = evidence(runtime, pool, EXPERTS if routed else "")
     return tuple((core, chip, routed) for core, chip in found)
 
 

@@ -77,7 +77,8 @@ class RankPieces(Counter[Piece]):
 
     def copied(self) -> RankPieces:
         """Return a copy, the crests with it."""
-        other = RankPieces(self)
+        other = RankPieces()
+        dict.update(other, self)
         other.crest, other.crest_again, other.messages = self.crest, self.crest_again, self.messages
         return other
 

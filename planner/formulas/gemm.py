@@ -7,12 +7,10 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Final
 
-import numpy as np
-
 from planner.dataclasses import dataclass
 from planner.formulas.roofline import roofline_seconds
 from planner.formulas.size_grid import SizeGrid, corrected
-from planner.numeric import PLAIN, Num, ceil, minimum, where
+from planner.numeric import PLAIN, Num, ceil, floor, minimum, where
 
 MOST_KNOWN: Final = 2048
 """Sizes whose results a curve keeps. [-]"""
@@ -258,6 +256,11 @@ def gemm_extrapolated(m: Num, n: Num, k: Num, curve: GemmCurve) -> Num:
     curve : GemmCurve
         Its ranges.
     """
+    if isinstance(m, PLAIN) and isinstance(n, PLAIN) and isinstance(k, PLAIN):
+        for size, (least, most) in zip((m, n, k), (curve.m_range, curve.n_range, curve.k_range), strict=True):
+            if size < least or size > most:
+                return 1.0
+        return 0.0
     outside = (m < curve.m_range[0]) | (m > curve.m_range[1])
     outside = outside | (n < curve.n_range[0]) | (n > curve.n_range[1])
     outside = outside | (k < curve.k_range[0]) | (k > curve.k_range[1])
@@ -324,5 +327,4 @@ def misaligned_slowdown(stride: Num) -> Num:
     >>> float(misaligned_slowdown(50257.0)), float(misaligned_slowdown(50304.0))
     (2.8, 1.0)
     """
-    result: Num = np.where(np.floor(stride / 2.0) * 2.0 == stride, 1.0, ODD_SLOWDOWN)
-    return result
+    return where(floor(stride / 2.0) * 2.0 == stride, 1.0, ODD_SLOWDOWN)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from planner.dataclasses import dataclass
-from planner.numeric import Num
+from planner.numeric import Num, floor, where
 
 
 @dataclass(frozen=True)
@@ -109,5 +107,4 @@ def unfused_rate(head_dim: Num, kernel: UnfusedAttention) -> Num:
     .. [1] NVIDIA, "Matrix Multiplication Background User's Guide," DA-08817-001, section on tensor core
        requirements.
     """
-    result: Num = np.where(np.floor(head_dim / 8.0) * 8.0 == head_dim, kernel.rate, kernel.misaligned_rate)
-    return result
+    return where(floor(head_dim / 8.0) * 8.0 == head_dim, kernel.rate, kernel.misaligned_rate)

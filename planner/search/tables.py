@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from planner.cost.case import Case
-from planner.cost.layer.block_cost import PricedLayer, taken
-from planner.cost.layer.layer_costs import LayerCost
+from planner.cost.layer.block_cost import PricedLayer
+from planner.cost.layer.layer_costs import LayerCost, taken
 from planner.cost.stages import Piece, Stages, both_ways, deciding_ranks, stage_table
 from planner.cost.step.layout import LAYER_AXES, piece_costs, pipeline_ranks, priced_layers, usual_split
 from planner.cost.step.step import total_table

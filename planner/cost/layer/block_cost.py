@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from planner.cost.layer import communication
 from planner.cost.layer.attention_backward import attention_backward_bytes
@@ -22,7 +21,7 @@ from planner.cost.layer.module_inputs import hosted_inputs
 from planner.cost.layer.operators import Operator, Pricer, largest, total
 from planner.cost.layer.sequence_parts import part_bytes, repeated_in_parts
 from planner.cost.stages import ENCODER
-from planner.dataclasses import dataclass, fields, replace
+from planner.dataclasses import dataclass, replace
 from planner.formulas.launches import launched_seconds
 from planner.numeric import Num, maximum, some, where
 from planner.runtimes.traits import Traits
@@ -112,8 +111,7 @@ def keeps_second_products(choice: RecomputeChoice, traits: Traits) -> bool:
 def _left(layer: PricedLayer, choice: RecomputeChoice, pricer: Pricer) -> Num:
     """Bytes that a layer keeps which runs again: its input, and attention's result if that does not."""
     kept: Num = 2.0 * pricer.local_tokens * pricer.case.model.hidden
-    for operator in layer.operators:
-        share = again_share(operator, choice, pricer)
+    for operator, share in zip(layer.operators, again_shares(layer, choice, pricer), strict=True):
         if isinstance(share, float):
             kept = kept if share else kept + (operator.kept + operator.saved)
         elif not np.all(share):
@@ -150,12 +148,18 @@ def again_share(operator: Operator, choice: RecomputeChoice, pricer: Pricer) -> 
     return float(operator.module in choice.modules)
 
 
+def again_shares(layer: PricedLayer, choice: RecomputeChoice, pricer: Pricer) -> list[Num]:
+    """Share of each operator of a layer that runs again."""
+    if not choice.whole_layer and not choice.modules:
+        return [0.0] * len(layer.operators)
+    return [again_share(operator, choice, pricer) for operator in layer.operators]
+
+
 def again(layer: PricedLayer, choice: RecomputeChoice, pricer: Pricer) -> Again:
     """Return what runs again; with early stop the last product of a whole layer does not."""
     traits = pricer.case.traits
     seconds, flops, freed = 0.0 * pricer.tokens, 0.0 * pricer.tokens, 0.0 * pricer.tokens
-    for operator in layer.operators:
-        share = again_share(operator, choice, pricer)
+    for operator, share in zip(layer.operators, again_shares(layer, choice, pricer), strict=True):
         seconds = seconds + (share + operator.reruns) * operator.forward
         flops = flops + (share + operator.reruns) * operator.flops
         freed = freed + share * operator.saved
@@ -344,8 +348,8 @@ def needs_product(pricer: Pricer) -> bool:
 def outside_seconds(layer: PricedLayer, choice: RecomputeChoice, pricer: Pricer) -> Num:
     """Seconds of all passes of a layer that come from outside the curves' fitted ranges. [s]"""
     seconds: Num = 0.0
-    for operator in layer.operators:
-        passes = 1.0 + again_share(operator, choice, pricer) + operator.reruns
+    for operator, share in zip(layer.operators, again_shares(layer, choice, pricer), strict=True):
+        passes = 1.0 + share + operator.reruns
         seconds = seconds + passes * operator.outside_forward + operator.outside_backward
     if choice.whole_layer and pricer.case.traits.recompute.early_stop and (last := layer.spared) is not None:
         seconds = seconds - (1.0 - pricer.kept_attention) * last.outside_forward
@@ -391,9 +395,3 @@ def _passes(exchange: Exchange, repeated: Num) -> Num:
 
 def _sent(exchange: Exchange, repeated: Num) -> Num:
     return (1 + repeated) * exchange.forward_sent + exchange.backward_sent
-
-
-def taken(cost: LayerCost, index: NDArray[np.intp]) -> LayerCost:
-    """Return the cost of the plans at ``index``, field by field; what all share stays a number."""
-    values = (np.asarray(getattr(cost, field.name), float) for field in fields(cost))
-    return LayerCost(*(one.take(index) if one.ndim else float(one) for one in values))

@@ -9,8 +9,6 @@ from planner.cost.case import Case
 from planner.cost.layer.operators import Operator, Pricer
 from planner.numeric import Num
 
-NOTHING: Final[tuple[frozenset[str], frozenset[str]]] = (frozenset(), frozenset())
-
 GRAPHED: Final = {
     "mlp": (frozenset({"mlp"}), frozenset({"norm_1"})),
     "router": (frozenset({"router"}), frozenset({"norm_1"})),
@@ -43,7 +41,9 @@ def layer_graph_bytes(pricer: Pricer, operators: Iterable[Operator], again: Call
        ``_te_cuda_graph_capture``: the module ``mlp`` of layers without experts, ``attn`` of any, and of those
        with experts all that comes before the dispatcher (``moe_router``, ``moe_preprocess``).
     """
-    modules, names = GRAPHED.get(pricer.case.traits.kernels.graphed, NOTHING)
+    if pricer.case.traits.kernels.graphed not in GRAPHED:
+        return 0.0
+    modules, names = GRAPHED[pricer.case.traits.kernels.graphed]
     if not router_is_graphed(pricer.case):
         modules = modules - {"router"}
     inside = [op for op in operators if op.module in modules or op.name in names]

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import numpy as np
+from numpy.typing import NDArray
+
 from planner.cost.stages import ENDS, Piece, Stages
-from planner.dataclasses import dataclass
+from planner.dataclasses import dataclass, fields
 from planner.numeric import Num
 
 
@@ -75,3 +78,9 @@ def stage_sum(costs: Mapping[Piece, LayerCost], stages: Stages, field: str, ends
         if ends is None or (piece[0] in ENDS) == ends:
             result = result + count * getattr(costs[piece], field)
     return result
+
+
+def taken(cost: LayerCost, index: NDArray[np.intp]) -> LayerCost:
+    """Return the cost of the plans at ``index``, field by field; what all share stays a number."""
+    values = (np.asarray(getattr(cost, field.name), float) for field in fields(cost))
+    return LayerCost(*(one.take(index) if one.ndim else float(one) for one in values))

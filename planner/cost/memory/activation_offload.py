@@ -54,13 +54,14 @@ def layer_passes(costs: Mapping[Piece, LayerCost], stages: Stages) -> LayerPasse
     routed: Num = 0.0
     for piece, count in stages.counts.items():
         if piece[0] not in ENDS:
+            cost = costs[piece]
             many = many + count
-            saved = saved + count * costs[piece].held
-            forward = forward + count * costs[piece].forward
-            seconds = seconds + count * costs[piece].seconds
-            copied = copied + count * costs[piece].copied
-            leaves = leaves + count * costs[piece].leaves
-            routed = routed + count * costs[piece].routed
+            saved = saved + count * cost.held
+            forward = forward + count * cost.forward
+            seconds = seconds + count * cost.seconds
+            copied = copied + count * cost.copied
+            leaves = leaves + count * cost.leaves
+            routed = routed + count * cost.routed
     return LayerPasses(many, saved, forward, seconds - forward, copied, leaves, routed)
 
 

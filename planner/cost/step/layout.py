@@ -18,7 +18,7 @@ from planner.cost.traffic.messages import pipeline_messages
 from planner.cost.traffic.rank_order import Order, stage_order
 from planner.dataclasses import dataclass, field, replace
 from planner.inputs.model import Attention, Block, ModelSpec
-from planner.plan import Plan
+from planner.plan import Plan, even_split
 from planner.remembered import remembered
 from planner.techniques.recompute.family import RecomputeChoice
 
@@ -68,6 +68,8 @@ def usual_split(case: Case, parts: int) -> tuple[int, ...]:
 
 @remembered(most=1024)
 def _balanced_split(model: ModelSpec, seq_len: int, documents: float | None, parts: int) -> tuple[int, ...]:
+    if len(set(model.layers)) == 1:
+        return even_split(model.num_layers, parts)
     return default_split(model, parts, layer_weights(model, seq_len, documents))
 
 

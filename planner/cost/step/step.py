@@ -60,11 +60,13 @@ class PassPrice:
     """What the passes need in memory, where nothing is on the host."""
     layers: LayerPasses
     """What of all this is of layers."""
+    bounded: bool = True
+    """Whether bounds were asked for; without, they are 0, which no step beats either."""
 
     @property
     def one_stage(self) -> bool:
-        """Whether one stage alone, which is the mean one, or nobody asks for that."""
-        return self.weights is self.mean or (isinstance(self.micro, float) and self.weights == self.mean)
+        """Whether there is one stage alone, which is the mean one."""
+        return isinstance(self.micro, float) and self.weights == self.mean
 
 
 @dataclass(frozen=True)
@@ -122,6 +124,7 @@ def price_passes(
     stages: Stages,
     totals: Mapping[Piece, Num],
     known: tuple[StageWeights, StageWeights] | None = None,
+    bounded: bool = True,
 ) -> PassPrice:
     r"""Price the passes of a step: all but data parallelism and the optimizer.
 
@@ -140,8 +143,9 @@ def price_passes(
     totals : mapping
         Pieces of the whole model. [-]
     known : tuple of StageWeights, optional
-        Weights of each stage and of the mean one, where they are known already. Who asks for no bounds hands
-        those of each stage twice: the mean one, whose traffic they need, is not priced then.
+        Weights of each stage and of the mean one, where they are known already.
+    bounded : bool
+        Whether what no assignment of the layers can beat is asked for, and the mean stage, which it needs.
 
     Notes
     -----
@@ -163,16 +167,23 @@ def price_passes(
     forward = (whole_model(costs, totals, "forward") + hops / 2) / everything
     weight = whole_model(costs, totals, "weight_gradient") / everything
     share = (forward, 1.0 - forward - weight, weight)
-    even = everything / plan.pp
-    work, fill = plan.num_microbatches * even, _bubble(case, plan, everything, even, share)
-    hidden = 0.0 if case.traits.pipeline.p2p_occupies else hops / everything
-    floor = (work + LEAST_FILL * fill) * (1.0 - hidden)
-    held, mean = known or (stage_weights(case, costs, stages), mean_weights(case, plan, costs, totals))
-    unlike = are_unlike(case, plan, stages.all_messages, even)
-    steady = plan.num_microbatches > plan.pp
+    bound: Num = 0.0
+    floor: Num = 0.0
+    unlike: Truth = False
+    if bounded:
+        even = everything / plan.pp
+        work, fill = plan.num_microbatches * even, _bubble(case, plan, everything, even, share)
+        hidden = 0.0 if case.traits.pipeline.p2p_occupies else hops / everything
+        floor = (work + LEAST_FILL * fill) * (1.0 - hidden)
+        unlike = are_unlike(case, plan, stages.all_messages, even)
+        steady = plan.num_microbatches > plan.pp
+        bound = where(unlike | case.plays, floor, where(steady, work + fill, floor))
+        held, mean = known or (stage_weights(case, costs, stages), mean_weights(case, plan, costs, totals))
+    else:
+        held = mean = stage_weights(case, costs, stages)
     return PassPrice(
         busy=_busy(case, plan, micro, everything, share),
-        bound=where(unlike | case.plays, floor, where(steady, work + fill, floor)),
+        bound=bound,
         floor=floor,
         micro=micro,
         hop=hop,
@@ -182,6 +193,7 @@ def price_passes(
         mean=mean,
         nbytes=pass_bytes(case, plan, costs, stages),
         layers=layer_passes(costs, stages),
+        bounded=bounded,
     )
 
 
@@ -263,7 +275,8 @@ def price_step(case: Case, plan: Plan, passes: PassPrice, end: StepEnd, held: St
     step = passes.busy + highest(exchange + optimizer + offload)
     if case.workload.seq_lens is not None:
         step = step + waiting_seconds(case, plan)
-    least, host = least_seconds(case, plan, end), host_step_seconds(case, plan)
+    host = host_step_seconds(case, plan)
+    least = least_seconds(case, plan, end) if passes.bounded else 0.0
     return StepPrice(
         step=maximum(step, host),
         bound=maximum(passes.bound + least, host),
@@ -283,7 +296,10 @@ def whole_step(
     """Return the price of a step; ``end`` where what its end takes is known already."""
     if end is None:
         held = sharing(case, plan, passes.weights)
-        end = step_end(case, held, held if passes.one_stage else sharing(case, plan, passes.mean))
+        if not passes.bounded:
+            end = step_end(case, held, None)
+        else:
+            end = step_end(case, held, held if passes.one_stage else sharing(case, plan, passes.mean))
     return price_step(case, plan, passes, end, price_bytes(case, plan, passes, stages))
 
 

@@ -67,13 +67,15 @@ def taken_weights(weights: StageWeights, index: NDArray[np.intp]) -> StageWeight
     return weights.mapped(lambda values: _column(values, index))
 
 
-def step_end(case: Case, held: Sharing, mean: Sharing) -> StepEnd:
+def step_end(case: Case, held: Sharing, mean: Sharing | None) -> StepEnd:
     """Return what the end of a step takes.
 
     ``case``: the techniques; those of a micro-batch do not matter; ``held`` and ``mean``: who shares the
-    weights of each stage, and of the mean one.
+    weights of each stage, and of the mean one; without it, where nobody asks for bounds, those of each stage
+    stand in its place.
     """
     optimizer, offload = optimizer_seconds(case, held.stepped, held.node_ranks)
+    mean, bounded = mean or held, mean is not None
     alone = held is mean
     least = sum((optimizer, offload) if alone else optimizer_seconds(case, mean.stepped, mean.node_ranks))
     if held.matrices:
@@ -81,7 +83,8 @@ def step_end(case: Case, held: Sharing, mean: Sharing) -> StepEnd:
         least = least + whole_matrix_seconds(case, mean.matrices, divisible=True)
     links = link_bytes(case, held.groups) if case.offload.layers else ()
     traffic = traffic_of(case, held.padded)
-    least_traffic = traffic if alone and held.padded is held.groups else traffic_of(case, mean.groups)
+    same = not bounded or (alone and held.padded is held.groups)
+    least_traffic = traffic if same else traffic_of(case, mean.groups)
     return StepEnd(traffic, least_traffic, optimizer, offload, least, links)
 
 

@@ -59,7 +59,7 @@ def _experts_whole(plan: Plan, job: TrainingTask) -> Mask:
 
 
 def _no_tensor_ranks(plan: Plan, job: TrainingTask) -> Mask:
-    return np.less_equal(plan.tp, 1)
+    return plan.tp <= 1
 
 
 def _over_pcie(plan: Plan, job: TrainingTask) -> bool:
@@ -67,7 +67,7 @@ def _over_pcie(plan: Plan, job: TrainingTask) -> bool:
 
 
 def _apart(plan: Plan, job: TrainingTask) -> Mask:
-    return np.less_equal(plan.tp, 1) | np.greater(plan.tp, job.hardware.pool.scaleup_domain)
+    return (plan.tp <= 1) | (plan.tp > job.hardware.pool.scaleup_domain)
 
 
 IDLE: Final = (

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from planner.cost.estimate import Estimate
-from planner.cost.layer.block_cost import taken
+from planner.cost.layer.layer_costs import taken
 from planner.dataclasses import dataclass
 from planner.search.assign.improve import Improver
 from planner.search.candidates import Candidate, Screened

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from planner.dataclasses import dataclass, replace
 from planner.errors import InputError, Problem
 from planner.formulas.collectives import Tier
-from planner.numeric import Num
+from planner.numeric import Num, where
 from planner.registry import find
 from planner.techniques.states import STATE_METHODS, StateMethod
 from planner.units import is_whole
@@ -128,7 +128,7 @@ def splits_evenly(heads: Num, kv_heads: Num, head_ranks: Num) -> Mask:
 
 def two_chunks(tokens: Num, q_width: Num, kv_width: Num, cp: Num) -> Num:
     """Elements of the two chunks in flight, one used and one arriving; none on one rank. [element]"""
-    return 2 * tokens * kv_width * np.where(cp > 1, 1.0, 0.0)
+    return 2 * tokens * kv_width * where(cp > 1, 1.0, 0.0)
 
 
 def four_chunks(tokens: Num, q_width: Num, kv_width: Num, cp: Num) -> Num:

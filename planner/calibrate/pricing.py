@@ -231,11 +231,12 @@ def _extrapolated(
     pricer = Pricer(case, plan)
     for piece, count in stages.counts.items():
         seconds = seconds + count * outside_seconds(layers[piece[0]], choice_for(piece, case), pricer)
-    if not isinstance(seconds, np.ndarray) and not isinstance(passes.micro, np.ndarray):
+    micro = passes.micro
+    if not isinstance(seconds, np.ndarray) and not isinstance(micro, np.ndarray):
         return plan.num_microbatches * seconds
-    if np.ndim(seconds) == np.ndim(passes.micro) == 1:  # stages of one plan
-        return plan.num_microbatches * seconds[np.argmax(passes.micro)]
-    columns, micro = np.broadcast_arrays(seconds, passes.micro)
+    if isinstance(seconds, np.ndarray) and isinstance(micro, np.ndarray) and seconds.ndim == micro.ndim == 1:
+        return plan.num_microbatches * float(seconds[micro.argmax()])  # stages of one plan
+    columns, micro = np.broadcast_arrays(seconds, micro)
     slowest = np.argmax(micro, axis=0, keepdims=True)
     result: Num = plan.num_microbatches * np.take_along_axis(columns, slowest, axis=0)[0]
     return result

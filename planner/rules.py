@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from math import ceil
 
 import numpy as np
 from numpy.typing import NDArray
@@ -108,6 +109,7 @@ def structural_rules(
         *_split_rules(plan, model, bare_ends),
         *_expert_rules(plan, model),
         *_position_rules(model, workload.seq_len),
+        *_image_rules(plan, model, workload),
     ]
 
 
@@ -127,6 +129,28 @@ def _position_rules(model: ModelSpec, seq_len: int) -> list[Rule]:
             ),
         )
     ]
+
+
+def _image_rules(plan: Plan, model: ModelSpec, workload: Workload) -> list[Rule]:
+    """Return the rule that a sequence has a place for each token that is made of its images.
+
+    An encoder that a decoder attends to makes none.
+    """
+    encoder = model.encoder
+    if encoder is None or model.crosses:
+        return []
+    each, length = max(1, encoder.patches // encoder.merge), workload.seq_len
+    taken, fit = workload.images * each, length // each
+
+    def tell() -> tuple[str, str, str]:
+        longer = f"--seq-len {ceil(taken / plan.tp) * plan.tp:.0f}"
+        return (
+            f"{workload.images} x {each} tokens of images in a sequence of {length}",
+            f"at most {fit}" if fit else f"a sequence of {each} or more tokens",
+            f"--images {fit} or {longer}" if fit else longer,
+        )
+
+    return [Rule("images-fit-sequence", taken <= length, tell)]
 
 
 def _whole_rule(plan: Plan) -> Rule:

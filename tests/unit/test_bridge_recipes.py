@@ -167,6 +167,11 @@ def test_a_benchmark_that_shows_images_has_its_encoder(tmp_path: Path) -> None:
     assert several.model is not None
     assert several.model.encoder is not None
     assert (several.options["images"], several.model.encoder.patches) == ("4", 1024)
+    script = tmp_path / "many.sh"
+    script.write_text(f"{RUN.format(2)} --recipe {recipe} {more.replace('images=4', 'images=17')}\n")
+    refused = planner("estimate", "--from", str(script), "--hardware", "dgx-h100", "--format", "json")
+    rules = {one["rule"]: one["nearest"] for one in refused.json["violations"]}
+    assert rules["images-fit-sequence"] == "--images 16 or --seq-len 4352"
     with pytest.raises(InputError, match="whose encoder the recipe has"):
         read(tmp_path, f"{RUN.format(2)} --recipe {recipe} model.hidden_size=1024")
     script = tmp_path / "low.sh"

@@ -13,7 +13,7 @@ from planner.cost.estimate import Estimate, estimate
 from planner.cost.flops import encoder_flops, job_flops
 from planner.cost.kinds import unmeasured_kinds
 from planner.cost.layer.attention_core import mean_keys
-from planner.cost.legal import encoder_rules
+from planner.cost.legal import all_rules, encoder_rules
 from planner.errors import InputError, UnsupportedPlan
 from planner.inputs import hf_towers
 from planner.inputs.hf_config import model_from_config, without_encoder
@@ -237,6 +237,23 @@ def test_rules_of_an_encoder(changes: dict[str, Any], rule: str | None) -> None:
     plan = replace(FLAT, **changes)
     names = {fault.rule for fault in violations(encoder_rules(plan, case_of(plan, job(), MEGATRON)))}
     assert names == ({rule} if rule else set())
+
+
+@pytest.mark.parametrize("runtime", ["megatron-lm", "megatron-bridge", "fsdp", "deepspeed", "torchtitan"])
+def test_a_sequence_holds_the_tokens_of_its_images_in_every_runtime(runtime: str) -> None:
+    """1,024 patches of which four are one token: 16 images fill 4,096 tokens."""
+
+    def told(images: int, **work: Any) -> list[tuple[str, str]]:
+        task = job(images, **work)
+        rules = all_rules(FLAT, case_of(FLAT, task, runtimes()[runtime]))
+        return [(one.found, one.nearest) for one in violations(rules) if one.rule == "images-fit-sequence"]
+
+    assert told(16) == []
+    assert told(17, seq_len=4352) == []
+    assert told(17) == [("17 x 256 tokens of images in a sequence of 4096", "--images 16 or --seq-len 4352")]
+    ((found, nearest),) = told(1, seq_len=250)
+    assert (found, nearest) == ("1 x 256 tokens of images in a sequence of 250", "--seq-len 256")
+    assert told(8, name="qwen2.5-7b", seq_len=64) == []
 
 
 def test_what_is_told_of_a_model_and_a_step_adds_up_with_an_encoder() -> None:

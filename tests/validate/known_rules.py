@@ -154,8 +154,8 @@ NEVER_ALONE: Final[Mapping[str, tuple[str, ...]]] = {
 
 NEVER: Final[Mapping[str, tuple[str, ...]]] = {
     "": (
-        "cp-method-offered", "degrees-make-gpus", "method-offered", "offload-offered", "optimizer-offered",
-        "precision-offered", "recompute-offered", "schedule-offered", "zero-offered",
+        "cp-method-offered", "degrees-make-gpus", "images-fit-sequence", "method-offered", "offload-offered",
+        "optimizer-offered", "precision-offered", "recompute-offered", "schedule-offered", "zero-offered",
     ),
     "deepspeed": (
         "adapted-layers-are-named", "lora-without-offload", "overlap-has-two-buckets",

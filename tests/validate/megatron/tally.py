@@ -51,6 +51,7 @@ KEPT = (
     "chunks-fit-schedule", "degrees-are-whole", "degrees-make-gpus", "expert-mesh-divides",
     "experts-fuse-activation", "flex-attention-alone", "unfused-attention-alone", "fsdp-optimizer",
     "grouped-products-run", "hybrid-stages-have-layers", "hybrid-without-virtual-stages",
+    "images-fit-sequence",
     "indexer-gathers-keys", "indexer-trains-whole", "input-store-is-of-swiglu",
     "loss-kernel-is-whole", "muon-shards-whole", "no-bf16-gradients-in-fp16",
     "offload-offered", "optimizer-offered", "own-layers-keep-norms", "own-layers-run-plainly",

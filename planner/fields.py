@@ -190,6 +190,11 @@ JOB: Final = (
         help="Do not train the encoder, where the model has one.", elsewhere="freeze-vision-model",
     ),
     Field(
+        "train_projector", "switch", default=False,
+        help="Train the projectors of an encoder that is not trained.",
+        elsewhere="train-merger tune-mm-mlp",
+    ),
+    Field(
         "imbalance", "number", "X",
         help="Tokens routed to the busiest expert, over the mean.", default=1.0, otherwise="1",
     ),

@@ -10,7 +10,7 @@ from planner.fields import ASKED_AXES
 GROUPS: Final[Mapping[str, str]] = {
     "Model and cluster": "hardware gpus nodes gpus_per_node memory_limit price vocab_size source",
     "Workload": "seq_len global_batch global_batch_tokens precision tokens document_tokens seq_lens "
-    "max_tokens_per_rank images freeze_encoder imbalance",
+    "max_tokens_per_rank images freeze_encoder train_projector imbalance",
     "Training": "method lora_rank lora_targets optimizer state_dtype master_dtype gradient_dtype",
     "Runtime": "runtime target_version changes",
     "Layout (what you set stays fixed)": " ".join(axis.name for axis in ASKED_AXES),

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 LEFT_OUT: Final = (
     "seq_len", "global_batch", "global_batch_tokens", "tokens", "document_tokens", "seq_lens",
-    "max_tokens_per_rank", "images", "freeze_encoder",
+    "max_tokens_per_rank", "images", "freeze_encoder", "train_projector",
 )  # fmt: skip
 """Fields that prompts and answers say, or that have no meaning for them."""
 

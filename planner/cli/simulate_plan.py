@@ -20,7 +20,7 @@ from planner.question.reading import Reading
 from planner.report.page import counted, significant
 from planner.rules import violations
 from planner.simulate.plan import play_plan
-from planner.simulate.plan_fill import encoder_component, filled_plan, without_encoder
+from planner.simulate.plan_fill import encoder_component, filled_plan, fills, without_encoder
 from planner.simulate.plan_trace import plan_trace
 from planner.units import GIB, percent
 
@@ -60,8 +60,9 @@ def simulate_plan(
     times = [text for text in frozen[0] if text != ENCODER]
     wanted = read_beside(reading, None, times, None if own and not times else frozen[1])
     parts = reading.count("--fill-parts", frozen[1])
-    if saved is not None and own and not (saved.job.model.encoder and saved.job.workload.freeze_encoder):
-        expected = "times of layers: the plan has no encoder that is left as it is (--freeze-encoder)"
+    if saved is not None and own and not fills(saved.job):
+        left = "no encoder that is left as it is, projectors too (--freeze-encoder)"
+        expected = f"times of layers: the plan has {left}"
         reading.fault("--fill", ENCODER, expected)
     if saved is not None:
         check_precision(saved.job.hardware, saved.job.workload, reading)

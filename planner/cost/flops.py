@@ -88,7 +88,10 @@ def method_flops(job: Job, method: Method) -> float:
 
 
 def encoder_flops(job: Job, trains_base: bool = True) -> float:
-    """Model FLOPs of the encoder in a step: forward alone where it is frozen or beside adapters. [FLOP]"""
+    """Model FLOPs of the encoder in a step: forward alone where it is frozen or beside adapters. [FLOP]
+
+    All three products of projectors that learn behind a frozen encoder are counted.
+    """
     encoder, work = job.model.encoder, job.workload
     if encoder is None:
         return 0.0
@@ -102,11 +105,11 @@ def encoder_flops(job: Job, trains_base: bool = True) -> float:
         width = mixer.heads * sum(mixer.core_widths) if mixer else 0
         keys = min(encoder.patches, (mixer.reach if mixer else None) or encoder.patches)
         total += model_flops(rows, product_weights(block, encoder.hidden), float(width), float(keys))
-    for projector in encoder.projectors:
-        weights = float(sum(one.inputs * one.outputs for one in projector.linears))
-        total += model_flops(rows / encoder.merge, weights, 0.0, 0.0)
+    weights = sum(one.inputs * one.outputs for projector in encoder.projectors for one in projector.linears)
+    projected = model_flops(rows / encoder.merge, float(weights), 0.0, 0.0)
     total += _cross_flops(job.model, rows, float(work.tokens_per_step), float(encoder.patches * work.images))
-    return float(total) / (3.0 if work.freeze_encoder or not trains_base else 1.0)
+    share = 1.0 / 3.0 if work.freeze_encoder or not trains_base else 1.0
+    return float(total) * share + float(projected) * (1.0 if work.train_projector else share)
 
 
 def _cross_flops(model: ModelSpec, rows: float, tokens: float, source: float) -> float:

@@ -112,6 +112,7 @@ class WorkloadFields(Record):
     max_tokens_per_rank: PositiveInt | None = None
     images: PositiveInt = default("images")
     freeze_encoder: bool = default("freeze_encoder")
+    train_projector: bool = default("train_projector")
     imbalance: Annotated[float, Field(ge=1.0)] = default("imbalance")
     tokens: PositiveFloat | None = None
 
@@ -126,7 +127,7 @@ class Workload(WorkloadFields):
     ``seq_lens`` is a source of unequal lengths that are packed to ``seq_len`` (`planner.inputs.lengths`), of
     which a rank takes at most ``max_tokens_per_rank`` where context parallelism follows the length.
     ``images`` is how many a sequence holds where the model has an encoder, which ``freeze_encoder`` leaves as
-    it is. [-]
+    it is, but for its projectors where ``train_projector`` says so. [-]
     """
 
     if not TYPE_CHECKING:

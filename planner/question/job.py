@@ -29,10 +29,13 @@ from planner.techniques.methods import METHODS
 
 WORKLOAD: Final = (
     "seq_len", "precision", "optimizer", "method", "lora_rank", "lora_targets", "document_tokens",
-    "seq_lens", "max_tokens_per_rank", "images", "freeze_encoder", "imbalance", "tokens",
+    "seq_lens", "max_tokens_per_rank", "images", "freeze_encoder", "train_projector", "imbalance", "tokens",
     "state_dtype", "master_dtype", "gradient_dtype",
 )  # fmt: skip
 """Fields of a job that are those of its workload, but for the batch."""
+
+ABOUT_ENCODER: Final = ("images", "freeze_encoder", "train_projector")
+"""Of these, those of a model with an encoder."""
 
 Said = Mapping[str, Any]
 """Fields by name, each as a text or in its own type; None, or left out, where nobody says."""
@@ -171,9 +174,12 @@ def _workload(
             lora = " or ".join(reading.door.said("method", name) for name in ("lora", "qlora"))
             reading.fault(name, f"no adapters with {reading.door.said('method', 'full')}", lora)
     seeing = model is not None and model.encoder is not None
-    for name in () if seeing or model is None else ("images", "freeze_encoder"):
+    for name in () if seeing or model is None else ABOUT_ENCODER:
         if given[name]:
             reading.fault(name, "a model without an encoder", "a model with one, such as qwen2.5-vl-7b")
+    if seeing and given["train_projector"] and not given["freeze_encoder"]:
+        found, frozen = "an encoder that is trained, its projectors too", reading.door.place("freeze_encoder")
+        reading.fault("train_projector", found, frozen)
     if given["seq_lens"] is not None and given["seq_len"] is None and not reading.problems:
         defaults["seq_len"] = given["seq_len"] = longest(given["seq_lens"])
     plain = _plain_workload(model, given["method"], given["seq_len"])
@@ -196,7 +202,8 @@ def _workload(
             "seq_lens",
             "max_tokens_per_rank",
         }
-        | (set() if seeing else {"images", "freeze_encoder"})
+        | (set() if seeing else set(ABOUT_ENCODER))
+        | (set() if given["freeze_encoder"] else {"train_projector"})
         | ({"lora_rank"} if (given["method"] or "full") == "full" else set())
     )
     defaults |= {

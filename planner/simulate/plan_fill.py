@@ -12,9 +12,15 @@ from planner.simulate.fill import Component, FilledStep, fill
 from planner.simulate.plan import PlayedPlan
 
 
+def fills(job: Job) -> bool:
+    """Whether a job's encoder, projectors included, learns nothing, so that it may run ahead."""
+    work = job.workload
+    return job.model.encoder is not None and work.freeze_encoder and not work.train_projector
+
+
 def without_encoder(plan: Plan, job: Job, runtime: Runtime) -> tuple[Job, Runtime]:
     """Return a job whose pipeline runs the language model alone, by the traits it has beside images."""
-    work = job.workload.model_copy(update={"images": 1, "freeze_encoder": False})
+    work = job.workload.model_copy(update={"images": 1, "freeze_encoder": False, "train_projector": False})
     alone = replace(job, model=job.model.model_copy(update={"encoder": None}), workload=work)
     return alone, runtime.as_run(plan, job)
 

@@ -180,6 +180,19 @@ def test_a_benchmark_that_shows_images_has_its_encoder(tmp_path: Path) -> None:
     assert priced.code == 0, priced.err
 
 
+def test_a_recipe_may_train_the_projector_behind_a_frozen_encoder(tmp_path: Path) -> None:
+    """recipes/qwen_vl/h100/qwen35_vl.py, ``qwen35_vl_27b_pretrain_16gpu_h100_bf16_mock_config``."""
+    recipe = "qwen35_vl_27b_pretrain_16gpu_h100_bf16_mock_config"
+    found = read(tmp_path, f"{RUN.format(2)} --recipe {recipe}")
+    assert (found.options["freeze_encoder"], found.options["train_projector"]) == ("true", "true")
+    assert found.places["train_projector"] == "model.freeze_vision_projection"
+    assert found.model is not None
+    assert found.model.encoder is not None
+    assert found.model.encoder.patches == 256
+    with pytest.raises(InputError, match="it trains the projector alone"):
+        read(tmp_path, f"{RUN.format(2)} --recipe {recipe.replace('27b_pretrain_16', '9b_pretrain_4')}")
+
+
 def test_a_recipe_whose_data_decide_has_an_image_in_each_sequence(tmp_path: Path) -> None:
     found = read(tmp_path, f"{RUN.format(1)} --recipe qwen25_vl_7b_sft_2gpu_h100_bf16_config")
     assert found.model is not None

@@ -13,6 +13,8 @@ from planner.cost.estimate import Estimate, estimate
 from planner.cost.flops import encoder_flops, job_flops
 from planner.cost.kinds import unmeasured_kinds
 from planner.cost.layer.attention_core import mean_keys
+from planner.cost.layer.encoders import encoder_piece
+from planner.cost.layer.operators import Operator, Pricer
 from planner.cost.legal import all_rules, encoder_rules
 from planner.errors import InputError, UnsupportedPlan
 from planner.inputs import hf_towers
@@ -31,6 +33,7 @@ from planner.runtimes import runtimes
 from planner.runtimes.family import Job
 from planner.search.optimise import search
 from planner.search.request import SearchRequest
+from tests.cli.command import planner
 from tests.helpers import ROOT
 
 MEGATRON = runtimes()["megatron-lm"]
@@ -213,6 +216,55 @@ def test_a_frozen_encoder_costs_forward_alone_and_keeps_nothing() -> None:
     assert frozen.stages[0].optimizer == alone.stages[0].optimizer
     assert frozen.stages[0].gradients == alone.stages[0].gradients
     assert trained.stages[0].optimizer > alone.stages[0].optimizer
+
+
+@pytest.mark.parametrize(("name", "rows"), [("qwen2.5-vl-7b", 256), ("llava-1.5-7b", 577)])
+def test_a_projector_that_learns_behind_a_frozen_encoder_has_all_that_training_needs(
+    name: str, rows: int
+) -> None:
+    """Its gradients and states, what its products keep, three products each; LLaVA's first makes two.
+
+    Qwen2.5-VL's products stand behind a norm that learns, LLaVA's have none before them.
+    """
+    plan = replace(FLAT, tp=1.0, dp=16.0, zero_shards=16.0, num_microbatches=4.0, sequence_parallel=False)
+    work = {"name": name, "images": 4}
+    frozen, learns = job(freeze=True, **work), job(freeze=True, train_projector=True, **work)
+    encoder = load_model(name).encoder
+    assert encoder is not None
+    parts = [one.params for one in encoder.projectors]
+    before, after = priced(frozen, plan).stages[0], priced(learns, plan).stages[0]
+    assert after.gradients - before.gradients == pytest.approx(4 * sum(parts))
+    assert after.weights == before.weights
+    assert after.optimizer - before.optimizer == pytest.approx(12 * sum(parts) / 16, rel=0.01)
+    inputs = sum(2 * linear.inputs for one in encoder.projectors for linear in one.linears)
+    assert after.activations - before.activations == pytest.approx(4 * rows * inputs)
+    more = encoder_flops(learns) - encoder_flops(frozen)
+    products = sum(linear.inputs * linear.outputs for one in encoder.projectors for linear in one.linears)
+    assert more == pytest.approx(4 * 64 * 4 * rows * products)
+    assert priced(frozen, plan).step < priced(learns, plan).step < priced(job(**work), plan).step
+
+    def pieces(task: Job) -> dict[str, Operator]:
+        found = encoder_piece(Pricer(case_of(plan, task, MEGATRON), plan), encoder)[0]
+        return {one.name: one for one in found}
+
+    one, other, whole = pieces(frozen), pieces(learns), pieces(job(**work))
+    for key, product in other.items():
+        if not key.startswith("project"):
+            assert product == one[key], "the encoder itself is as frozen as before"
+        elif key == "project_0" and name.startswith("llava"):
+            assert product.backward == whole[key].weight_gradient > 0.0, "no gradient of its rows"
+        else:
+            assert product == whole[key]
+
+
+def test_projectors_learn_behind_a_frozen_encoder_and_beside_whole_training_alone() -> None:
+    ask = ("estimate", "qwen2.5-vl-7b", "--hardware", "8xh100", "--train-projector", "--format", "json")
+    wrong = planner(*ask)
+    assert wrong.code == 2
+    assert "--freeze-encoder" in wrong.err
+    task = job(freeze=True, train_projector=True, method="lora")
+    names = {fault.rule for fault in violations(encoder_rules(FLAT, case_of(FLAT, task, MEGATRON)))}
+    assert names == {"projector-beside-whole-training"}
 
 
 def test_activations_of_an_encoder_wait_for_every_micro_batch_in_flight() -> None:

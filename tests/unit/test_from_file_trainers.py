@@ -548,6 +548,9 @@ def test_an_encoder_of_images_is_frozen_unless_told(tmp_path: Path) -> None:
     found = read(tmp_path, "v.yaml", seeing + keys)
     assert (found.model_name, found.options["freeze_encoder"], found.unknown) == ("qwen2.5-vl-7b", "true", ())
     assert any("Liger" in note for note in found.notes)
+    learns = read(tmp_path, "p.yaml", seeing + "freeze_multi_modal_projector: false\n").options
+    assert (learns["freeze_encoder"], learns["train_projector"]) == ("true", "true")
+    assert "train_projector" not in found.options
     assert "freeze_encoder" not in read(tmp_path, "o.yaml", seeing + "freeze_vision_tower: false\n").options
     assert "freeze_encoder" not in read(tmp_path, "t.yaml", FACTORY + keys).options
     assert "freeze_language_model" in faults(

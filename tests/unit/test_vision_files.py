@@ -140,8 +140,10 @@ def test_what_the_files_cannot_say_is_refused(plan: Plan, work: dict[str, Any], 
     "kind", ["qwen2.5-vl-7b", "qwen3-vl-8b", "qwen3-vl-30b-a3b", "ministral-3-3b", "ministral-3-14b"]
 )
 def test_files_are_read_back_as_priced(tmp_path: Path, kind: str, frozen: bool) -> None:
+    """Projectors learn behind a frozen encoder, but for models with experts."""
+    learns = frozen and not kind.endswith("a3b")
     plan = replace(PLAN, ep=8.0) if kind.endswith("a3b") else PLAN
-    asked = job(kind, freeze_encoder=frozen, images=3)
+    asked = job(kind, freeze_encoder=frozen, train_projector=learns, images=3)
     target = Target(BRIDGE, launchers()["torchrun"], BRIDGE.versions[0])
     files = launch_files(plan, asked, target, Card())
     for name, text in files.items():
@@ -150,12 +152,50 @@ def test_files_are_read_back_as_priced(tmp_path: Path, kind: str, frozen: bool) 
     assert f"{step} import forward_step" in files["train.py"]
     assert "num_images=3" in files["train.py"]
     assert f"freeze_vision_model={frozen}" in files["train.py"]
+    assert f"freeze_vision_projection={frozen and not learns}" in files["train.py"]
     assert "DATA_PATH TOKENIZER_PATH" not in files["train.sh"]
     said = ("--from", str(tmp_path / "train.sh"), "--hardware", "dgx-h100", "--format", "json")
     told = planner("estimate", *said)
     assert told.code == 0, told.err
     assert told.json["step_time_s"] == pytest.approx(float(estimate(plan, asked, BRIDGE).step), rel=1e-6)
     assert told.json["model"]["name"] == kind
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "field"),
+    [
+        ("freeze_language_model=False", "freeze_language_model=True", "freeze_language_model"),
+        ("        freeze_language_model=False,\n", "", "freeze_language_model"),
+        ("freeze_vision_projection=False", "freeze_vision_projection=True", "freeze_vision_projection"),
+    ],
+)
+def test_what_a_file_freezes_without_a_price_is_refused(
+    tmp_path: Path, old: str, new: str, field: str
+) -> None:
+    """A language model alone, which one with experts has frozen unless told, and a projector alone."""
+    plan, asked = replace(PLAN, ep=8.0), job("qwen3-vl-30b-a3b", images=3)
+    files = launch_files(plan, asked, Target(BRIDGE, launchers()["torchrun"], BRIDGE.versions[0]), Card())
+    for name, text in files.items():
+        (tmp_path / name).write_text(text, "utf-8")
+    text = files["train.py"]
+    assert text.count(old) == 1
+    (tmp_path / "train.py").write_text(text.replace(old, new), "utf-8")
+    said = ("--from", str(tmp_path / "train.sh"), "--hardware", "dgx-h100", "--format", "json")
+    told = planner("estimate", *said)
+    assert told.code == 2
+    assert f"model.{field}: found True" in told.err
+
+
+def test_projectors_of_inner_layers_learn_outside_of_recompute_alone() -> None:
+    """``_checkpointed_forward`` of Qwen3-VL: a frozen layer's checkpoint hands on no gradient."""
+    for kind, plan, told in (
+        ("qwen3-vl-8b", replace(PLAN, recompute="full"), {"vision-projectors-outside-recompute"}),
+        ("qwen3-vl-8b", replace(PLAN, recompute="none"), set()),
+        ("qwen2.5-vl-7b", replace(PLAN, recompute="full"), set()),
+    ):
+        asked = job(kind, freeze_encoder=True, train_projector=True)
+        found = {one.rule for one in violations(all_rules(plan, case_of(plan, asked, BRIDGE)))}
+        assert found == told
 
 
 @pytest.mark.parametrize("kind", ["qwen3.5-9b", "qwen3.5-35b-a3b"])

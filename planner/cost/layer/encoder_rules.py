@@ -36,6 +36,15 @@ def encoder_rules(plan: Plan, case: Case) -> list[Rule]:
             ),
         ),
         Rule(
+            "projector-beside-whole-training",
+            not case.workload.train_projector or case.workload.method == "full",
+            lambda: (
+                f"projectors trained with method {case.workload.method}",
+                "full: projectors that learn beside adapters are not priced",
+                "--method full",
+            ),
+        ),
+        Rule(
             "encoder-on-one-stage",
             case.schedule.routes == 1,
             lambda: (

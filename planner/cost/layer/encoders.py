@@ -100,7 +100,7 @@ def encoder_piece(pricer: Pricer, encoder: Encoder) -> tuple[tuple[Operator, ...
     Stem and projectors rest whole on each tensor-parallel rank, and so does an encoder that is built as the
     library has it; a runtime that splits it splits projectors too. Its layers run again where the runtime's
     recompute holds for them. A frozen encoder, and one beside adapters, runs forward alone and keeps nothing
-    for a backward pass.
+    for a backward pass; its projectors may learn all the same.
     """
     own = Pricer(encoder_case(pricer.case), encoder_plan(pricer))
     operators = [
@@ -123,15 +123,24 @@ def encoder_piece(pricer: Pricer, encoder: Encoder) -> tuple[tuple[Operator, ...
         sent = {
             kind: total + _repeated(getattr(messages, kind), float(count)) for kind, total in sent.items()
         }
+    work = pricer.case.workload
+    frozen = work.freeze_encoder or not pricer.case.method.trains_base
+    if frozen:
+        operators = [_frozen(one) for one in operators]
+        sent = {kind: _forward(one) for kind, one in sent.items()}
     split = own.plan.tp if pricer.case.runtime.splits_encoder(pricer.case.model) else 1.0
     for projector in encoder.projectors:
-        operators += _projected(own, encoder, projector, split)
-        sent["tp"] = sent["tp"] + _reduced(own, encoder, projector, split)
-    exchanges = BlockExchanges(sent["tp"], sent["cp"], NO_EXCHANGE)
-    if pricer.case.workload.freeze_encoder or not pricer.case.method.trains_base:
-        operators = [_frozen(one) for one in operators]
-        exchanges = BlockExchanges(_forward(sent["tp"]), _forward(sent["cp"]), NO_EXCHANGE)
-    return tuple(operators), exchanges
+        products, reduced = (
+            _projected(own, encoder, projector, split),
+            _reduced(own, encoder, projector, split),
+        )
+        if frozen and not work.train_projector:
+            products, reduced = [_frozen(one) for one in products], _forward(reduced)
+        elif frozen and not projector.norm_params:
+            products, reduced = [_first(products[0]), *products[1:]], _forward(reduced)
+        operators += products
+        sent["tp"] = sent["tp"] + reduced
+    return tuple(operators), BlockExchanges(sent["tp"], sent["cp"], NO_EXCHANGE)
 
 
 def _stem(own: Pricer, encoder: Encoder) -> Operator:
@@ -228,6 +237,12 @@ def _times(operator: Operator, count: float) -> Operator:
 
 def _frozen(operator: Operator) -> Operator:
     return operator.with_values(**dict.fromkeys(BACKWARD, 0.0))
+
+
+def _first(product: Operator) -> Operator:
+    """Return a product whose input needs no gradient: neither what made it nor a norm before it learns."""
+    share = product.outside_backward * product.weight_gradient / product.backward
+    return product.with_values(backward=product.weight_gradient, outside_backward=share)
 
 
 def _repeated(exchange: Exchange, count: float) -> Exchange:

@@ -200,7 +200,7 @@ def vision_fields(job: Job) -> Section:
         **built,
         **({"freeze_language_model": False} if seen.split else {}),
         "freeze_vision_model": job.workload.freeze_encoder,
-        "freeze_vision_projection": job.workload.freeze_encoder,
+        "freeze_vision_projection": job.workload.freeze_encoder and not job.workload.train_projector,
     }
 
 
@@ -304,9 +304,11 @@ def _split_rules(plan: Plan, job: Job) -> list[Rule]:
     ----------
     .. [1] Megatron-Bridge 067f987d, ``modelling_qwen3_vl``: ``get_vision_model_config`` takes recompute from
        the language model; ``Qwen3VLModel`` knows no virtual stage, and adds what inner layers hand over in
-       the first layers of the first stage.
+       the first layers of the first stage. ``Qwen3VLVisionTransformerBlock._checkpointed_forward`` has the
+       projectors of inner layers in a layer's checkpoint, whose inputs need no gradient where it is frozen.
     """
     handed = len(_encoder(job).handed)
+    learns = job.workload.freeze_encoder and job.workload.train_projector
     first = plan.stage_layers[0] if plan.stage_layers else np.floor(job.model.num_layers / plan.pp)
     return [
         Rule(
@@ -316,6 +318,15 @@ def _split_rules(plan: Plan, job: Job) -> list[Rule]:
                 f"recompute {plan.recompute}",
                 "none, or all layers: it holds for the encoder too; or a frozen encoder",
                 "full",
+            ),
+        ),
+        Rule(
+            "vision-projectors-outside-recompute",
+            plan.recompute != "full" or not learns or not handed,
+            lambda: (
+                "recompute full with projectors trained behind a frozen encoder",
+                "less: those of inner layers would get no gradient",
+                "none",
             ),
         ),
         Rule(

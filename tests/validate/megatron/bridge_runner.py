@@ -363,11 +363,12 @@ class Bridge:
             "seed": config.rng.seed,
         }
         rows = self._params(model, config.peft)
-        derived["params"] = [params for params, _ in rows]
-        derived["adapters"] = [learned for _, learned in rows] if config.peft else []
+        derived["params"] = [params for params, _, _ in rows]
+        derived["trained"] = [free for _, free, _ in rows]
+        derived["adapters"] = [learned for _, _, learned in rows] if config.peft else []
 
-    def _params(self, model: Any, peft: Any) -> list[tuple[int, int]]:
-        """Return for a rank of each stage the parameters of its local layers, and those of adapters."""
+    def _params(self, model: Any, peft: Any) -> list[tuple[int, int, int]]:
+        """Return for a rank of each stage its parameters, those not frozen, and those of adapters."""
         if getattr(model, "hybrid_layer_pattern", None):
             model.hybrid_stack_spec = self.stacks.get_hybrid_stack_modelopt_spec(local_core_attention=True)
         else:
@@ -378,17 +379,18 @@ class Bridge:
         chunks = model.virtual_pipeline_model_parallel_size or 1
         for rank in range(last + 1):
             self.state.set_pipeline_model_parallel_rank(rank)
-            count = learned = 0
+            count = free = learned = 0
             for chunk in range(chunks):
                 ends = {"pre_process": rank + chunk == 0}
                 ends |= {"post_process": rank == last and chunk == chunks - 1}
                 with on_meta():
                     built = model.provide(**ends, vp_stage=chunk if chunks > 1 else None)
                     count += weights(built)
+                    free += weights(built, learned=True)
                     if peft:
                         peft([built], training=True)
                         learned += weights(built, learned=True)
-            counts.append((count, learned))
+            counts.append((count, free, learned))
         return counts
 
     def _local_spec(self, model: Any) -> Any:

@@ -61,7 +61,8 @@ KEPT = (
     "rounds-fill-pipeline", "schedule-offered", "split-has-all-stages", "states-need-adam",
     "tp-divides-heads", "tp-divides-lora-outputs", "tp-divides-lora-rank", "tp-fits-query-groups",
     "vision-before-dense-layers", "vision-images-square", "vision-in-16-bit", "vision-in-first-layers",
-    "vision-not-recomputed", "vision-trains-whole", "vision-turns-heads", "vision-without-fsdp",
+    "vision-not-recomputed", "vision-projectors-outside-recompute", "vision-trains-whole",
+    "vision-turns-heads", "vision-without-fsdp",
     "vision-without-virtual-stages",
 )  # fmt: skip
 """Rules kept when arguments are checked, or run otherwise, or that no random plan breaks."""

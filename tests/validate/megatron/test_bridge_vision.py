@@ -80,8 +80,9 @@ def test_the_first_stage_builds_its_share_of_megatron_s_own_encoder(
         replace(PLANS[1], ep=min(ep, 4.0)),
         replace(PLANS[2], ep=ep, **cut),
     )
-    for plan, frozen in zip(plans, (False, True, True), strict=True):
-        job = Job(model, hardware, 16, Workload(**length, images=4, freeze_encoder=frozen))
+    for plan, frozen, learns in zip(plans, (False, True, True), (False, True, False), strict=True):
+        work = Workload(**length, images=4, freeze_encoder=frozen, train_projector=learns)
+        job = Job(model, hardware, 16, work)
         case = case_of(plan, job, ENTRY)
         assert not violations(all_rules(plan, case))
         seen, plain = judged(bridge, tmp_path, plan, job), judged(bridge, tmp_path, plan, blind)
@@ -93,6 +94,12 @@ def test_the_first_stage_builds_its_share_of_megatron_s_own_encoder(
         ]
         priced = float(total(priced_layer(Pricer(case, plan), ENCODER).operators, "params"))
         assert more == [priced] + [0] * (int(plan.pp) - 1)
+        free = [
+            one - other for one, other in zip(seen.derived["trained"], plain.derived["params"], strict=True)
+        ]
+        learned = float(total(priced_layer(Pricer(case, plan), ENCODER).operators, "trained"))
+        assert free == [learned] + [0] * (int(plan.pp) - 1)
+        assert (0 < learned < priced) == learns
         assert not seen.derived["fused_rope"]
         assert judged(bridge, tmp_path, plan, job, smoke=True).error == ""
 
@@ -111,8 +118,9 @@ def test_qwen35_is_built_with_its_encoder(bridge: Any, tmp_path: Path, kind: str
         replace(PLANS[1], tp=2.0, dp=8.0, zero_shards=8.0, num_microbatches=4.0, ep=ep),
         replace(PLANS[2], ep=ep, stage_layers=(quarter - 1, quarter, quarter + 1, quarter)),
     )
-    for plan, frozen in zip(plans, (False, True, True), strict=True):
+    for plan, frozen, learns in zip(plans, (False, True, True), (False, False, True), strict=True):
         work = Workload(seq_len=4096, global_batch=64, images=4, freeze_encoder=frozen)
+        work = work.model_copy(update={"train_projector": learns})
         job = Job(model, hardware, 16, work)
         assert not violations(all_rules(plan, case_of(plan, job, ENTRY)))
         seen = judged(bridge, tmp_path, plan, job)
@@ -126,6 +134,10 @@ def test_qwen35_is_built_with_its_encoder(bridge: Any, tmp_path: Path, kind: str
             for held, more in zip(priced_params(ENTRY, Case(free, plan, ())), rows, strict=True)
         ]
         assert seen.derived["params"] == wanted
+        encoder = priced_layer(Pricer(case_of(plan, job, ENTRY), plan), ENCODER).operators
+        held = float(total(encoder, "params")) - float(total(encoder, "trained"))
+        assert seen.derived["trained"] == [wanted[0] - held, *wanted[1:]]
+        assert (held > 0.0) == frozen
         assert seen.derived["layers"] == [
             [int(plan.stage_layers[rank + chunk * int(plan.pp)]) for chunk in range(int(plan.vpp))]
             if plan.stage_layers else [model.num_layers]
@@ -153,8 +165,9 @@ def test_the_first_stage_builds_the_encoder_whole(
         Job(alone, hardware, 16, Workload(**length)),
         [*PLANS[:2], replace(PLANS[2], stage_layers=split)],
     )
-    for plan, frozen in zip(plans, (False, True, True), strict=True):
-        job = Job(model, hardware, 16, Workload(**length, images=4, freeze_encoder=frozen))
+    for plan, frozen, learns in zip(plans, (False, True, True), (False, False, True), strict=True):
+        work = Workload(**length, images=4, freeze_encoder=frozen, train_projector=learns)
+        job = Job(model, hardware, 16, work)
         assert not violations(all_rules(plan, case_of(plan, job, ENTRY)))
         seen, plain = judged(bridge, tmp_path, plan, job), judged(bridge, tmp_path, plan, blind)
         assert (seen.error, plain.error) == ("", "")
@@ -164,6 +177,8 @@ def test_the_first_stage_builds_the_encoder_whole(
             one - other for one, other in zip(seen.derived["params"], plain.derived["params"], strict=True)
         ]
         assert more == [encoder.params] + [0] * (int(plan.pp) - 1)
+        held = encoder.params * frozen - learns * sum(one.params for one in encoder.projectors)
+        assert sum(seen.derived["params"]) - sum(seen.derived["trained"]) == held
         assert seen.derived["fused_rope"] == (kind == "ministral-3-8b")
         smoke = judged(bridge, tmp_path, plan, job, smoke=True)
         assert smoke.error == ""

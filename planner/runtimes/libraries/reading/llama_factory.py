@@ -93,6 +93,9 @@ def _images(sheet: Sheet, model: str | None) -> None:
     frozen = sheet.values.get("freeze_vision_tower")
     if spec is not None and spec.encoder is not None and str(frozen).lower() != "false":
         sheet.say("freeze_encoder", "true", "freeze_vision_tower")
+        projector = str(sheet.values.get("freeze_multi_modal_projector")).lower() != "false"
+        if not projector and sheet.values.get("finetuning_type") == "full":
+            sheet.say("train_projector", "true", "freeze_multi_modal_projector")
     sheet.seen.update(key for key in sheet.values if IMAGES.fullmatch(key))
     if sheet.has("freeze_language_model"):
         sheet.fault("freeze_language_model", "true", "false: training of an encoder alone is not priced")

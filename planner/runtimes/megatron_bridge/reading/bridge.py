@@ -71,7 +71,7 @@ def read_fields(said: Fields, source: Source) -> Imported:
     if record is None:
         return found
     record = with_own_layers(said, own, record)
-    found, record = with_images(said, found, record)
+    found, record = with_images(said, found, record, source.where)
     vocab = source.vocab or _vocabulary(record, fields, source.where)
     return with_record(found, record | {"vocab": vocab}, source.path, "model.vocab_size")
 

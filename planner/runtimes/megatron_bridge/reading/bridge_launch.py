@@ -104,7 +104,7 @@ def read_command(training: Training, path: Path, vocab: int | None) -> Imported:
     if record is None and not found.faults and "model.num_layers" in fields:
         raise InputError(Problem(f"{where}: model.num_layers", str(fields["model.num_layers"]), "1 or more"))
     if record is None or recipe.model in names_of_shape(record, where) or is_seeing(record, recipe.model):
-        return with_recipe_images(replace(found, model_name=recipe.model), fields, recipe.model)
+        return with_recipe_images(replace(found, model_name=recipe.model), fields, recipe.model, where)
     if shows_images(fields):
         expected = f"the layers of {recipe.model}, whose encoder the recipe has"
         raise InputError(Problem(f"{where}: model", "another shape", expected, "another recipe"))

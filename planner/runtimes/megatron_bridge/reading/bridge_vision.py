@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from planner.dataclasses import replace
+from planner.errors import Problem
 from planner.inputs.build import build
 from planner.inputs.hf_vision_parts import USUAL_PATCHES
 from planner.inputs.load import load_model
@@ -23,6 +24,9 @@ CONFIGS: Final = {
     ("hf_config.vision_config", "PixtralVisionConfig"): "mistral3",
 }
 """Where the config of an encoder stands, its class, and the model types that have it."""
+
+PARTS: Final = ("language_model", "vision_model", "vision_projection")
+"""What the library freezes by a field each."""
 
 PATCH: Final = 16
 """Points along a side of a patch of Qwen3.5's. [-]"""
@@ -47,7 +51,9 @@ def language_fields(said: Fields, fields: Fields) -> Fields:
     return kept | ({"position_embedding_type": "rope"} if "mrope_section" in fields else {})
 
 
-def with_images(said: Fields, found: Imported, record: Mapping[str, Any]) -> tuple[Imported, dict[str, Any]]:
+def with_images(
+    said: Fields, found: Imported, record: Mapping[str, Any], where: str
+) -> tuple[Imported, dict[str, Any]]:
     """Return what was found with the number of images and what is frozen, and the record with its encoder.
 
     Images are those of the smoke run's made-up data; where there is none, one image of the usual size.
@@ -59,12 +65,38 @@ def with_images(said: Fields, found: Imported, record: Mapping[str, Any]) -> tup
     config = {key.removeprefix(start): value for key, value in said.items() if key.startswith(start)}
     made_up = {key.rpartition(".")[2]: value for key, value in said.items() if ".dataset." in key}
     options, places = {"images": str(made_up.get("num_images", 1))}, {"images": "dataset.num_images"}
-    if said.get(f"{MODEL}freeze_vision_model") is True:
-        options["freeze_encoder"], places["freeze_encoder"] = "true", "model.freeze_vision_model"
+    frozen, faults = _frozen(said, MODEL, where)
+    for option, place in frozen.items():
+        options[option], places[option] = "true", place
     patches = _patches(made_up.get("image_size"), config.get("patch_size"))
     encoder = encoder_record(family, config, int(record.get("hidden") or 1), patches)
     found = replace(found, options={**found.options, **options}, places={**found.places, **places})
-    return found, {**record, "encoder": encoder}
+    return replace(found, faults=(*found.faults, *faults)), {**record, "encoder": encoder}
+
+
+def _frozen(
+    said: Mapping[str, Any], start: str, where: str
+) -> tuple[dict[str, str], list[tuple[str, Problem]]]:
+    """Return options that say what is not trained, with the fields that say it, and what has no price.
+
+    References
+    ----------
+    .. [1] Megatron-Bridge 067f987d, ``qwen3_vl_provider.py``: of models with experts, two parts are frozen
+       where nobody says.
+    """
+    sparse = said.get(start[:-1]) == "Qwen3VLMoEModelProvider"
+    usual = dict(zip(PARTS, (sparse, sparse, False), strict=True))
+    language, encoder, projector = (said.get(f"{start}freeze_{part}", usual[part]) is True for part in PARTS)
+    faults = [
+        ("", Problem(f"{where}: model.freeze_{part}", "True", f"False: {why} is not priced"))
+        for part, why, there in (
+            (PARTS[0], "a language model that is not trained", language),
+            (PARTS[2], "a frozen projector behind an encoder that is trained", projector and not encoder),
+        )
+        if there
+    ]
+    options = {"freeze_encoder": f"model.freeze_{PARTS[1]}"} if encoder else {}
+    return options | ({"train_projector": f"model.freeze_{PARTS[2]}"} if encoder > projector else {}), faults
 
 
 def shows_images(fields: Mapping[str, Any]) -> bool:
@@ -81,7 +113,7 @@ def is_seeing(record: Mapping[str, Any], model: str) -> bool:
     return same_parts(build(ModelSpec, {**record, "name": model}, model), alone)
 
 
-def with_recipe_images(found: Imported, fields: Mapping[str, Any], model: str) -> Imported:
+def with_recipe_images(found: Imported, fields: Mapping[str, Any], model: str, where: str) -> Imported:
     """Return what a recipe with images says: its model with the encoder, and as many images as it has.
 
     Its encoder is in 16 bits, whatever the precision of its layers. Where its data decide, an image of
@@ -98,7 +130,9 @@ def with_recipe_images(found: Imported, fields: Mapping[str, Any], model: str) -
         note = f"its data decide lengths and images: sequences of {taken} are taken; --seq-len, --images"
         found = replace(found, notes=(*found.notes, note))
     images, places = {"images": str(fields.get("dataset.num_images", 1))}, {"images": "dataset.num_images"}
-    options = {**found.options, **images}
+    frozen, faults = _frozen(fields, "model.", where)
+    images, places = images | dict.fromkeys(frozen, "true"), places | frozen
+    options, found = {**found.options, **images}, replace(found, faults=(*found.faults, *faults))
     lifted = (*found.lifted, "vision-in-16-bit", "vision-without-fsdp", "vision-trains-whole")
     whole = replace(found, options=options, places={**found.places, **places}, lifted=lifted)
     return replace(whole, model=seeing, model_name=None)

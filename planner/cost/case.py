@@ -304,7 +304,7 @@ class Case:
         """
         work, name = self.workload, self.precision.name
         aware = work.reduces_states or (self.traits.optimizer.precision_aware and name == "bf16")
-        adam = self.optimizer.name == "adamw" and self.sharding.shards_optimizer
+        adam = self.optimizer.precision_aware and self.sharding.shards_optimizer
         usual = name in ("bf16", "fp16", "fp8-delayed") and not self.traits.optimizer.whole_masters
         apart = work.reduces_states and self.sharding.shards_gradients
         reduced = work.master_dtype not in (None, "fp32") or bool(self.offload.optimizer)

@@ -142,7 +142,7 @@ def _compared(part: CheckedPart, operator: Any, pair: Pair) -> list[Compared]:
 
 def optimizer_ratio(case: Case, device: Device) -> float | None:
     """Measured over predicted time of a fused Adam step on fp32 parameters; None for another optimizer."""
-    if not case.optimizer.name.startswith("adamw"):
+    if not case.optimizer.precision_aware:
         return None
     elements = ADAM_ELEMENTS[device.kind]
     step = elementwise.OPERATORS["adam"](device, elements // 1024, 1024)

@@ -45,6 +45,9 @@ OTHER_PARTS: Final = (
 
 MEANING: Final = COMPUTE_PARTS | {name: TIME_WORDS[name] for name in OTHER_PARTS}
 
+ROUNDING: Final = 1e-12
+"""Share of a layer's time that is left over by the rounding of sums alone. [-]"""
+
 UNHIDDEN: Final = ("tp_exposed", "cp_exposed", "ep_exposed", "pp_exposed", "dp_exposed")
 """Traits that are 1 where no compute hides a communication."""
 
@@ -167,7 +170,8 @@ def compute_parts(anatomy: Anatomy) -> Parts:
             for name, seconds in operator_parts(op, shapes.get(op.name), anatomy.case).items():
                 parts[name] += times * seconds
                 left -= seconds
-        parts["host"] += times * left
+        if abs(left) > ROUNDING * float(detail.compute):
+            parts["host"] += times * left
     return parts
 
 

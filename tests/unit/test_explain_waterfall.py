@@ -35,6 +35,8 @@ def test_the_parts_of_any_plan_add_up_to_its_step(model: str) -> None:
             answer.time.compute, rel=1e-9
         )
         assert all(part.seconds > -1e-9 * answer.step and part.hidden >= 0 for part in parts)
+        host = dict((part.name, part.seconds) for part in parts)["host"]
+        assert host == 0 or abs(host) > 1e-12 * answer.step
 
 
 def test_products_at_the_peak_are_the_model_flops_of_an_undivided_stage() -> None:

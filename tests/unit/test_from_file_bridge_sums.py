@@ -7,6 +7,7 @@ from typing import Final
 
 import pytest
 
+from planner.inputs.load import load_model
 from planner.inputs.numerics import RopeScaling
 from planner.runtimes.imports.dispatch import read_runner_file
 
@@ -30,6 +31,7 @@ config = ConfigContainer(
 """
 DATA: Final = "seq_length=4096, reset_position_ids=False, reset_attention_mask=False, eod_mask_loss=False"
 MIXED: Final = '"bf16_mixed"'
+SPEC: Final = "model.transformer_layer_spec"
 DEFERRED: Final = "defer_embedding_wgrad_compute=True, wgrad_deferral_limit=0"
 
 
@@ -87,12 +89,35 @@ def test_a_section_says_what_has_no_default(tmp_path: Path) -> None:
             "peft.target_modules",
         ),
         ("mixed_precision=", "peft=LoRA(dim=8), mixed_precision=", ""),
+        (" MODEL", ", transformer_layer_spec=partial(get_gpt_decoder_block_spec, LAYERS=True)", ""),
+        (" MODEL", ", transformer_layer_spec=partial(specs.get_gpt_decoder_block_spec, LAYERSs=True)", SPEC),
+        (" MODEL", ", transformer_layer_spec=partial(own_spec, LAYERSs=True)", ""),
     ],
 )
 def test_what_says_nothing_is_none_of_its_choices(old: str, new: str, key: str, tmp_path: Path) -> None:
-    text = FILE.replace("MIXED", MIXED).replace(old, new)
+    text = FILE.replace("MIXED", MIXED).replace(old, new).replace("LAYERS", "use_transformer_engine")
     found = [where.rpartition(": ")[2] for where in _faults(tmp_path, "DIST", "", text)]
     assert found == ([key] if key else [])
+
+
+def test_heads_of_latent_attention_need_not_divide_the_hidden_size(tmp_path: Path) -> None:
+    """Megatron-core rounds the unused width of a head down (d98e8a64, transformer_config.py)."""
+    wide = ", multi_latent_attention=True, kv_lora_rank=512, q_lora_rank=768"
+    text = FILE.replace("num_attention_heads=32", "num_attention_heads=24").replace(" MODEL", wide)
+    assert not _faults(tmp_path, "DIST", "", text)
+
+
+def test_a_tokenizer_tells_models_of_one_padded_table_apart(tmp_path: Path) -> None:
+    """32,000, 32,016 and 32,256 tokens are padded to 32,256 where four ranks share them."""
+    llama = FILE.replace("14336", "11008").replace("num_query_groups=8,", "").replace("size=2", "size=4")
+    named = llama.replace("128256", "32256").replace(" MODEL", ", rotary_base=1000000")
+    for tokens in (32000, 32016, 32256):
+        text = named.replace(
+            "mixed_precision", f"tokenizer=TokenizerConfig(vocab_size={tokens}), mixed_precision"
+        )
+        found = read_runner_file(_written(tmp_path, "DIST", "", text))
+        model = found.model or load_model(str(found.model_name))
+        assert model.vocab == tokens
 
 
 def test_interpolated_positions_are_read(tmp_path: Path) -> None:

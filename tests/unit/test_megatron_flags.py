@@ -228,6 +228,14 @@ def test_saved_tensors_of_some_layers_go_to_the_host() -> None:
     assert "--cpu-offloading-num-layers" not in flags(cases.plan(64, 128), of("llama3-8b"))
 
 
+@pytest.mark.parametrize("name", ["glm-4.7-flash", "glm-4.5-air", "qwen3.5-27b"])
+def test_the_width_of_heads_is_said_where_the_hidden_size_is_no_multiple(name: str) -> None:
+    """Else ``validate_args`` asserts, of latent attention too (Megatron-LM d98e8a64, arguments.py)."""
+    found = flags(cases.plan(8, 8), of(name, 8))
+    assert int(found["--hidden-size"][0]) % int(found["--num-attention-heads"][0])
+    assert "--kv-channels" in found
+
+
 def test_models_keep_their_shape() -> None:
     gpt = flags(cases.plan(64, 128), of("gpt3-175b"))
     assert gpt["--position-embedding-type"] == ["learned_absolute"]

@@ -162,8 +162,8 @@ def test_the_hub_config_reads_back_to_the_same_numerics(name: str) -> None:
 
 
 def test_what_is_not_known_is_said_on_the_card() -> None:
-    (note,) = unknown_numerics(load_model("llama-7b"))
-    assert "rope_theta" in note
+    (note,) = unknown_numerics(load_model("gpt3-175b"))
+    assert "norm_epsilon" in note
     assert unknown_numerics(load_model("llama3.1-8b")) == ()
 
 
@@ -265,8 +265,8 @@ def test_the_card_says_what_transformers_leaves_out() -> None:
     made = job("moonlight-16b-a3b", router={"score": "sigmoid", "expert_bias": True, "aux_loss": 0.001})
     notes = " ".join(entry.command(cases.plan(8, 8, zero=3), made, entry.versions[0]).notes)
     assert "DeepSeek-V3 adds no balancing loss, the model's of 0.001 included," in notes
-    unknown = " ".join(entry.command(cases.plan(8, 8, zero=3), job("llama-7b"), entry.versions[0]).notes)
-    assert "Not known of llama-7b, so the runtime's default: rope_theta" in unknown
+    unknown = " ".join(entry.command(cases.plan(8, 8, zero=3), job("yi-9b"), entry.versions[0]).notes)
+    assert "Not known of yi-9b, so the runtime's default: rope_theta" in unknown
 
 
 def test_the_bridge_leaves_scale_and_rounding_to_latent_attention() -> None:

@@ -114,9 +114,9 @@ def _condition(statement: ast.stmt) -> str:
 
 
 def _name(node: ast.Call) -> str:
-    """Return the last name of what is called, or of the class that ``run.Config`` or ``Partial`` makes."""
+    """Return the last name of what is called, or of what ``run.Config``, ``Partial`` or ``partial`` makes."""
     own = ast.unparse(node.func).rpartition(".")[2]
-    if own in ("Config", "Partial") and node.args and not isinstance(node.args[0], ast.Constant):
+    if own in ("Config", "Partial", "partial") and node.args and not isinstance(node.args[0], ast.Constant):
         return ast.unparse(node.args[0]).rpartition(".")[2]
     if own == "Config" and isinstance(node.func, ast.Attribute) and ast.unparse(node.func.value) != "Trainer":
         return ast.unparse(node.func.value).rpartition(".")[2]

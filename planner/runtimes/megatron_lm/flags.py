@@ -157,6 +157,8 @@ def _latent_flags(model: ModelSpec, mixer: LatentAttention) -> list[str]:
     kind = "yarn" if scaling is not None and scaling.kind == "yarn" else "rope"
     return [
         *("--multi-latent-attention", "--qk-layernorm"),
+        # of no effect here, but the default's width must come out whole (training/arguments.py)
+        *(("--kv-channels", str(mixer.qk_nope_head_dim)) if model.hidden % mixer.heads else ()),
         *(("--q-lora-rank", str(mixer.q_lora_rank)) if mixer.q_lora_rank else ()),
         *("--kv-lora-rank", str(mixer.kv_lora_rank)),
         *("--qk-head-dim", str(mixer.qk_nope_head_dim)),

@@ -3,5 +3,6 @@
 from planner.techniques.optimizers.family import Optimizer
 
 ENTRY = Optimizer(
-    name="adamw", cite="arXiv:1711.05101", states=2, state_bytes=4.0, aliases=("adam", "fused-adam")
-)
+    name="adamw", cite="arXiv:1711.05101", states=2, state_bytes=4.0, precision_aware=True,
+    aliases=("adam", "fused-adam"),
+)  # fmt: skip

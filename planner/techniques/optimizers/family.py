@@ -54,6 +54,8 @@ class Optimizer:
     matrix: MatrixStep | None = None
     """What a step does with each matrix of the layers beside its moments; embedding, head and norms are
     stepped by AdamW then."""
+    precision_aware: bool = False
+    """Whether Transformer Engine's fused Adam steps it: it takes states and gradients in reduced dtypes."""
     aliases: tuple[str, ...] = ()
     """Other names."""
 
@@ -102,13 +104,13 @@ def unscaled_bytes(optimizer: Optimizer, state_dtype: str | None, master_dtype: 
 
     Examples
     --------
-    >>> adam = Optimizer("adamw", "arXiv:1711.05101", states=2, state_bytes=4.0)
+    >>> adam = Optimizer("adamw", "arXiv:1711.05101", states=2, state_bytes=4.0, precision_aware=True)
     >>> unscaled_bytes(adam, "fp8", "fp16"), unscaled_bytes(adam, "bf16", None)
     (12.0, 0.0)
     """
     scaled = ("fp16", "fp8")
     moments = optimizer.states * (state_dtype in scaled) + (master_dtype in scaled)
-    return DTYPE_BYTES["fp32"] * moments * (optimizer.name == "adamw")
+    return DTYPE_BYTES["fp32"] * moments * optimizer.precision_aware
 
 
 def step_traffic(kept_bytes: float, gradient_bytes: float, weight_bytes: float, reads_weight: bool) -> float:

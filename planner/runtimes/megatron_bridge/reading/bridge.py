@@ -72,7 +72,7 @@ def read_fields(said: Fields, source: Source) -> Imported:
         return found
     record = with_own_layers(said, own, record)
     found, record = with_images(said, found, record, source.where)
-    vocab = source.vocab or _vocabulary(record, fields, source.where)
+    vocab = source.vocab or _vocabulary(record, fields, tokens_of(said), source.where)
     return with_record(found, record | {"vocab": vocab}, source.path, "model.vocab_size")
 
 
@@ -162,15 +162,21 @@ def adapters(said: Fields, found: Imported) -> dict[str, str]:
     return options
 
 
-def _vocabulary(record: Mapping[str, Any], fields: Fields, where: str) -> int | None:
-    """Return the tokens of the model: of the zoo's, where its padded table has the size that is said."""
+def tokens_of(said: Fields) -> tuple[int, ...]:
+    """Return the tokens of tokenizers that a file makes, also for a trial run."""
+    return tuple(
+        size for key, size in said.items() if key.endswith("tokenizer.vocab_size") and type(size) is int
+    )
+
+
+def _vocabulary(record: Mapping[str, Any], fields: Fields, tokens: tuple[int, ...], where: str) -> int | None:
+    """Return the tokens of the model: a tokenizer's or the zoo's whose padded table has the size said."""
     size = fields.get("vocab_size")
     if size is None:
         return None
     said = fields.get("tensor_model_parallel_size")
     tp = said if isinstance(said, int) and said > 0 else 1
-    for name in names_of_shape(record, where):
-        vocab = load_model(name).vocab
+    for vocab in (*tokens, *(load_model(name).vocab for name in names_of_shape(record, where))):
         if size == vocab or padded_vocab(vocab, float(tp)) == size:
             return vocab
     return size if isinstance(size, int) else None

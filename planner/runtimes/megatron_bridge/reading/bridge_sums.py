@@ -67,6 +67,26 @@ OWN: Final = {
 """Classes of sections whose fields are known; one of another class may have others."""
 
 
+LAYERS: Final = "model.transformer_layer_spec"
+LAYER_WORDS: Final[Mapping[str, tuple[str, ...]]] = {
+    "get_gpt_decoder_block_spec": (
+        *("config", "use_transformer_engine", "normalization", "qk_l2_norm", "vp_stage", "pp_rank"),
+    ),
+    "get_transformer_block_with_experimental_attention_variant_spec": ("config", "vp_stage", "pp_rank"),
+}
+"""Functions of Megatron-core that describe layers, and what they take by name (d98e8a64)."""
+
+
+def _layers(fields: Mapping[str, Any]) -> Iterator[Fault]:
+    """Yield what a function of layers is given and does not take."""
+    name = str(fields.get(LAYERS)).rpartition(".")[2]
+    words = LAYER_WORDS.get(name, ())
+    for key in fields:
+        word = key.removeprefix(f"{LAYERS}.")
+        if words and word not in (key, "", *words):
+            yield LAYERS, f"{word} for {name}", f"one of {', '.join(words)}"
+
+
 def _foreign(fields: Mapping[str, Any]) -> Iterator[str]:
     """Yield fields that a section does not have."""
     for key in fields:
@@ -133,6 +153,7 @@ def _values(fields: Mapping[str, Any]) -> Iterator[Fault]:
     if graphs is not None and graphs not in GRAPHS:
         yield "cuda_graph_impl", repr(graphs), f"one of {', '.join(GRAPHS)}"
     yield from _activation(fields)
+    yield from _layers(fields)
 
 
 def _activation(fields: Mapping[str, Any]) -> Iterator[Fault]:

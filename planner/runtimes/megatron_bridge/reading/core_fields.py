@@ -157,12 +157,21 @@ def _off(fields: Mapping[str, Any], name: str) -> bool:
     return name in fields and not _on(fields[name])
 
 
+def _head_width(fields: Mapping[str, Any]) -> dict[str, str]:
+    """Return a width of heads that is not said: Megatron-core rounds down, Megatron-LM's parser asserts."""
+    hidden, heads = fields.get("hidden_size"), fields.get("num_attention_heads")
+    if fields.get("kv_channels") is None and isinstance(hidden, int) and isinstance(heads, int) and heads > 0:
+        return {"--kv-channels": str(max(1, hidden // heads))}
+    return {}
+
+
 def _shape_flags(fields: Mapping[str, Any]) -> dict[str, str]:
     """Return the flags of several words that a field stands for."""
     flags: dict[str, str] = {}
-    groups = fields.get("num_query_groups")
-    if groups is not None and not _on(fields.get("multi_latent_attention", False)):
+    groups, latent = fields.get("num_query_groups"), _on(fields.get("multi_latent_attention", False))
+    if groups is not None and not latent:
         flags |= {"--group-query-attention": "", "--num-query-groups": str(groups)}
+    flags |= _head_width(fields) if latent else {}
     if _on(fields.get("gated_linear_unit", False)):
         quick = str(fields.get("activation_func")).endswith("quick_gelu")
         flags["--quick-geglu" if quick else "--swiglu"] = ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import UnionType
-from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
+from typing import Annotated, Any, Final, Literal, TypeVar, Union, get_args, get_origin
 
 from pydantic import ValidationError
 
@@ -12,6 +12,10 @@ from planner.errors import InputError, Problem, nearest
 from planner.inputs.record import Record
 
 R = TypeVar("R", bound=Record)
+
+UNKNOWN: Final = "unknown key"
+MAPPING: Final = "a mapping"
+"""What is found in the place of a field that a record does not have, and expected in that of a record."""
 
 _EXPECTED = {
     "missing": "a value",
@@ -26,9 +30,9 @@ _EXPECTED = {
     "string_type": "text",
     "tuple_type": "a list",
     "list_type": "a list",
-    "dict_type": "a mapping",
-    "model_type": "a mapping",
-    "model_attributes_type": "a mapping",
+    "dict_type": MAPPING,
+    "model_type": MAPPING,
+    "model_attributes_type": MAPPING,
     "too_short": "at least one entry",
 }
 _BOUNDS = {"greater_than": "gt", "greater_than_equal": "ge", "less_than": "lt", "less_than_equal": "le"}
@@ -61,7 +65,7 @@ def _problem(kind: type[Record], raw: Any, where: str, fault: Any) -> Problem:
     if fault["type"] == "extra_forbidden":
         fields = sorted({name for model in kinds for name in model.model_fields})
         near = nearest(str(fault["loc"][-1]), fields)
-        return Problem(place, "unknown key", f"one of {', '.join(fields)}", near)
+        return Problem(place, UNKNOWN, f"one of {', '.join(fields)}", near)
     found = "nothing" if fault["type"] == "missing" else _shown(fault["input"])
     choices = _choices(fault)
     word = fault["ctx"].get("tag", fault["input"]) if choices else ""

@@ -79,6 +79,7 @@ def model_from_config(raw: Mapping[str, Any], where: str, name: str) -> Imported
     text, unread = hf_minimax.spelt_out(hf_masked.spelt_out(text))
     notes += spoken + unread
     kind = model_type(raw, text, where)
+    said = text
     text, absent = filled(kind, text, inside="text_config" in raw)
     notes += absent
     family = family_of(kind, text)
@@ -92,6 +93,7 @@ def model_from_config(raw: Mapping[str, Any], where: str, name: str) -> Imported
     turned = any(mixer.get("rotary", mixer["kind"] in ("attention", "latent")) for mixer in mixers)
     record["numerics"] = numerics(config, kind, turned, sparse)
     record |= encoder_of(raw, text, config)
+    config.misspelt(said)
     if config.problems:
         raise InputError(config.problems)
     record["note"] = "; ".join(config.notes)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from planner.errors import Problem
 from planner.inputs.hf_family import Biased
 from planner.inputs.layers import MAX_LAYERS
+
+LONG: Final = 8
+"""Letters from which a key is told apart from others by one."""
 
 
 @dataclass
@@ -21,6 +24,7 @@ class Config:
     problems: list[Problem] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     names: Mapping[str, str] = field(default_factory=dict)
+    asked: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         """Read keys that the type spells its own way under their usual names."""
@@ -29,6 +33,7 @@ class Config:
 
     def value(self, *names: str) -> Any:
         """The first of ``names`` that is set, else the type's default, else nothing."""
+        self.asked.update(names)
         for name in names:
             if self.raw.get(name) is not None:
                 return self.raw[name]
@@ -49,6 +54,14 @@ class Config:
         problem = Problem(f"{self.where}: {self.names.get(name, name)}", str(found)[:80], expected)
         if problem not in self.problems:
             self.problems.append(problem)
+
+    def misspelt(self, said: Mapping[str, Any]) -> None:
+        """Keep a fault for each key of the file ``said`` that is one letter off one that was looked for."""
+        absent = {self.names.get(name, name) for name in self.asked} - set(said)
+        long = [name for name in absent if len(name) >= LONG]
+        for key in (key for key in said if isinstance(key, str) and key not in self.asked):
+            if meant := next((name for name in long if _one_off(key, name)), ""):
+                self.fault(key, "no key that is read", meant)
 
     def whole(self, *names: str, otherwise: int | None = None, least: int = 1) -> int:
         """A whole number, or as many equal ones as layers; ``otherwise`` where none of ``names`` is set."""
@@ -96,6 +109,17 @@ class Config:
 
     def _set(self, names: Sequence[str]) -> str:
         return next((name for name in names if self.raw.get(name) is not None), names[0])
+
+
+def _one_off(one: str, other: str) -> bool:
+    """Whether a letter added, lost or changed, or two exchanged, makes one word the other."""
+    if abs(len(one) - len(other)) > 1 or one == other:
+        return False
+    start = next(
+        (at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other))
+    )
+    a, b = one[start:], other[start:]
+    return a[1:] == b[1:] or a[1:] == b or a == b[1:] or (a[:2] == b[1::-1] and a[2:] == b[2:])
 
 
 def _inside(raw: Any, path: str) -> Any:

@@ -4,25 +4,22 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias
-
-from pydantic import Field, create_model
+from typing import Any
 
 from planner.calibrate.releases import named_runtime, plain_traits, release_of
 from planner.dataclasses import dataclass, replace
 from planner.errors import InputError, Problem, UnsupportedPlan
-from planner.fields import AXES, PLAN_FORMAT
-from planner.fields import Field as Axis
+from planner.fields import PLAN_FORMAT
 from planner.inputs.build import build
 from planner.inputs.hardware import OWN_PRICE, HardwareProfile
 from planner.inputs.load import load_model
 from planner.inputs.load_hardware import load_hardware
 from planner.inputs.model import ModelSpec
-from planner.inputs.record import Bytes, Count, Flag, Positive, Price, Record
-from planner.inputs.workload import Workload, WorkloadFields
+from planner.inputs.plan_document import PlanDocument
+from planner.inputs.workload import Workload
 from planner.inputs.yaml_file import parse_yaml, read_yaml, yaml_text
 from planner.plan import Plan
 from planner.registry import find
@@ -47,58 +44,6 @@ from planner.techniques.schedules.engine import Pipeline, play
 from planner.techniques.schedules.family import Orders, PassTimes
 from planner.techniques.schedules.text import read_order
 from planner.units import GIB
-
-
-class _Named(Record):
-    name: str
-    sha256: str = ""
-
-
-class _Cluster(_Named):
-    gpus: Positive
-    gpus_per_node: Positive | None = None
-    price: Price | None = None
-
-
-class _Runtime(_Named):
-    release: str = ""
-    settings: dict[str, str] = Field(default_factory=dict)
-    traits: dict[str, float | bool | str] = Field(default_factory=dict)
-
-
-_KINDS: Final[Mapping[str, Any]] = {
-    "switch": Flag,
-    "split": Annotated[tuple[Count, ...], Field(min_length=1)],
-}
-"""What kinds of fields are in a file, where not whole numbers or text."""
-
-
-def _in_file(axis: Axis) -> tuple[Any, Any]:
-    """Return the type of an axis in a file, and what is taken where it is left out; some may not be."""
-    kind: Any
-    if axis.kind == "count":
-        kind = Annotated[Count, Field(ge=int(axis.least), le=int(axis.most))]
-        return kind, ... if axis.default is None else axis.default
-    kind = _KINDS.get(axis.kind, str)
-    return (kind, axis.default) if axis.default is not None else (kind | None, None)
-
-
-if TYPE_CHECKING:
-    _Axes: TypeAlias = Any
-else:
-    _Axes = create_model("_Axes", __base__=Record, **{axis.name: _in_file(axis) for axis in AXES})
-
-
-class _Document(Record):
-    format: Literal["planner/plan/1"]
-    version: str = ""
-    model: _Named
-    hardware: _Cluster
-    workload: WorkloadFields
-    runtime: _Runtime
-    plan: _Axes
-    memory_limit: Bytes | None = None
-    order: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -237,7 +182,7 @@ def read_plan_file(path: Path, text: str | None = None) -> PlanFile:
         raise InputError(Problem(where, f"schema {content['schema']!r}", "a plan file, as --save writes it"))
     faults = _Faults(where)
     _check_names(content, faults)
-    document = faults.attempt("", build, _Document, content, where)
+    document = faults.attempt("", build, PlanDocument, content, where)
     if document is None:
         raise InputError(faults.problems)
     model = faults.attempt("model.name", load_model, document.model.name)
@@ -273,7 +218,7 @@ def read_plan_file(path: Path, text: str | None = None) -> PlanFile:
     return PlanFile(job, runtime, plan, names, changed, document.order)
 
 
-def _runtime(document: _Document, profile: HardwareProfile, faults: _Faults) -> Runtime:
+def _runtime(document: PlanDocument, profile: HardwareProfile, faults: _Faults) -> Runtime:
     """Return the runtime in the release that the file names, the newest where it names none."""
     named = find(runtimes(), document.runtime.name, "runtime").name
     text = f"{named}@{document.runtime.release}" if document.runtime.release else named
@@ -343,7 +288,7 @@ def _check_names(content: dict[str, Any], faults: _Faults) -> None:
                 faults.attempt(f"{part}.{name}", find, table, value, f"{part}.{name}")
 
 
-def _plan(document: _Document, faults: _Faults) -> Plan:
+def _plan(document: PlanDocument, faults: _Faults) -> Plan:
     axes, work, gpus = document.plan, document.workload, document.hardware.gpus
     values = axes.model_dump()
     offload = faults.attempt("plan.offload", read_offload, OFFLOADS, axes.offload, "plan.offload")

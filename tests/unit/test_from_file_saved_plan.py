@@ -75,6 +75,24 @@ def test_a_plan_for_another_model_is_a_fault_of_the_file(tmp_path: Path) -> None
     assert "nobody" in done.err
 
 
+@pytest.mark.parametrize(
+    ("right", "wrong", "told"),
+    [
+        ("seq_len:", "seqlen:", "workload.seqlen: found unknown key; expected seq_len"),
+        ("micro_batch:", "micro_batches:", "plan.micro_batches: found unknown key"),
+        ("\nplan:", "\nplans:", "plans: found unknown key; expected plan"),
+        ("release:", "settingss:", "runtime.settingss: found unknown key; expected settings"),
+    ],
+)
+def test_a_misspelt_key_is_a_fault_and_no_default(right: str, wrong: str, told: str, tmp_path: Path) -> None:
+    saved = tmp_path / "plan.yaml"
+    planner("estimate", *JOBS["dense"].split(), "--save", str(saved))
+    saved.write_text(saved.read_text().replace(right, wrong))
+    done = planner("estimate", "--from", str(saved))
+    assert (done.code, done.out) == (2, "")
+    assert told in done.err
+
+
 @pytest.mark.parametrize("part", ["settings: [1]", "traits: 3", "settings: text"])
 def test_settings_that_are_no_mapping_are_a_fault(part: str, tmp_path: Path) -> None:
     saved = tmp_path / "plan.yaml"

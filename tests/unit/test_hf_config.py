@@ -58,6 +58,20 @@ def test_absent_fields_take_the_default_of_the_type_and_say_so() -> None:
     assert model_from_config(gemma, "c", "m").model.tied_embeddings
 
 
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        ("num_key_value_heads", "num_key_value_head"),
+        ("tie_word_embeddings", "tie_word_embeddingss"),
+        ("head_dim", "haed_dim"),
+        ("max_position_embeddings", "max_posttion_embeddings"),
+    ],
+)
+def test_a_key_that_is_one_letter_off_is_no_default_in_silence(right: str, wrong: str) -> None:
+    assert fault(right, **{wrong: 2}) == f"config.json: {wrong}: found no key that is read; expected {right}"
+    assert read(right, num_key_value_groups=2, my_head_dim=8).model.params
+
+
 def test_dropout_of_a_config_is_told_as_not_read() -> None:
     told = "attention_dropout 0.1: not read, since dropout and noise belong to the run"
     assert told in read(attention_dropout=0.1).notes

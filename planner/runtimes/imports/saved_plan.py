@@ -6,7 +6,10 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from planner.dataclasses import replace
+from planner.errors import InputError
 from planner.fields import ASKED_AXES, FIELDS, PLAN_FORMAT
+from planner.inputs.build import MAPPING, UNKNOWN, build
+from planner.inputs.plan_document import PlanDocument
 from planner.plan import Plan
 from planner.runtimes.imports.file_format import FileFormat, Source
 from planner.runtimes.imports.sheet import Imported, Sheet
@@ -26,6 +29,7 @@ def read(source: Source) -> Imported:
     flat = {f"{name}.{key}": value for name, part in tree.items() for key, value in part.items()}
     sheet = Sheet(source.where, flat)
     sheet.seen.update(flat)
+    _known_keys(sheet, source)
     sheet.say("gpus", flat.get("hardware.gpus"), "hardware.gpus")
     flat["plan.stage_layers"] = _split(flat)
     for name in (axis.name for axis in ASKED_AXES):
@@ -51,6 +55,17 @@ def read(source: Source) -> Imported:
     named["memory_limit"] = _words(source.tree.get("memory_limit"))
     cluster = {name: text for name, text in named.items() if text is not None}
     return replace(found, cluster=cluster if "hardware" in cluster else {})
+
+
+def _known_keys(sheet: Sheet, source: Source) -> None:
+    """Note a fault for each key that a plan file does not have, and each part that is no mapping."""
+    try:
+        build(PlanDocument, source.tree, source.where)
+    except InputError as error:
+        for problem in error.problems:
+            if problem.found == UNKNOWN or problem.expected == MAPPING:
+                key = problem.where.removeprefix(f"{source.where}: ")
+                sheet.fault(key, problem.found, problem.nearest or problem.expected)
 
 
 def _split(flat: Mapping[str, Any]) -> Any:

@@ -49,7 +49,7 @@ def document_ranks(
 
 
 @dataclass(frozen=True)
-class Shared:
+class SharedLengths:
     """Documents that have the same number of ranks each; arrays over the plans of a batch."""
 
     ranks: float
@@ -83,7 +83,7 @@ def _degrees(case: Case, plan: Plan) -> list[Column]:
     return list(np.broadcast_arrays(room, plan.cp * plan.dp, away))
 
 
-def shared_documents(case: Case, plan: Plan) -> Iterator[Shared]:
+def shared_documents(case: Case, plan: Plan) -> Iterator[SharedLengths]:
     """Yield documents by the number of ranks that share them, of one plan or of many."""
     work, layers = case.workload, float(case.model.num_layers)
     columns = _degrees(case, plan)
@@ -95,7 +95,7 @@ def shared_documents(case: Case, plan: Plan) -> Iterator[Shared]:
     for ranks in sorted({count for one in known for count in one}):
         pairs = np.array([one.get(ranks, (0.0, ranks)) for one in known])
         tokens, length = (pairs[:, index].reshape(shape) for index in (0, 1))
-        yield Shared(ranks, *((tokens, length) if shape else (float(tokens), float(length))))
+        yield SharedLengths(ranks, *((tokens, length) if shape else (float(tokens), float(length))))
 
 
 def apart_excess(case: Case, plan: Plan) -> float:

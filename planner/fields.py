@@ -154,7 +154,8 @@ JOB: Final = (
     ),
     Field(
         "method", "name", "NAME", table="planner.techniques.methods:METHODS",
-        help="What is trained: full, lora, qlora or zeroth-order.", default="full", otherwise="full",
+        help="What is trained: full, lora, qlora, projector or zeroth-order.",
+        default="full", otherwise="full",
         elsewhere="lora qlora finetune fine-tune peft",
     ),
     Field(

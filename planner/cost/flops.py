@@ -109,7 +109,7 @@ def encoder_flops(job: Job, trains_base: bool = True) -> float:
     projected = model_flops(rows / encoder.merge, float(weights), 0.0, 0.0)
     total += _cross_flops(job.model, rows, float(work.tokens_per_step), float(encoder.patches * work.images))
     share = 1.0 / 3.0 if work.freeze_encoder or not trains_base else 1.0
-    return float(total) * share + float(projected) * (1.0 if work.train_projector else share)
+    return float(total) * share + float(projected) * (1.0 if work.projects else share)
 
 
 def _cross_flops(model: ModelSpec, rows: float, tokens: float, source: float) -> float:

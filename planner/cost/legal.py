@@ -126,7 +126,7 @@ def recurrent_rules(plan: Plan, case: Case) -> list[Rule]:
         ),
         Rule(
             "states-train-whole",
-            job.workload.method in ("full", *(("lora", "qlora") if _adapts_mixers(case) else ())),
+            job.workload.method in ("full", "projector") or (case.method.adapts and _adapts_mixers(case)),
             lambda: (
                 f"method {job.workload.method}",
                 "full: adapters beside such layers that pass a state along the sequence are not priced",

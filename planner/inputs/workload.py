@@ -143,6 +143,11 @@ class Workload(WorkloadFields):
                 raise wrong_input(Workload, values, "Workload", error) from None
 
     @property
+    def projects(self) -> bool:
+        """Whether projectors learn behind an encoder that does not."""
+        return self.method == "projector" or (self.train_projector and self.freeze_encoder)
+
+    @property
     def packed(self) -> PackedLengths | None:
         """Unequal lengths packed to sequences; None where all are alike."""
         if self.seq_lens is None:

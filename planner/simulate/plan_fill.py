@@ -15,7 +15,7 @@ from planner.simulate.plan import PlayedPlan
 def fills(job: Job) -> bool:
     """Whether a job's encoder, projectors included, learns nothing, so that it may run ahead."""
     work = job.workload
-    return job.model.encoder is not None and work.freeze_encoder and not work.train_projector
+    return job.model.encoder is not None and work.freeze_encoder and not work.projects
 
 
 def without_encoder(plan: Plan, job: Job, runtime: Runtime) -> tuple[Job, Runtime]:

@@ -257,6 +257,25 @@ def test_a_projector_that_learns_behind_a_frozen_encoder_has_all_that_training_n
             assert product == whole[key]
 
 
+def test_projectors_alone_cost_less_than_beside_a_language_model_that_learns() -> None:
+    """Forward, and back through the language model to them: no weight gradient, gradient or state of it."""
+    whole, alone = (
+        job(8, freeze=True, **work) for work in ({"train_projector": True}, {"method": "projector"})
+    )
+    one, other = priced(whole, PIPED), priced(alone, PIPED)
+    assert 0.6 < other.step / one.step < 0.8
+    first, last = other.stages
+    encoder = load_model("qwen2.5-vl-7b").encoder
+    assert encoder is not None
+    assert first.gradients == pytest.approx(4.0 * sum(one.params for one in encoder.projectors))
+    assert last.gradients == last.optimizer == 0.0
+    assert last.weights == pytest.approx(one.stages[1].weights)
+    assert last.activations < one.stages[1].activations
+    task = job(name="qwen2.5-7b", method="projector")
+    names = {fault.rule for fault in violations(encoder_rules(FLAT, case_of(FLAT, task, MEGATRON)))}
+    assert names == {"projectors-are-there"}
+
+
 def test_projectors_learn_behind_a_frozen_encoder_and_beside_whole_training_alone() -> None:
     ask = ("estimate", "qwen2.5-vl-7b", "--hardware", "8xh100", "--train-projector", "--format", "json")
     wrong = planner(*ask)

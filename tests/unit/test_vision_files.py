@@ -161,6 +161,31 @@ def test_files_are_read_back_as_priced(tmp_path: Path, kind: str, frozen: bool) 
     assert told.json["model"]["name"] == kind
 
 
+@pytest.mark.parametrize("kind", ["qwen2.5-vl-7b", "qwen3-vl-8b", "qwen3-vl-30b-a3b", "ministral-3-3b"])
+def test_projectors_alone_are_read_back_as_priced(tmp_path: Path, kind: str) -> None:
+    """Weights of the rest start from a checkpoint, as those beside adapters do."""
+    plan = replace(PLAN, recompute="none", ep=8.0 if kind.endswith("a3b") else 1.0)
+    asked = job(kind, method="projector", images=3)
+    assert not violations(all_rules(plan, case_of(plan, asked, BRIDGE)))
+    files = launch_files(plan, asked, Target(BRIDGE, launchers()["torchrun"], BRIDGE.versions[0]), Card())
+    for name, text in files.items():
+        (tmp_path / name).write_text(text, "utf-8")
+    parts = {"language_model": True, "vision_model": True, "vision_projection": False}
+    assert all(f"freeze_{part}={frozen}" in files["train.py"] for part, frozen in parts.items())
+    assert "pretrained_checkpoint=CHECKPOINT" in files["train.py"]
+    said = ("--from", str(tmp_path / "train.sh"), "--hardware", "dgx-h100", "--format", "json")
+    told = planner("estimate", *said)
+    assert told.code == 0, told.err
+    answer = estimate(plan, asked, BRIDGE)
+    assert told.json["step_time_s"] == pytest.approx(float(answer.step), rel=1e-6)
+    encoder = asked.model.encoder
+    assert encoder is not None
+    learned = sum(one.params for one in encoder.projectors) / (plan.tp if "qwen3" in kind else 1.0)
+    first, *others = answer.stages
+    assert first.gradients == pytest.approx(4.0 * learned, rel=1e-3)
+    assert all(stage.gradients == stage.optimizer == 0.0 for stage in others)
+
+
 @pytest.mark.parametrize(
     ("old", "new", "field"),
     [

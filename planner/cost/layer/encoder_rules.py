@@ -15,12 +15,13 @@ def encoder_rules(plan: Plan, case: Case) -> list[Rule]:
     """Return the rules of a model with an encoder: whole images on a rank, and one first stage."""
     encoder = case.model.encoder
     if encoder is None:
-        return []
+        return _projector_rules(case)
     if case.model.crosses:
-        return _cross_rules(plan, case)
+        return [*_cross_rules(plan, case), *_projector_rules(case)]
     split = case.runtime.splits_encoder(case.model)
     heads = math.gcd(*(block.attention.heads for block in encoder.blocks.values() if block.attention), 0)
     return [
+        *_projector_rules(case),
         Rule(
             "encoder-sees-whole-images",
             np.equal(plan.cp, 1),
@@ -37,7 +38,7 @@ def encoder_rules(plan: Plan, case: Case) -> list[Rule]:
         ),
         Rule(
             "projector-beside-whole-training",
-            not case.workload.train_projector or case.workload.method == "full",
+            not case.workload.train_projector or case.workload.method in ("full", "projector"),
             lambda: (
                 f"projectors trained with method {case.workload.method}",
                 "full: projectors that learn beside adapters are not priced",
@@ -53,6 +54,18 @@ def encoder_rules(plan: Plan, case: Case) -> list[Rule]:
                 "schedule 1f1b",
             ),
         ),
+    ]
+
+
+def _projector_rules(case: Case) -> list[Rule]:
+    """Return the rule that a model whose projectors alone learn has some."""
+    there = case.model.encoder is not None and bool(case.model.encoder.projectors)
+    return [
+        Rule(
+            "projectors-are-there",
+            case.workload.method != "projector" or there,
+            lambda: ("no projectors", "an encoder with projectors, such as qwen3-vl-8b's", "--method full"),
+        )
     ]
 
 

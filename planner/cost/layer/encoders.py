@@ -20,6 +20,7 @@ from planner.numeric import Num, maximum
 from planner.plan import Plan
 from planner.remembered import remembered
 from planner.runtimes.family import Job
+from planner.techniques.methods import METHODS
 from planner.techniques.precision import PRECISIONS
 
 SUMMED = (
@@ -128,13 +129,14 @@ def encoder_piece(pricer: Pricer, encoder: Encoder) -> tuple[tuple[Operator, ...
     if frozen:
         operators = [_frozen(one) for one in operators]
         sent = {kind: _forward(one) for kind, one in sent.items()}
+    learns = Pricer(replace(own.case, method=METHODS["full"]), own.plan) if work.projects else own
     split = own.plan.tp if pricer.case.runtime.splits_encoder(pricer.case.model) else 1.0
     for projector in encoder.projectors:
         products, reduced = (
-            _projected(own, encoder, projector, split),
+            _projected(learns, encoder, projector, split),
             _reduced(own, encoder, projector, split),
         )
-        if frozen and not work.train_projector:
+        if frozen and not work.projects:
             products, reduced = [_frozen(one) for one in products], _forward(reduced)
         elif frozen and not projector.norm_params:
             products, reduced = [_first(products[0]), *products[1:]], _forward(reduced)

@@ -232,7 +232,7 @@ PROVIDERS: Final[Mapping[str, OwnLayers]] = {
     ),
     "mistral3": OwnLayers(
         "ministral3.ministral3_provider", "Ministral3ModelProvider", _is_ministral3, (), _base_fields,
-        whole_sequence=True, methods=("full",), variants=(GROWN,),
+        whole_sequence=True, methods=("full", "projector"), variants=(GROWN,),
     ),
 }  # fmt: skip
 """Model types that have a provider with layers of its own."""

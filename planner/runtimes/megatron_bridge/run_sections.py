@@ -133,8 +133,8 @@ def tokenizer_section(job: Job) -> Section:
 
 
 def checkpoint_section(plan: Plan, work: Workload) -> Section:
-    """Return the fields of CheckpointConfig; adapters start from trained weights."""
-    base = {"pretrained_checkpoint": Code("CHECKPOINT")} if work.method == "lora" else {}
+    """Return the fields of CheckpointConfig; adapters and projectors alone start from trained weights."""
+    base = {"pretrained_checkpoint": Code("CHECKPOINT")} if work.method != "full" else {}
     return {
         **base,
         "save": OUTPUT,

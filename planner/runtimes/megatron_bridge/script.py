@@ -120,7 +120,7 @@ BACKEND = "from megatron.core.transformer.enums import AttnBackend\n"
 def needs(job: Job) -> tuple[str, ...]:
     """Return the user's variables that any run needs: weights of adapters, a processor of images."""
     if sees(job.model):
-        return ("TOKENIZER_PATH",)
+        return ("TOKENIZER_PATH", *(("CHECKPOINT",) if job.workload.method == "projector" else ()))
     return ("CHECKPOINT",) if job.workload.method == "lora" else ()
 
 

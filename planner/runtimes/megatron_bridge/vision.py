@@ -182,7 +182,8 @@ def vision_fields(job: Job) -> Section:
     """Return the fields of the model provider that are about images; nothing without an encoder."""
     if not sees(job.model):
         return {}
-    name, seen = family_of(job.model), seen_as(job.model)
+    name, seen, work = family_of(job.model), seen_as(job.model), job.workload
+    alone = work.method == "projector"
     said = vision_configs.vision_config(_encoder(job), name)
     fields = ", ".join(f"{name}={value!r}" for name, value in said.items())
     config = f"{seen.config}({fields})"
@@ -198,9 +199,9 @@ def vision_fields(job: Job) -> Section:
         **(turned if seen.sections else {}),
         "scatter_embedding_sequence_parallel": False,
         **built,
-        **({"freeze_language_model": False} if seen.split else {}),
-        "freeze_vision_model": job.workload.freeze_encoder,
-        "freeze_vision_projection": job.workload.freeze_encoder and not job.workload.train_projector,
+        **({"freeze_language_model": alone} if seen.split or alone else {}),
+        "freeze_vision_model": work.freeze_encoder or alone,
+        "freeze_vision_projection": work.freeze_encoder and not work.projects,
     }
 
 
@@ -254,10 +255,10 @@ def vision_rules(plan: Plan, job: Job) -> list[Rule]:
         ),
         Rule(
             "vision-trains-whole",
-            work.method == "full",
+            work.method in ("full", "projector"),
             lambda: (
                 f"method {work.method} with an encoder",
-                "full: no adapters are written beside it",
+                "full, or projector: no adapters are written beside it",
                 "full",
             ),
         ),
@@ -308,12 +309,13 @@ def _split_rules(plan: Plan, job: Job) -> list[Rule]:
        projectors of inner layers in a layer's checkpoint, whose inputs need no gradient where it is frozen.
     """
     handed = len(_encoder(job).handed)
-    learns = job.workload.freeze_encoder and job.workload.train_projector
+    learns = job.workload.projects
+    frozen = job.workload.freeze_encoder or learns
     first = plan.stage_layers[0] if plan.stage_layers else np.floor(job.model.num_layers / plan.pp)
     return [
         Rule(
             "vision-not-recomputed",
-            plan.recompute in ("none", "full") or job.workload.freeze_encoder,
+            plan.recompute in ("none", "full") or frozen,
             lambda: (
                 f"recompute {plan.recompute}",
                 "none, or all layers: it holds for the encoder too; or a frozen encoder",

@@ -183,3 +183,24 @@ def test_the_first_stage_builds_the_encoder_whole(
         smoke = judged(bridge, tmp_path, plan, job, smoke=True)
         assert smoke.error == ""
         assert smoke.derived["run"]["tokens"] == (4096, 4096)
+
+
+@pytest.mark.parametrize(
+    "kind", ["qwen2.5-vl-7b", "ministral-3-8b", "qwen3-vl-8b", "qwen3-vl-30b-a3b", "qwen3.5-9b"]
+)
+def test_projectors_alone_learn_on_the_first_stage(bridge: Any, tmp_path: Path, kind: str) -> None:
+    """The library freezes all else: what is left of a rank's weights is what the price says learns."""
+    known = load_model(kind)
+    model, hardware = known if known.encoder else with_encoder(known), load_hardware("dgx-h100")
+    ep = 8.0 if model.expert_kinds else 1.0
+    plan = replace(PLANS[0], pp=2.0, dp=8.0, zero_shards=8.0, num_microbatches=8.0, ep=ep)
+    job = Job(model, hardware, 16, Workload(seq_len=4096, global_batch=64, images=4, method="projector"))
+    case = case_of(plan, job, ENTRY)
+    assert not violations(all_rules(plan, case))
+    seen = judged(bridge, tmp_path, plan, job)
+    assert seen.error == ""
+    learned = float(total(priced_layer(Pricer(case, plan), ENCODER).operators, "trained"))
+    assert model.encoder is not None
+    assert learned == sum(one.params for one in model.encoder.projectors)
+    assert seen.derived["trained"] == [learned, 0.0]
+    assert judged(bridge, tmp_path, plan, job, smoke=True).error == ""

@@ -66,8 +66,8 @@ def with_images(
     made_up = {key.rpartition(".")[2]: value for key, value in said.items() if ".dataset." in key}
     options, places = {"images": str(made_up.get("num_images", 1))}, {"images": "dataset.num_images"}
     frozen, faults = _frozen(said, MODEL, where)
-    for option, place in frozen.items():
-        options[option], places[option] = "true", place
+    for option, (value, place) in frozen.items():
+        options[option], places[option] = value, place
     patches = _patches(made_up.get("image_size"), config.get("patch_size"))
     encoder = encoder_record(family, config, int(record.get("hidden") or 1), patches)
     found = replace(found, options={**found.options, **options}, places={**found.places, **places})
@@ -76,7 +76,7 @@ def with_images(
 
 def _frozen(
     said: Mapping[str, Any], start: str, where: str
-) -> tuple[dict[str, str], list[tuple[str, Problem]]]:
+) -> tuple[dict[str, tuple[str, str]], list[tuple[str, Problem]]]:
     """Return options that say what is not trained, with the fields that say it, and what has no price.
 
     References
@@ -95,8 +95,11 @@ def _frozen(
         )
         if there
     ]
-    options = {"freeze_encoder": f"model.freeze_{PARTS[1]}"} if encoder else {}
-    return options | ({"train_projector": f"model.freeze_{PARTS[2]}"} if encoder > projector else {}), faults
+    if language and encoder and not projector:
+        return {"method": ("projector", f"model.freeze_{PARTS[0]}")}, []
+    told = {"freeze_encoder": encoder, "train_projector": encoder and not projector}
+    places = zip(told.items(), PARTS[1:], strict=True)
+    return {one: ("true", f"model.freeze_{part}") for (one, there), part in places if there}, faults
 
 
 def shows_images(fields: Mapping[str, Any]) -> bool:
@@ -131,7 +134,8 @@ def with_recipe_images(found: Imported, fields: Mapping[str, Any], model: str, w
         found = replace(found, notes=(*found.notes, note))
     images, places = {"images": str(fields.get("dataset.num_images", 1))}, {"images": "dataset.num_images"}
     frozen, faults = _frozen(fields, "model.", where)
-    images, places = images | dict.fromkeys(frozen, "true"), places | frozen
+    images, places = images | {one: value for one, (value, _) in frozen.items()}, places
+    places |= {one: place for one, (_, place) in frozen.items()}
     options, found = {**found.options, **images}, replace(found, faults=(*found.faults, *faults))
     lifted = (*found.lifted, "vision-in-16-bit", "vision-without-fsdp", "vision-trains-whole")
     whole = replace(found, options=options, places={**found.places, **places}, lifted=lifted)

@@ -121,7 +121,7 @@ def needs(job: Job) -> tuple[str, ...]:
     """Return the user's variables that any run needs: weights of adapters, a processor of images."""
     if sees(job.model):
         return ("TOKENIZER_PATH", *(("CHECKPOINT",) if job.workload.method == "projector" else ()))
-    return ("CHECKPOINT",) if job.workload.method == "lora" else ()
+    return ("CHECKPOINT",) if job.workload.method != "full" else ()
 
 
 def real_needs(job: Job) -> tuple[str, ...]:

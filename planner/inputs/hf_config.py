@@ -93,7 +93,7 @@ def model_from_config(raw: Mapping[str, Any], where: str, name: str) -> Imported
     turned = any(mixer.get("rotary", mixer["kind"] in ("attention", "latent")) for mixer in mixers)
     record["numerics"] = numerics(config, kind, turned, sparse)
     record |= encoder_of(raw, text, config)
-    config.misspelt(said)
+    config.misspelt(said, NOISE)
     if config.problems:
         raise InputError(config.problems)
     record["note"] = "; ".join(config.notes)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -12,6 +12,19 @@ from planner.inputs.layers import MAX_LAYERS
 
 LONG: Final = 8
 """Letters from which a key is told apart from others by one."""
+
+
+class _Keys(dict[str, Any]):
+    """The keys of a file, of which those that are looked for are known."""
+
+    def __init__(self, keys: Mapping[str, Any], asked: set[str]) -> None:
+        super().__init__(keys)
+        self.asked = asked
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """The value of a key, which is known from here on."""
+        self.asked.add(key)
+        return super().get(key, default)
 
 
 @dataclass
@@ -29,11 +42,11 @@ class Config:
     def __post_init__(self) -> None:
         """Read keys that the type spells its own way under their usual names."""
         found = {usual: _inside(self.raw, own) for usual, own in self.names.items()}
-        self.raw = dict(self.raw) | {usual: value for usual, value in found.items() if value is not None}
+        there = {usual: value for usual, value in found.items() if value is not None}
+        self.raw = _Keys({**self.raw, **there}, self.asked)
 
     def value(self, *names: str) -> Any:
         """The first of ``names`` that is set, else the type's default, else nothing."""
-        self.asked.update(names)
         for name in names:
             if self.raw.get(name) is not None:
                 return self.raw[name]
@@ -55,9 +68,12 @@ class Config:
         if problem not in self.problems:
             self.problems.append(problem)
 
-    def misspelt(self, said: Mapping[str, Any]) -> None:
-        """Keep a fault for each key of the file ``said`` that is one letter off one that was looked for."""
-        absent = {self.names.get(name, name) for name in self.asked} - set(said)
+    def misspelt(self, said: Mapping[str, Any], idle: Iterable[str]) -> None:
+        """Keep a fault for each key of the file ``said`` that is one letter off one that was looked for.
+
+        ``idle``: keys without effect, which types spell in several ways.
+        """
+        absent = {self.names.get(name, name) for name in self.asked}.difference(said, idle)
         long = [name for name in absent if len(name) >= LONG]
         for key in (key for key in said if isinstance(key, str) and key not in self.asked):
             if meant := next((name for name in long if _one_off(key, name)), ""):

@@ -69,7 +69,7 @@ def test_absent_fields_take_the_default_of_the_type_and_say_so() -> None:
 )
 def test_a_key_that_is_one_letter_off_is_no_default_in_silence(right: str, wrong: str) -> None:
     assert fault(right, **{wrong: 2}) == f"config.json: {wrong}: found no key that is read; expected {right}"
-    assert read(right, num_key_value_groups=2, my_head_dim=8).model.params
+    assert read(right, num_key_value_groups=2, my_head_dim=8, emb_pdrop=0.1).model.params
 
 
 def test_dropout_of_a_config_is_told_as_not_read() -> None:

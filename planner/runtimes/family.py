@@ -347,14 +347,18 @@ class Runtime(Short):
     def for_model(self, model: ModelSpec) -> Runtime:
         """Return it as it trains a model: a diffusion transformer by rules and methods of their own."""
         if model.diffusion is None:
-            return self.with_traits(**own) if (own := self.model_traits(model)) else self
+            own = self.model_traits(self._counted(model))
+            return self.with_traits(**own) if own else self
         methods = self.diffusion_methods or self.cp_methods
         bare = replace(self, pass_rules=_no_rules, setting_rules=_no_rules, searched=(), cp_methods=methods)
         return replace(bare, own_rules=self.diffusion_rules, command=self.diffusion_command)
 
     def trained(self, model: ModelSpec) -> ModelSpec:
         """Return the model as its files train it: without extra prediction layers, if they train none."""
-        model = self.built(model) if self.built else model
+        return self._counted(self.built(model) if self.built else model)
+
+    def _counted(self, model: ModelSpec) -> ModelSpec:
+        """Return the model without extra prediction layers, where its files train none."""
         kept = self.trains_prediction or model.prediction is None
         return model if kept else model.model_copy(update={"prediction": None})
 

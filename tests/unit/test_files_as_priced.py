@@ -104,3 +104,13 @@ def test_extra_prediction_layers_are_priced_where_the_files_train_them(name: str
     without = replace(job, model=asked.model.model_copy(update={"prediction": None}))
     more = estimate(plan, job, runtime).step - estimate(plan, without, runtime).step
     assert (more > 0) is trains
+
+
+@pytest.mark.parametrize("runtime", ["fsdp", "deepspeed", "nanotron"])
+@pytest.mark.parametrize("name", ["deepseek-v3", "glm-4.5-air", "qwen3.5-27b"])
+def test_a_prediction_layer_that_is_not_trained_changes_no_trait(name: str, runtime: str) -> None:
+    """The checkpoint's class is that of the model without it, and its code is what runs."""
+    model, entry = load_model(name), runtimes()[runtime]
+    assert model.prediction is not None
+    bare = model.model_copy(update={"prediction": None})
+    assert entry.for_model(model).traits == entry.for_model(bare).traits

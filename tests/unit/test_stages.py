@@ -7,6 +7,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
+from planner.cost.case import case_of
 from planner.cost.splits import default_split, weighted_split
 from planner.cost.stages import (
     RankPieces,
@@ -16,11 +17,13 @@ from planner.cost.stages import (
     stage_table,
     stages_of,
 )
+from planner.cost.step.parts import PlanParts
+from planner.cost.step.step import price_passes, whole_step
 from planner.plan import even_split
 from planner.techniques.recompute import RECOMPUTES
 from planner.techniques.recompute.family import read_choice
 from planner.techniques.schedules import SCHEDULES
-from tests.unit.cost_jobs import MODELS
+from tests.unit.cost_jobs import MODELS, job, plan_of, runtime
 
 NONE = read_choice(dict(RECOMPUTES), "none")
 
@@ -141,3 +144,19 @@ def test_a_rank_alone_is_the_only_one_of_its_plan_as_numbers() -> None:
     assert (alone.rank, alone.crest, alone.crest_again) == (only.rank[0], only.crest[0], only.crest_again[0])
     assert alone.messages == only.messages == alone.all_messages == {}
     assert {type(count) for count in alone.counts.values()} == {float}
+
+
+@pytest.mark.parametrize("pp", [1, 4])
+@pytest.mark.parametrize("zero", [1, 3])
+def test_a_step_without_bounds_is_the_same_step(pp: int, zero: int) -> None:
+    work = job(MODELS["dense"], 8, global_batch=32)
+    plan = plan_of(work, pp=pp, zero=zero)
+    case = case_of(plan, work, runtime())
+    parts = PlanParts(plan, case)
+    passes = price_passes(case, plan, parts.costs, parts.stages, parts.totals, bounded=False)
+    plain, bounded = (whole_step(case, plan, one, parts.stages) for one in (passes, parts.passes))
+    assert (passes.bound, passes.floor) == (0.0, 0.0)
+    assert parts.passes.floor > 0.0
+    assert plain.step == bounded.step
+    assert plain.total_bytes == bounded.total_bytes
+    assert plain.floor <= bounded.floor <= plain.step

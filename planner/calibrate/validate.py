@@ -73,37 +73,18 @@ class Validation:
         return [outcome.scored for outcome in self.outcomes]
 
 
-Priced = tuple[list[Skip], list[Outcome | Skip]]
-"""Of some rows, those that were skipped before pricing, and what pricing made of the others."""
-InParts = Callable[[Callable[[Sequence[Run | Fault]], Priced], Sequence[Run | Fault]], list[Priced]]
-"""Does work on rows in consecutive parts, and returns what came of each."""
-
-
-def validate(
-    rows: Iterable[Run | Fault],
-    catalogue: Catalogue,
-    price: Price,
-    in_parts: InParts = lambda work, chunk: [work(chunk)],
-) -> Validation:
+def validate(rows: Iterable[Run | Fault], catalogue: Catalogue, price: Price) -> Validation:
     """Price every row of a table that can be priced.
 
-    ``rows``: the table, read one row at a time; ``catalogue``: where rows find models, clusters and runtimes;
-    ``in_parts``: may price several parts of a chunk at once.
+    ``rows``: the table, read one row at a time; ``catalogue``: where rows find models, clusters and runtimes.
     """
     outcomes: list[Outcome] = []
     skipped: list[Skip] = []
     count = 0
-
-    def priced(part: Sequence[Run | Fault]) -> Priced:
-        unready: list[Skip] = []
-        ready = prepared(part, catalogue, unready)
-        return unready, list(_outcomes(ready, price(ready)))
-
     for chunk in _chunks(rows):
         count += len(chunk)
-        parts = in_parts(priced, chunk)
-        skipped += [skip for unready, _ in parts for skip in unready]
-        for outcome in (one for _, found in parts for one in found):
+        ready = prepared(chunk, catalogue, skipped)
+        for outcome in _outcomes(ready, price(ready)):
             if isinstance(outcome, Skip):
                 skipped.append(outcome)
             else:

@@ -26,7 +26,7 @@ with deferred():
     from planner.calibrate import validate as calibrate_validate
     from planner.calibrate.runs import catalogue as runs_catalogue
     from planner.calibrate.runs import table as runs_table
-    from planner.cli import parts, validate_text
+    from planner.cli import validate_text
 
 if TYPE_CHECKING:
     from planner.calibrate.overlay import Overlay
@@ -95,8 +95,9 @@ def _validated(table: RunTable, fold: Fold | None, overlay: Overlay | None, prog
     catalogue = runs_catalogue.shipped_catalogue()
     if fold is None:
         with rare_collections():
-            price = calibrate_overlay.predictions_of(constants.shipped_values(), overlay)
-            return calibrate_validate.validate(table.rows, catalogue, price, parts.in_parts)
+            return calibrate_validate.validate(
+                table.rows, catalogue, calibrate_overlay.predictions_of(constants.shipped_values(), overlay)
+            )
 
     def tell(line: str) -> None:
         progress.tell(f"{line}; {time.monotonic() - progress.started:.0f} s in all")

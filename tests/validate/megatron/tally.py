@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from planner.plan import Plan
 from planner.runtimes.family import Job, Runtime
-from planner.runtimes.idle import in_effect
+from planner.runtimes.idle import ADAPTERS, in_effect
 from planner.runtimes.megatron_lm.idle import IDLE
 from planner.runtimes.settings import NO_CHANGES, Changes
 from tests.validate.megatron.expected import as_set, wanted
@@ -77,7 +77,7 @@ def differences(
 ) -> dict[str, object]:
     """Return what the runner derived otherwise than plan and traits say: (plan, runner)."""
     found = verdict.derived
-    asked = in_effect(IDLE, plan, job, changes)
+    asked = in_effect((*IDLE, *ADAPTERS), plan, job, changes)
     said = {name: value for name, value in wanted(job, plan).items() if name not in without} | as_set(asked)
     return {name: (value, found.get(name)) for name, value in said.items() if found.get(name) != value}
 

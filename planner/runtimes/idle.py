@@ -13,6 +13,7 @@ from planner.numeric import every
 from planner.plan import Plan
 from planner.rules import Mask
 from planner.runtimes.settings import Changes, Value
+from planner.techniques.methods import METHODS
 
 
 class TrainingTask(Protocol):
@@ -56,12 +57,15 @@ class Idle:
         return value != self.instead and self.only in (None, value)
 
 
-def _whole(plan: Plan, job: TrainingTask) -> bool:
-    return job.workload.method == "full"
+def _adapts_nothing(plan: Plan, job: TrainingTask) -> bool:
+    return not METHODS[job.workload.method].adapts
 
 
-ADAPTER_DROPOUT: Final = Idle("adapter_dropout", False, _whole, "no adapters are trained")
-ADAPTERS: Final = (ADAPTER_DROPOUT, Idle("adapter_all_to_all", False, _whole, "no adapters are trained"))
+ADAPTER_DROPOUT: Final = Idle("adapter_dropout", False, _adapts_nothing, "no adapters are trained")
+ADAPTERS: Final = (
+    ADAPTER_DROPOUT,
+    Idle("adapter_all_to_all", False, _adapts_nothing, "no adapters are trained"),
+)
 
 
 def left_out(concerned: Iterable[Idle], plan: Plan, job: TrainingTask) -> list[Idle]:

@@ -4,27 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any
 
 from planner.errors import Problem
 from planner.inputs.hf_family import Biased
+from planner.inputs.hf_keys import Keys, near_misses
 from planner.inputs.layers import MAX_LAYERS
-
-LONG: Final = 8
-"""Letters from which a key is told apart from others by one."""
-
-
-class _Keys(dict[str, Any]):
-    """The keys of a file, of which those that are looked for are known."""
-
-    def __init__(self, keys: Mapping[str, Any], asked: set[str]) -> None:
-        super().__init__(keys)
-        self.asked = asked
-
-    def get(self, key: str, default: Any = None) -> Any:
-        """The value of a key, which is known from here on."""
-        self.asked.add(key)
-        return super().get(key, default)
 
 
 @dataclass
@@ -43,7 +28,7 @@ class Config:
         """Read keys that the type spells its own way under their usual names."""
         found = {usual: _inside(self.raw, own) for usual, own in self.names.items()}
         there = {usual: value for usual, value in found.items() if value is not None}
-        self.raw = _Keys({**self.raw, **there}, self.asked)
+        self.raw = Keys({**self.raw, **there}, self.asked)
 
     def value(self, *names: str) -> Any:
         """The first of ``names`` that is set, else the type's default, else nothing."""
@@ -73,11 +58,10 @@ class Config:
 
         ``idle``: keys without effect, which types spell in several ways.
         """
-        absent = {self.names.get(name, name) for name in self.asked}.difference(said, idle)
-        long = [name for name in absent if len(name) >= LONG]
-        for key in (key for key in said if isinstance(key, str) and key not in self.asked):
-            if meant := next((name for name in long if _one_off(key, name)), ""):
-                self.fault(key, "no key that is read", meant)
+        wanted = [self.names.get(name, name) for name in self.asked]
+        rest = [key for key in said if key not in self.asked]
+        for key, meant in near_misses(rest, wanted, {*idle, *said}):
+            self.fault(key, "no key that is read", meant)
 
     def whole(self, *names: str, otherwise: int | None = None, least: int = 1) -> int:
         """A whole number, or as many equal ones as layers; ``otherwise`` where none of ``names`` is set."""
@@ -125,17 +109,6 @@ class Config:
 
     def _set(self, names: Sequence[str]) -> str:
         return next((name for name in names if self.raw.get(name) is not None), names[0])
-
-
-def _one_off(one: str, other: str) -> bool:
-    """Whether a letter added, lost or changed, or two exchanged, makes one word the other."""
-    if abs(len(one) - len(other)) > 1 or one == other:
-        return False
-    start = next(
-        (at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other))
-    )
-    a, b = one[start:], other[start:]
-    return a[1:] == b[1:] or a[1:] == b or a == b[1:] or (a[:2] == b[1::-1] and a[2:] == b[2:])
 
 
 def _inside(raw: Any, path: str) -> Any:

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from planner.errors import InputError, Problem
 from planner.inputs.build import build
+from planner.inputs.hf_keys import Keys, near_misses
 from planner.inputs.hf_numerics import ACTIVATIONS
 from planner.inputs.hf_towers import whisper_layers
 from planner.inputs.hf_vision_parts import Fields, Vision, attention_of, block_of
@@ -47,17 +48,21 @@ def seq2seq_from_config(raw: Mapping[str, Any], where: str, name: str) -> tuple[
     Raises `InputError` if a field is no whole number above zero, or says what the record cannot express.
     """
     faults: list[tuple[str, str]] = []
-    config = Vision(raw, faults, raw)
-    record = READERS[str(raw["model_type"])](config)
-    if faults:
-        expected = "a whole number above zero, or a value of the type that is expressed exactly"
-        raise InputError([Problem(f"{where}: {key}", value, expected) for key, value in faults])
+    keys = Keys(raw, set())
+    record = READERS[str(raw["model_type"])](Vision(keys, faults, keys))
+    tied = keys.get("tie_word_embeddings")
+    expected = "a whole number above zero, or a value of the type that is expressed exactly"
+    problems = [Problem(f"{where}: {key}", value, expected) for key, value in faults]
+    for wrong, meant in near_misses(raw, keys.asked, _NOISE):
+        problems.append(Problem(f"{where}: {wrong}", "no key that is read", meant))
+    if problems:
+        raise InputError(problems)
     tokens = record["encoder"]["patches"]
     notes = [
         f"the encoder reads {tokens:,} rows for each sequence (encoder.patches), the decoder as many tokens "
         "as --seq-len says"
     ]
-    if raw.get("tie_word_embeddings") is False and str(raw["model_type"]).endswith("t5"):
+    if tied is False and str(raw["model_type"]).endswith("t5"):
         more = int(record["vocab"]) * int(record["hidden"])
         notes.append(TIES.format(more=more))
     if "sine-positions" in record.get("variants", ()) and record["learned_positions"]:
@@ -176,8 +181,8 @@ def _sines(config: Vision, usual: Mapping[str, Any], before: bool = True, table:
     raw = {**usual, **config.raw}
     record = _bart(Vision(raw, config.faults, config.raw), before)
     _fixed(config, "share_encoder_decoder_embeddings", True)
-    if raw.get("decoder_vocab_size") not in (None, raw["vocab_size"]):
-        config.faults.append(("decoder_vocab_size", repr(raw["decoder_vocab_size"])[:40]))
+    if config.raw.get("decoder_vocab_size") not in (None, raw["vocab_size"]):
+        config.faults.append(("decoder_vocab_size", repr(config.raw["decoder_vocab_size"])[:40]))
     encoder = {name: value for name, value in record["encoder"].items() if table or name != "positions"}
     rows = {"positions": record["max_positions"]} if table else {}
     return record | {

@@ -11,6 +11,7 @@ from typing import Final
 
 from planner.inputs import hf_towers
 from planner.inputs.hf_fields import Config
+from planner.inputs.hf_keys import Keys, near_misses
 from planner.inputs.hf_vision_parts import (
     USUAL_PATCHES,
     Fields,
@@ -167,8 +168,11 @@ def encoder_of(raw: Raw, text: Raw, config: Config | None = None) -> Fields:
     if kind == "gemma3" and seen.get("vision_use_head", True):
         return {}  # a pooling head, whose weights nobody uses
     faults: list[tuple[str, str]] = []
-    found = reader(Vision(seen, faults, raw), text)
+    keys = Keys(seen, set())
+    found = reader(Vision(keys, faults, raw), text)
     if config is not None:
+        for wrong, meant in near_misses(seen, keys.asked):
+            config.fault(f"{key}.{wrong}", "no key that is read", meant)
         for name, value in faults:
             config.fault(f"{key}.{name}", value, "a whole number above zero, or a list of them")
     return {"encoder": found} if found else {}

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from planner.inputs.hf_keys import Keys
+
 Raw = Mapping[str, Any]
 Fields = dict[str, Any]
 
@@ -16,11 +18,13 @@ class Vision:
     """A ``vision_config`` with the defaults of its class; what is no whole number above zero is a fault.
 
     ``faults``: where keys that are wrong are noted, with what was found; ``top``: the config of the whole
-    model.
+    model, whose `Keys` also know what is looked for in a copy with defaults.
     """
 
     def __init__(self, raw: Raw, faults: list[tuple[str, str]], top: Raw) -> None:
-        self.raw, self.faults, self.top = raw, faults, top
+        known = top.asked if isinstance(top, Keys) else set()
+        self.raw = raw if isinstance(raw, Keys) else Keys(raw, known)
+        self.faults, self.top = faults, top
 
     def whole(self, key: str, default: int) -> int:
         """Return a whole number above zero."""

@@ -138,6 +138,16 @@ def test_a_broken_encoder_is_a_fault_at_its_key() -> None:
         model_from_config(raw | {"tie_word_embeddings": False}, "config.json", "x")
 
 
+@pytest.mark.parametrize("kind", FACTS)
+def test_a_key_of_an_encoder_that_is_one_letter_off_is_no_default_in_silence(kind: str) -> None:
+    text, vision, _ = FACTS[kind]
+    raw = {"model_type": kind, "text_config": text, "tie_word_embeddings": kind == "gemma3"}
+    for key in (key for key in vision if len(key) > 8 and type(vision[key]) is int):
+        broken = {one: said for one, said in vision.items() if one != key} | {key[:-1]: 2 * vision[key]}
+        with pytest.raises(InputError, match=rf"vision_config\.{key[:-1]}: .*; expected {key}"):
+            model_from_config({**raw, "vision_config": broken}, "c", "m")
+
+
 SMALL = json.loads((ROOT / "tests" / "unit" / "data" / "hf_small_encoders.json").read_text())["cases"]
 
 

@@ -71,6 +71,14 @@ def task(model: ModelSpec, **work: Any) -> Any:
 
 
 @pytest.mark.parametrize("kind", SAID)
+def test_a_key_that_is_one_letter_off_is_no_default_in_silence(kind: str) -> None:
+    for key in (key for key in SAID[kind] if len(key) > 8):
+        raw = {one: said for one, said in SAID[kind].items() if one != key}
+        with pytest.raises(InputError, match=f"c: {key[:-1]}: found no key that is read; expected {key}"):
+            model_from_config({**raw, "model_type": kind, key[:-1]: 2 * 10**3}, "c", "m")
+
+
+@pytest.mark.parametrize("kind", SAID)
 def test_parameters_are_those_of_the_library(kind: str) -> None:
     model = read(kind)
     assert model.crosses

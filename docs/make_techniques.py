@@ -189,8 +189,8 @@ def page() -> str:
             },
             "`activations:N` moves what N layers of every stage save for backward; `planner search\n"
             "--offload activations` tries several N. Weights off the device come up for every gather, and\n"
-            "states and weights on disk, the node's NVMe, both ways besides; a search tries these where\n"
-            "nothing fits.",
+            "states and weights on disk, the node's NVMe, both ways besides; a search tries the disk, and\n"
+            "weights without their states, where nothing else fits.",
         ),
         section(
             "Methods",

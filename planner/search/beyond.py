@@ -7,6 +7,7 @@ from typing import Final
 
 from planner.dataclasses import replace
 from planner.runtimes import runtimes
+from planner.search.choices import searched_beside
 from planner.search.request import SearchRequest
 from planner.techniques.offload import OFFLOADS
 
@@ -18,7 +19,8 @@ def requests_beyond(request: SearchRequest) -> Iterator[SearchRequest]:
     """
     if request.fixed.get("offload") is not None:
         return
-    entries = [entry for entry in OFFLOADS.values() if not entry.searched]
+    method = request.workload.method
+    entries = [entry for entry in OFFLOADS.values() if not searched_beside(entry, method)]
     for entry in sorted(entries, key=lambda entry: (entry.disk, entry.weights == "disk", entry.optimizer)):
         name = entry.name
         having = tuple(runtime for runtime in request.runtimes if name in runtime.offloads)

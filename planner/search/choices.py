@@ -11,8 +11,9 @@ from planner.plan import MESH
 from planner.runtimes.family import Job, Runtime
 from planner.search.legality import Choices
 from planner.techniques.context import CONTEXT_METHODS
+from planner.techniques.methods import METHODS
 from planner.techniques.offload import HOSTED, OFFLOADS
-from planner.techniques.offload.family import read_offload
+from planner.techniques.offload.family import Offload, read_offload
 
 DEGREE_NAMES = (*MESH, "dp", "micro_batch")
 """Degrees that a user may fix."""
@@ -48,9 +49,9 @@ def choices_of(runtime: Runtime, fixed: Mapping[str, Any], job: Job | None = Non
         value = fixed.get(name)
         return offered if value is None else (value,)
 
-    offload = either(
-        "offload", tuple(name for name in runtime.offloads if read_offload(OFFLOADS, name).searched)
-    )
+    method = job.workload.method if job is not None else "full"
+    beside = (name for name in runtime.offloads if searched_beside(read_offload(OFFLOADS, name), method))
+    offload = either("offload", tuple(beside))
     asked = OFFLOADS.get(offload[0]) if len(offload) == 1 else None
     if asked is not None and asked.counted and job is not None:
         offload = hosted_names(job.model)
@@ -65,6 +66,15 @@ def choices_of(runtime: Runtime, fixed: Mapping[str, Any], job: Job | None = Non
         offload=offload,
         domains=shard_domains(runtime, job) if job and fixed.get("zero_shards") is None else (),
     )
+
+
+def searched_beside(offload: Offload, method: str) -> bool:
+    """Whether a search tries an offload beside what fits without it, and not only where nothing does.
+
+    A frozen base on the host fits on paper where the one printed run takes 1.63 times its price
+    (`planner.report.unproven`): what is said to fit without it is surer.
+    """
+    return offload.searched and not (offload.fetches and METHODS[method].adapts)
 
 
 def context_methods(runtime: Runtime, job: Job | None) -> tuple[str, ...]:

@@ -19,6 +19,8 @@ from planner.plan import DEGREES, MESH, Plan
 from planner.rules import Rule
 from planner.runtimes.family import Job, Runtime
 from planner.search.tables import Rows, distinct
+from planner.techniques.offload import OFFLOADS
+from planner.techniques.offload.family import read_offload
 from planner.techniques.schedules import plain_schedule
 
 
@@ -76,7 +78,9 @@ class Choices:
         """Return every combination that only the end of a step depends on."""
         hybrid = [zero for zero in self.zero if zero >= LEAST_HYBRID]
         spread = [StateNames(*names) for names in product(self.zero, self.offload)]
-        return spread + [StateNames(*names) for names in product(hybrid, self.offload[:1], self.domains)]
+        whole = [name for name in self.offload[1:] if read_offload(OFFLOADS, name).fetches]
+        grouped = product(hybrid, [self.offload[0], *whole], self.domains)
+        return spread + [StateNames(*names) for names in grouped]
 
 
 def named(plan: Plan, passes: PassNames, states: StateNames, shards: int | None = None) -> Plan:

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from planner.api import search_plans
 from planner.cost.case import case_of
 from planner.cost.estimate import Estimate
 from planner.cost.memory.host_rules import host_states
@@ -23,6 +24,7 @@ from planner.inputs.workload import Workload
 from planner.plan import Plan
 from planner.runtimes import runtimes
 from planner.runtimes.deepspeed.offloads import group_size
+from planner.runtimes.family import Job
 from planner.search.assign.improve import Improver
 from planner.search.operators.share import STEPS, hosted_share, least_share
 from planner.search.request import SearchRequest, scan_of
@@ -186,6 +188,30 @@ def test_a_search_takes_the_least_share_that_fits() -> None:
     assert steps[1] == first["step_time_s"]
     assert peaks == sorted(peaks)
     assert risks[1] < 0.05 < risks[2]
+
+
+def found_within(
+    gib: float, model: str, cluster: str, runtime: str, gpus: int, seq: int, batch: int
+) -> Estimate:
+    """Return the best plan of a search in so much memory."""
+    job = Job(load_model(model), load_hardware(cluster), gpus, Workload(seq_len=seq, global_batch=batch))
+    return search_plans(job, runtime, memory_limit=gib * 2**30, top=1).plans[0]
+
+
+def test_more_memory_is_no_slower_where_states_barely_miss_it() -> None:
+    """Gradients come back to the device with the states: room for these alone is not room for all."""
+    job = ("llama2-13b", "dgx-a100-40gb", "deepspeed", 8, 2048, 8)
+    less, more = (found_within(gib, *job) for gib in (28.0, 34.0))
+    assert (less.plan.offload, more.plan.offload) == ("optimizer:30%", "optimizer:8%")
+    assert more.step < 0.75 * less.step
+
+
+def test_weights_on_the_host_are_searched_beside_what_fits_without() -> None:
+    """Gathers within a node of weights from the host are cheaper than gathers between nodes."""
+    job = ("llama2-13b", "rtx4090-8-pcie", "torchtitan", 16, 32768, 1024)
+    less, more = (found_within(gib, *job) for gib in (16.4, 23.0))
+    assert more.step == less.step
+    assert (more.plan.offload, more.plan.zero_shards) == ("weights", 4.0)
 
 
 @pytest.mark.parametrize(("stages", "layers"), [(1, None), (4, None), (4, (18, 22, 21, 19))])

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from planner.cost.case import Case, case_of
 from planner.cost.estimate import Estimate, floor_seconds
+from planner.cost.memory.reserve import needed_share
 from planner.cost.step.parts import PlanParts
 from planner.cost.step.step import StepPrice
 from planner.dataclasses import dataclass, replace
@@ -50,7 +51,8 @@ class Share(SearchOperator):
         if not self.takes(rows.scope) or rows.names[1].offload != WHOLE or rows.names[1].domain:
             return None
         spared = spared_seconds(rows.case, rows.result, rows.scope.limit)
-        needed = spared < np.max(np.atleast_2d(np.asarray(rows.result.offload, dtype=float)), axis=0)
+        most = most_freed_bytes(rows.case, rows.result)
+        needed = np.asarray(rows.result.total_bytes) + most > rows.scope.limit
         some = np.flatnonzero(rows.safe & needed & (rows.bounds - spared < rows.best))
         if not some.size:
             return None
@@ -115,13 +117,37 @@ def spared_seconds(case: Case, result: StepPrice, limit: float) -> Column:
     :math:`\psi_s` parameters of :math:`b` bytes of states on the host in :math:`h_s`.
     """
     room = np.maximum(limit - np.asarray(result.total_bytes), 0.0)
-    seconds = np.atleast_1d(np.asarray(result.offload, dtype=float))
-    seconds = seconds if seconds.ndim > 1 or np.ndim(room) == 0 else seconds[None]
-    link = (case.host_gradient_bytes + case.offload.up_bytes) / case.host_copy
-    shards = seconds / (link + case.node_ranks * case.engine.host_adam_seconds)
-    freed = np.min(shards, axis=0) * case.optimizer_bytes
+    seconds = _stage_seconds(result)
+    freed = np.min(_stepped(case, seconds), axis=0) * case.optimizer_bytes
     spared: Column = np.minimum(1.0, room / np.maximum(freed, 1.0)) * np.max(seconds, axis=0)
     return spared
+
+
+def most_freed_bytes(case: Case, result: StepPrice) -> Column:
+    """Bytes that a device lacks at most once no state is on the host any more. [byte]
+
+    Gradients rest on it too where the host had them, and the step's own buffers come beside the passes'.
+    """
+    rest = case.gradient_bytes + case.traits.optimizer.gradient_copy_bytes
+    stepping = case.step_bytes and case.step_bytes + rest
+    each = case.optimizer_bytes + rest * case.hosts_gradients + stepping
+    freed: Column = np.max(_stepped(case, _stage_seconds(result)), axis=0) * (
+        each * (1.0 + needed_share(case))
+    )
+    return freed
+
+
+def _stage_seconds(result: StepPrice) -> Column:
+    """Seconds of the host and its link: of shape (stages, rows), or (stages,) of one plan. [s]"""
+    seconds = np.atleast_1d(np.asarray(result.offload, dtype=float))
+    return seconds if seconds.ndim > 1 or np.ndim(result.total_bytes) == 0 else seconds[None]
+
+
+def _stepped(case: Case, seconds: Column) -> Column:
+    """Parameters that each stage's rank has stepped on the host in so many seconds. [-]"""
+    link = (case.host_gradient_bytes + case.offload.up_bytes) / case.host_copy
+    stepped: Column = seconds / (link + case.node_ranks * case.engine.host_adam_seconds)
+    return stepped
 
 
 def _splits(plan: Plan, scope: Scope) -> Iterator[Plan]:

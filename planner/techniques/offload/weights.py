@@ -9,6 +9,5 @@ ENTRY = Offload(
     weights="host",
     down_bytes=2.0,
     up_bytes=0.0,
-    searched=False,
     aliases=("zero3-offload", "parameters"),
 )

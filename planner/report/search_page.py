@@ -28,6 +28,7 @@ from planner.report.tied import ties
 from planner.report.view import Column, View, figure
 from planner.runtimes.offered import runtimes_with
 from planner.search.earned import doubt_of
+from planner.search.idle import AS_WELL
 from planner.search.optimise import SearchResult
 from planner.search.proof import proof_clause
 from planner.search.request import SearchRequest
@@ -65,8 +66,9 @@ def idle_lines(result: SearchResult) -> Page:
         stand = "sits" if lead.job.idle == 1 else "sit"
         lines = [f"{idle} {stand} idle: no plan that obeys all rules uses {asked:,}."]
     if fewer is not None:
+        how = "are faster" if fewer.step < lead.step / AS_WELL else "do as well"
         lines.append(
-            f"{fewer.gpus:,} of the {lead.job.gpus:,} accelerators do as well: "
+            f"{fewer.gpus:,} of the {lead.job.gpus:,} accelerators {how}: "
             f"{significant(fewer.step)} s a step (--gpus {fewer.gpus})."
         )
     return [" ".join(lines)] if lines else []

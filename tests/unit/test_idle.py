@@ -9,7 +9,8 @@ import pytest
 from planner.api import load_hardware, load_model, load_runtime
 from planner.inputs.workload import Workload
 from planner.report.as_json import search_document
-from planner.search.idle import smaller_counts
+from planner.report.search_page import idle_lines
+from planner.search.idle import Fewer, smaller_counts
 from planner.search.optimise import search
 from planner.search.request import SearchRequest
 
@@ -49,6 +50,14 @@ def test_fewer_that_do_as_well_are_told_and_are_found_by_asking_for_them() -> No
     assert result.fewer.step <= 1.05 * result.plans[0].step
     assert result.plans[0].job.gpus == 64
     assert search_document(result, {})["fewer"]["gpus"] == result.fewer.gpus < 64
+
+
+@pytest.mark.parametrize(("share", "how"), [(0.5, "are faster"), (1.0, "do as well")])
+def test_fewer_that_are_faster_are_not_said_to_do_as_well(share: float, how: str) -> None:
+    result = search(request(16, 64))
+    fewer = Fewer(8, share * result.plans[0].step)
+    (line,) = idle_lines(replace(result, fewer=fewer))
+    assert str(line).startswith(f"8 of the 16 accelerators {how}: ")
 
 
 def test_accelerators_that_are_needed_are_not_called_idle() -> None:

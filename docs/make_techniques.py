@@ -12,6 +12,7 @@ from planner.calibrate.releases import releases
 from planner.registry import load_family
 from planner.runtimes.family import Runtime
 from planner.runtimes.traits import TRAITS, Traits
+from planner.techniques.allocators import ALLOCATORS
 from planner.techniques.attention import ATTENTION_KERNELS
 from planner.techniques.compress import COMPRESSIONS
 from planner.techniques.context import CONTEXT_METHODS
@@ -134,6 +135,14 @@ def page() -> str:
             "between steps; *by rows*: each parameter is cut and padded by itself.",
             ENGINES,
             {"lasting": "lasting", "at_rest": "at rest", "pads_rows": "by rows", "runs": "run here"},
+        ),
+        section(
+            "Allocators",
+            "`--set allocator=NAME`, who finds a place for each tensor. *Needed* and *shown*: the least\n"
+            "beside what passes take, as a share of that, on a full device and where there is room.\n"
+            "*Again*: blocks are given back and asked for again (`retry_seconds`).",
+            ALLOCATORS,
+            {"needed": "needed [-]", "shown": "shown [-]", "retries": "again"},
         ),
         section(
             "Attention kernels",

@@ -99,7 +99,7 @@ def meaning(word: str) -> list[GlossaryEntry]:
 
 def trait_meaning(word: str) -> list[GlossaryEntry]:
     """Return what a trait of a runtime means, by the name that ``--set`` takes."""
-    name = word.strip().lower().replace("-", "_")
+    name = tables.trait_name(word.strip().lower().replace("-", "_"))
     if name not in tables.TRAITS:
         return []
     trait = tables.TRAITS[name]

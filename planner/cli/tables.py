@@ -8,10 +8,10 @@ from planner.runtimes.libraries.family import FIXED, HOSTS
 from planner.runtimes.saving import Saving
 from planner.runtimes.settings import changed
 from planner.runtimes.trait_values import expected
-from planner.runtimes.traits import TRAITS
+from planner.runtimes.traits import TRAITS, trait_name
 from planner.techniques.context.family import offered_name
 
 __all__ = [
     "FIXED", "HOSTS", "TRAITS", "Job", "Saving", "changed", "expected", "libraries", "library_named",
-    "named_runtime", "offered_name", "plain_traits", "runtimes",
+    "named_runtime", "offered_name", "plain_traits", "runtimes", "trait_name",
 ]  # fmt: skip

@@ -19,6 +19,7 @@ from planner.remembered import remembered
 from planner.rules import Mask
 from planner.runtimes.family import Job, Runtime
 from planner.runtimes.traits import Traits
+from planner.techniques.allocators import ALLOCATORS, Allocator
 from planner.techniques.attention import ATTENTION_KERNELS, AttentionKernel
 from planner.techniques.context import CONTEXT_METHODS, ContextMethod
 from planner.techniques.context.family import read_method
@@ -84,6 +85,16 @@ class Case:
     def engine(self) -> Engine:
         """Who keeps weights, gradients and optimizer states."""
         return ENGINES[self.traits.engine.name]
+
+    @cached_property
+    def allocator(self) -> Allocator:
+        """Who finds a place for each tensor."""
+        return ALLOCATORS[self.traits.allocator.name]
+
+    @cached_property
+    def retry_seconds(self) -> float:
+        """Time of a step in which the allocator gives blocks back for others; 0 if it never does. [s]"""
+        return self.traits.allocator.retry_seconds if self.allocator.retries else 0.0
 
     @cached_property
     def attention_kernel(self) -> AttentionKernel:

@@ -13,7 +13,7 @@ from planner.runtimes import runtimes
 from planner.runtimes.family import Runtime
 from planner.runtimes.settings import ANY
 from planner.runtimes.trait_values import expected, is_allowed, words_of
-from planner.runtimes.traits import TRAITS
+from planner.runtimes.traits import TRAITS, trait_name
 from planner.techniques.settings import SETTINGS
 from planner.units import parse
 
@@ -128,9 +128,9 @@ _ALIASES: Final = {alias: setting.name for setting in SETTINGS.values() for alia
 
 
 def _spelled(name: str) -> str:
-    """Return a name as the tables have it, that of a setting for its alias."""
+    """Return a name as the tables have it, that of a setting or a trait for its alias."""
     word = name.strip().lower().replace("-", "_")
-    return _ALIASES.get(word, word)
+    return _ALIASES.get(word, trait_name(word))
 
 
 def _value(name: str, word: Any) -> Any:

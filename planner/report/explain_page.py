@@ -23,6 +23,7 @@ from planner.report.longest import longest_line
 from planner.report.moments import moments_line
 from planner.report.page import Page, Table, listed, significant
 from planner.report.settings_line import settings_line
+from planner.techniques.allocators import ALLOCATORS
 from planner.units import GIB, percent
 
 NOISE: Final = 1e-9
@@ -100,11 +101,12 @@ def _hidden(told: Explanation) -> str:
 
 def _memory_line(told: Explanation) -> str:
     answer = told.answer
+    allocator = ALLOCATORS[answer.runtime.traits.allocator.name]
     left = (answer.capacity - answer.peak) / GIB
     free = f"{left:.1f} GiB are left" if left >= 0 else f"{-left:.1f} GiB are missing"
     return (
         f"The peak stage, {told.fullest.stage}, uses {answer.peak / GIB:.1f} of "
         f"{answer.capacity / GIB:.1f} GiB; "
-        f"{free}; probability of running out of memory {percent(answer.oom_probability)} with "
-        "`expandable_segments:True`, which the launch files set."
+        f"{free}; probability of running out of memory {percent(answer.oom_probability)} "
+        f"{allocator.about}."
     )

@@ -134,7 +134,7 @@ def _seconds_with(
     waits = _of_first_stage(result.host, rows, np.asarray(result.total_bytes).size)
     device = whole - waits - np.asarray(exposed_copies_seconds(case, plan, *stage))
     floor = np.where(waits > 0.0, whole, 0.0)
-    if case.traits.allocator.retry_seconds:
+    if case.retry_seconds:
         bound = np.asarray(result.bound)[rows]
         device = np.where(bound > floor, bound, 0.0)
     seconds: Column = np.maximum(device + exposed, floor)

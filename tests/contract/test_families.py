@@ -20,6 +20,7 @@ from planner.errors import InputError
 from planner.formulas.pipeline import Pipe
 from planner.registry import find
 from planner.runtimes import runtimes
+from planner.techniques.allocators import ALLOCATORS
 from planner.techniques.attention import ATTENTION_KERNELS
 from planner.techniques.compress import COMPRESSIONS
 from planner.techniques.context import CONTEXT_METHODS
@@ -43,6 +44,7 @@ from planner.techniques.sync import SYNCS
 from tests.helpers import ROOT
 
 TABLES: dict[str, Mapping[str, Any]] = {
+    "allocators": ALLOCATORS,
     "attention": ATTENTION_KERNELS,
     "dispatchers": DISPATCHERS,
     "compress": COMPRESSIONS,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,7 +12,10 @@ from planner.cost.case import Case, case_of
 from planner.cost.estimate import Estimate, estimate
 from planner.cost.memory.allocator import bucket_elements, retried_seconds, shown_bytes, step_buffer_bytes
 from planner.cost.memory.peaks import PassBytes
+from planner.cost.memory.reserve import needed_share, shown_share
 from planner.cost.memory.stage_memory import StageMemory, live_logit_bytes
+from planner.techniques.allocators import ALLOCATORS
+from tests.cli.command import planner
 from tests.unit.cost_jobs import job, plan_of, runtime
 
 NONE = PassBytes(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
@@ -46,7 +50,7 @@ def test_an_end_comes_into_a_half_full_bucket(end: str) -> None:
 
 
 def test_half_of_the_time_where_the_buffers_just_fit() -> None:
-    one = case(retry_seconds=4.0)
+    one = case(allocator="fixed", retry_seconds=4.0)
     capacity = one.pool.accelerator.memory_usable
     assert float(retried_seconds(one, plan_of(job()), NONE, capacity - 8 * 5e8)) == pytest.approx(2.0)
     assert float(retried_seconds(one, plan_of(job()), NONE, 0.5 * capacity)) == pytest.approx(0.0, abs=1e-6)
@@ -55,7 +59,7 @@ def test_half_of_the_time_where_the_buffers_just_fit() -> None:
 
 def test_blocks_of_many_logits_hold_a_bucket() -> None:
     """Four sequences of 2,048 tokens and 128,000 words are 1.05e9 logits, two 5.2e8: less than 5.7e8."""
-    one = case(retry_seconds=4.0, logit_bytes=16.0)
+    one = case(allocator="fixed", retry_seconds=4.0, logit_bytes=16.0)
     full = 1.5 * one.pool.accelerator.memory_usable
     loss = 16.0 * 2_048 * 128_000
     four, two = (replace(NONE, loss=loss * count, product=7e7) for count in (4, 2))
@@ -73,10 +77,12 @@ def test_gathered_logits_leave_their_parts_and_a_flat_buffer_cached() -> None:
 
 
 def test_a_roomy_device_never_retries_and_a_full_one_pays_once_in_a_step() -> None:
-    plain, roomy = priced(), priced(retry_seconds=3.0)
+    plain, roomy = priced(), priced(allocator="fixed", retry_seconds=3.0)
     assert roomy.step == pytest.approx(plain.step, abs=1e-6)
     full = {"framework_bytes": plain.capacity}
-    paid = priced(retry_seconds=3.0, **full)
+    paid = priced(allocator="fixed", retry_seconds=3.0, **full)
+    growing = priced(retry_seconds=3.0, **full)
+    assert growing.step == priced(**full).step, "segments that grow have no such retry"
     assert paid.step - priced(**full).step == pytest.approx(3.0, rel=1e-2)
     assert paid.time.optimizer - plain.time.optimizer == pytest.approx(3.0, rel=1e-2)
     assert paid.bound == pytest.approx(plain.bound)
@@ -101,6 +107,37 @@ def test_a_device_shows_what_its_allocator_holds_as_far_as_there_is_room(needed:
     capacity = one.pool.accelerator.memory_usable
     memory = StageMemory(0.0, 0.0, 0.0, activations=0.2 * capacity, workspace=0.0)
     assert float(shown_bytes(one, memory, needed * capacity)) == pytest.approx(shown * capacity)
+
+
+@pytest.mark.parametrize(
+    ("name", "shares"),
+    [("growing", (0.05, 0.0)), ("fixed", (0.07, 0.3)), ("arena", (0.0, 0.0))],
+)
+def test_a_kind_of_allocator_has_a_reserve_of_its_own(name: str, shares: tuple[float, float]) -> None:
+    """A fixed one needs and shows at least what was played; a compiler's plan needs nothing."""
+    small = case(allocator=name, reserve_share=0.05)
+    assert (needed_share(small), shown_share(small)) == shares
+    large = case(allocator=name, reserve_share=0.2, held_share=0.4)
+    assert (needed_share(large), shown_share(large)) == ((0.0, 0.0) if name == "arena" else (0.2, 0.4))
+
+
+def test_an_allocator_is_named_by_a_former_word_and_told_by_explain(tmp_path: Path) -> None:
+    """``--set segments=fixed`` is ``--set allocator=fixed``; a mistake lists the folder's names."""
+    usual = ("estimate", "gpt2", "--hardware", "dgx-h100", "--gpus", "8", "--global-batch", "64")
+    saved = [tmp_path / f"{trait}.yaml" for trait in ("allocator", "segments")]
+    for path in saved:
+        planner(*usual, "--set", f"{path.stem}=fixed", "--save", str(path))
+    assert saved[0].read_text() == saved[1].read_text()
+    saved[1].write_text(saved[0].read_text().replace("allocator: fixed", "segments: fixed"))
+    told = [planner("explain", str(path), "-v").out for path in saved]
+    assert told[0] == told[1]
+    assert "PyTorch's allocator that do not grow" in " ".join(told[0].split())
+    wrong = planner(
+        *usual,
+        "--set",
+        "allocator=fixt",
+    ).err
+    assert all(name in wrong for name in ALLOCATORS)
 
 
 def test_without_fixed_segments_a_device_shows_what_it_must_have() -> None:

@@ -14,7 +14,7 @@ from planner.runtimes.imports.sheet import Imported
 from planner.runtimes.libraries.reading.segments import NOTE, allocated
 from tests.unit.cost_jobs import job, plan_of, runtime
 
-FIXED = "segments=fixed"
+FIXED = "allocator=fixed"
 GROWS = "export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True\n"
 
 
@@ -64,7 +64,7 @@ def test_fixed_segments_need_and_show_more() -> None:
     """7 and 30% of activations and workspace, unless a runtime's own shares are larger."""
     work = job()
     plain, fixed, wide = (
-        case_of(plan_of(work), work, runtime(segments=one, **more))
+        case_of(plan_of(work), work, runtime(allocator=one, **more))
         for one, more in (
             ("growing", {}),
             ("fixed", {}),
@@ -73,7 +73,7 @@ def test_fixed_segments_need_and_show_more() -> None:
     )
     assert (needed_share(plain), shown_share(plain)) == (plain.traits.allocator.reserve_share, 0.0)
     assert [(needed_share(one), shown_share(one)) for one in (fixed, wide)] == [(0.07, 0.3), (0.2, 0.4)]
-    stages = [estimate(plan_of(work), work, runtime(segments=one)).stages[0] for one in ("growing", "fixed")]
+    stages = [estimate(plan_of(work), work, runtime(allocator=one)).stages[0] for one in ("growing", "fixed")]
     passing = stages[0].activations + stages[0].workspace
     assert stages[1].reserve - stages[0].reserve == pytest.approx((0.07 - needed_share(plain)) * passing)
 
@@ -82,7 +82,7 @@ def test_what_an_allocator_keeps_free_is_told_from_a_gib_on() -> None:
     """Fixed segments show 23% of what passes take beyond what they need."""
     work = job(gpus=1)
     answers = [
-        estimate(plan_of(work, micro_batch=size), work, runtime(segments=kind))
+        estimate(plan_of(work, micro_batch=size), work, runtime(allocator=kind))
         for size, kind in ((8, "growing"), (1, "fixed"), (8, "fixed"))
     ]
     assert [bool(kept_free(one)) for one in answers] == [False, False, True]

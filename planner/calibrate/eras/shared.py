@@ -12,7 +12,7 @@ from planner.inputs.build import build
 from planner.inputs.record import Record
 from planner.inputs.yaml_file import read_yaml
 from planner.runtimes.trait_values import expected, is_allowed
-from planner.runtimes.traits import TRAITS
+from planner.runtimes.traits import TRAITS, trait_name
 from planner.techniques.settings import SETTINGS
 
 SHARED: Final = "shared"
@@ -50,7 +50,7 @@ class SharedTraits:
         if not isinstance(raw, dict):
             problems.append(Problem(place, repr(raw), "traits by name"))
             return {}
-        own = {name: value for name, value in raw.items() if name not in ("sets", "settings")}
+        own = {trait_name(name): value for name, value in raw.items() if name not in ("sets", "settings")}
         found = self._of_sets(raw.get("sets", []), f"{place}.sets", problems)
         found |= _of_settings(raw.get("settings", {}), f"{place}.settings", problems)
         for name, value in own.items():

@@ -341,8 +341,8 @@ def largest_product(layer: PricedLayer, pricer: Pricer) -> Num:
 
 def needs_product(pricer: Pricer) -> bool:
     """Whether a runtime gathers weights, or fills buckets of gradients, product by product."""
-    engine, traits = pricer.case.engine, pricer.case.traits
-    return bool(engine.by_product or traits.engine.live_elements or traits.allocator.retry_seconds)
+    case = pricer.case
+    return bool(case.engine.by_product or case.traits.engine.live_elements or case.retry_seconds)
 
 
 def outside_seconds(layer: PricedLayer, choice: RecomputeChoice, pricer: Pricer) -> Num:

@@ -60,8 +60,8 @@ def retried_seconds(case: Case, plan: Plan, passes: PassBytes, total_bytes: Num)
     -----
     Blocks of the passes are many and small, and none but those of more logits than a bucket has gradients can
     hold a buffer of the step. Where the device has no room for it beside them, all that are free are returned
-    to the device, which waits for it, and the next passes ask for each of them again. Segments that can grow
-    (``expandable_segments``) have no such retry.
+    to the device, which waits for it, and the next passes ask for each of them again. Allocators that have no
+    ``retries`` never do.
 
     References
     ----------
@@ -72,7 +72,7 @@ def retried_seconds(case: Case, plan: Plan, passes: PassBytes, total_bytes: Num)
     wanted = total_bytes + step_buffer_bytes(case, passes)
     held = passes.loss / live_logit_bytes(case, plan) > bucket_elements(case, passes)
     chance = overflow_probability(wanted, capacity, traits.allocator.memory_spread)
-    return traits.allocator.retry_seconds * np.where(held, 0.0, chance)
+    return case.retry_seconds * np.where(held, 0.0, chance)
 
 
 NEARLY_FULL = 0.88

@@ -268,7 +268,7 @@ def price_step(case: Case, plan: Plan, passes: PassPrice, end: StepEnd, held: St
         offload = offload + copies_beside_seconds(case, plan, passes.layers, end.links)
     if hosts_checkpoints(case):
         offload = offload + checkpoint_seconds(case, plan, passes.layers)
-    if case.traits.allocator.retry_seconds:
+    if case.retry_seconds:
         optimizer = optimizer + retried_seconds(case, plan, held.passing, held.total)
     if case.traits.allocator.full_message_seconds:
         optimizer = optimizer + stalled_seconds(case, plan, held.total)

@@ -84,3 +84,10 @@ def _all() -> Mapping[str, Trait]:
 
 TRAITS = _all()
 """All traits by flat name."""
+
+_RENAMED = MappingProxyType({old: one.name for one in TRAITS.values() for old in one.aliases})
+
+
+def trait_name(word: str) -> str:
+    """Return the name of the trait that a word names, by that or a former one; the word where none has it."""
+    return _RENAMED.get(word, word)

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Final, Literal
-
 from planner.dataclasses import dataclass
 from planner.runtimes.traits.trait import trait
-
-FIXED_NEEDED: Final = 0.07
-FIXED_SHOWN: Final = 0.3
-"""What segments of fixed size need beside what passes take where the device is full, 3 to 11% over 14 jobs
-that were played on such an allocator, and hold where it is not, 13 to 37%. [-]"""
+from planner.techniques.allocators import ALLOCATORS
 
 
 @dataclass(frozen=True)
 class AllocatorTraits:
     """Device memory beside the tensors."""
 
+    name: str = trait(
+        "growing",
+        "Who finds a place for each tensor: PyTorch's allocator, whose segments may be ``growing`` "
+        "(``expandable_segments:True``) or ``fixed``, or an ``arena`` that a compiler planned.",
+        name=("allocator", "segments"),
+        words=tuple(ALLOCATORS),
+    )
     framework_bytes: float = trait(
         2.0 * 2**30,
         "Context, communicators and workspaces, not seen by the allocator.",
@@ -29,7 +30,7 @@ class AllocatorTraits:
     )
     reserve_share: float = trait(
         0.034,
-        "Allocator reserve as a share of activations and workspace.",
+        "Allocator reserve as a share of activations and workspace, where that is more than its kind needs.",
         unit="-",
         up_to=1.0,
     )
@@ -40,15 +41,10 @@ class AllocatorTraits:
         unit="-",
         up_to=1.0,
     )
-    segments: Literal["growing", "fixed"] = trait(
-        "growing",
-        "Whether segments of PyTorch's allocator may grow (``expandable_segments:True``): where they do not, "
-        "what is left of one in use serves no larger tensor.",
-    )
     retry_seconds: float = trait(
         0.0,
-        "Time of a step whose buffers find no room beside cached blocks: the allocator gives these back and "
-        "asks for them again; 0 where segments can grow.",
+        "Time of a step whose buffers find no room beside cached blocks, where an allocator gives these back "
+        "and asks for them again, as one of fixed segments does.",
         unit="s",
     )
     full_message_seconds: float = trait(

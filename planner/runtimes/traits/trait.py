@@ -34,21 +34,24 @@ class Trait:
     """The most that it may be."""
     least: float
     """The least that it may be."""
+    aliases: tuple[str, ...]
+    """Names that it had."""
 
 
 def trait(
     default: float | bool | str,
     meaning: str,
     unit: str = "",
-    name: str = "",
+    name: str | tuple[str, ...] = "",
     above_zero: bool = False,
     up_to: float = LARGEST,
     least: float = 0.0,
     words: tuple[str, ...] = (),
 ) -> Any:
-    """Declare a trait: a field of a record in the stack; ``name`` is its flat name, if another."""
-    known = {"meaning": meaning, "unit": unit, "name": name, "above_zero": above_zero, "up_to": up_to}
-    known |= {"least": least, "words": words}
+    """Declare a trait, a field of a record in the stack; ``name``: the flat one if another, and old ones."""
+    flat, *former = (name,) if isinstance(name, str) else name
+    known = {"meaning": meaning, "unit": unit, "name": flat, "above_zero": above_zero, "up_to": up_to}
+    known |= {"least": least, "words": words, "aliases": tuple(former)}
     return field(default=default, metadata=known)
 
 

@@ -13,15 +13,16 @@ from planner.inputs.bounded import is_file
 from planner.inputs.yaml_file import read_text
 from planner.runtimes.imports.sheet import Imported
 from planner.runtimes.libraries.reading.trainer import FOREACH
-from planner.runtimes.traits.allocator import FIXED_NEEDED, FIXED_SHOWN
+from planner.techniques.allocators import ALLOCATORS
 
 VARIABLES: Final = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_HIP_ALLOC_CONF")
 GROWS: Final = re.compile(r"expandable_segments[\"']?\s*[:=]\s*[\"']?true", re.IGNORECASE)
 
+FIXED: Final = ALLOCATORS["fixed"]
 NOTE: Final = (
     "no PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True: segments of PyTorch's allocator do not grow, which "
-    f"needs {FIXED_NEEDED:.0%} of what passes take and may show {FIXED_SHOWN:.0%}; if it is set elsewhere: "
-    "--set segments=growing"
+    f"needs {FIXED.needed:.0%} of what passes take and may show {FIXED.shown:.0%}; if it is set elsewhere: "
+    "--set allocator=growing"
 )
 
 
@@ -36,7 +37,7 @@ def allocated(found: Imported, path: Path) -> Imported:
     saved = "hardware" in found.cluster  # a plan, whose launch files set the variable
     if found.runtime not in ("fsdp", "deepspeed") or saved or any(map(GROWS.search, _said(path))):
         return found
-    return replace(found, changes=(*found.changes, "segments=fixed"), notes=(*found.notes, NOTE))
+    return replace(found, changes=(*found.changes, f"allocator={FIXED.name}"), notes=(*found.notes, NOTE))
 
 
 def _said(path: Path) -> Iterable[str]:

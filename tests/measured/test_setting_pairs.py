@@ -92,14 +92,12 @@ def pair_table() -> str:
 
 
 def test_runs_that_differ_in_one_setting_are_priced_in_their_order() -> None:
-    """All but some of llm-foundry's, whose two modes of reduction differ by less than their runs do."""
     known = {name: [pair.right for pair in pairs() if pair.setting == name] for name in SETTINGS}
     assert {"async_tp", "compiled", "float8_scales", "expert_overlap", "tp_overlap"} <= {
         name for name, right in known.items() if right
     }
-    assert sum(map(len, known.values())) > 30
-    assert all(all(right) for name, right in known.items() if name != "reduction")
-    assert np.mean(known["reduction"]) > 0.75
+    assert sum(map(len, known.values())) >= 14
+    assert all(all(right) for right in known.values())
 
 
 def test_settings_of_measured_runs_are_all_counted() -> None:

@@ -10,5 +10,5 @@ ENTRY = Setting(
     cite="PyTorch 2.13, torch/distributed/fsdp/_fully_shard/_fsdp_api.py, MixedPrecisionPolicy",
     values={"fp32": {"reduce_dtype": "fp32"}, "bf16": {"reduce_dtype": "bf16"}},
     numerics=True,
-    evidence={"bf16": "llm-foundry's MPT runs of mode PURE beside those of DEFAULT, on A100"},
+    evidence={"bf16": "llm-foundry's MPT runs, both of whose modes reduce so, on A100"},
 )

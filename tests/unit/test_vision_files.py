@@ -153,6 +153,7 @@ def test_files_are_read_back_as_priced(tmp_path: Path, kind: str, frozen: bool) 
     assert "num_images=3" in files["train.py"]
     assert f"freeze_vision_model={frozen}" in files["train.py"]
     assert f"freeze_vision_projection={frozen and not learns}" in files["train.py"]
+    assert ("pretrained_checkpoint=CHECKPOINT" in files["train.py"]) is frozen
     assert "DATA_PATH TOKENIZER_PATH" not in files["train.sh"]
     said = ("--from", str(tmp_path / "train.sh"), "--hardware", "dgx-h100", "--format", "json")
     told = planner("estimate", *said)

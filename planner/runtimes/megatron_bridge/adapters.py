@@ -14,6 +14,7 @@ from planner.plan import Plan
 from planner.rules import Rule, divides
 from planner.runtimes.family import Job
 from planner.runtimes.megatron_bridge.code import Section
+from planner.runtimes.megatron_bridge.run_sections import starts_trained
 from planner.runtimes.megatron_lm.architecture import architecture, known_architecture
 from planner.runtimes.megatron_lm.settings import DROPOUT
 from planner.runtimes.settings import NO_CHANGES, Changes
@@ -54,12 +55,15 @@ def _targets(job: Job) -> tuple[str, ...]:
 
 
 def adapter_notes(work: Workload) -> tuple[str, ...]:
-    """Return what a user should know before adapters are trained."""
-    if work.method != "lora":
-        return ()
-    return (
+    """Return what a user should know before adapters are trained, or parts beside frozen ones."""
+    read = (
         "Frozen weights are read from CHECKPOINT: a checkpoint of Megatron-Bridge, or a Hugging Face folder "
-        "of the same model. Checkpoints of the run hold the adapters alone.",
+        "of the same model."
+    )
+    if work.method != "lora":
+        return (read,) if starts_trained(work) else ()
+    return (
+        f"{read} Checkpoints of the run hold the adapters alone.",
         "The scale of the adapters (alpha, twice the rank) is a placeholder.",
         "Router, embedding and head carry no adapter; the price counts the whole of each adapter half that "
         "Megatron-Bridge divides over tp.",

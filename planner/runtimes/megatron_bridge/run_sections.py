@@ -132,9 +132,14 @@ def tokenizer_section(job: Job) -> Section:
     }
 
 
+def starts_trained(work: Workload) -> bool:
+    """Whether a run starts from trained weights: what is frozen has to know something already."""
+    return work.method != "full" or work.freeze_encoder
+
+
 def checkpoint_section(plan: Plan, work: Workload) -> Section:
-    """Return the fields of CheckpointConfig; adapters and projectors alone start from trained weights."""
-    base = {"pretrained_checkpoint": Code("CHECKPOINT")} if work.method != "full" else {}
+    """Return the fields of CheckpointConfig."""
+    base = {"pretrained_checkpoint": Code("CHECKPOINT")} if starts_trained(work) else {}
     return {
         **base,
         "save": OUTPUT,

@@ -19,6 +19,7 @@ from planner.runtimes.megatron_bridge.run_sections import (
     logger_section,
     scheduler_section,
     smoke_code,
+    starts_trained,
     tokenizer_section,
     train_section,
     validation_section,
@@ -118,10 +119,9 @@ BACKEND = "from megatron.core.transformer.enums import AttnBackend\n"
 
 
 def needs(job: Job) -> tuple[str, ...]:
-    """Return the user's variables that any run needs: weights of adapters, a processor of images."""
-    if sees(job.model):
-        return ("TOKENIZER_PATH", *(("CHECKPOINT",) if job.workload.method == "projector" else ()))
-    return ("CHECKPOINT",) if job.workload.method != "full" else ()
+    """Return the user's variables that any run needs: a processor of images, weights to start from."""
+    weights = ("CHECKPOINT",) if starts_trained(job.workload) else ()
+    return ("TOKENIZER_PATH", *weights) if sees(job.model) else weights
 
 
 def real_needs(job: Job) -> tuple[str, ...]:

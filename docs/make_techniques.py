@@ -20,6 +20,7 @@ from planner.techniques.dispatchers import DISPATCHERS
 from planner.techniques.engines import ENGINES
 from planner.techniques.feedback import FEEDBACKS
 from planner.techniques.layouts import TOKEN_LAYOUTS
+from planner.techniques.losses import LOSSES
 from planner.techniques.methods import METHODS
 from planner.techniques.offload import OFFLOADS
 from planner.techniques.optimizers import OPTIMIZERS
@@ -143,6 +144,20 @@ def page() -> str:
             "*Again*: blocks are given back and asked for again (`retry_seconds`).",
             ALLOCATORS,
             {"needed": "needed [-]", "shown": "shown [-]", "retries": "again"},
+        ),
+        section(
+            "Losses",
+            "`--set loss=NAME`, how head and cross entropy run. *Live* and *moved*: bytes of one logit,\n"
+            "gradient included, which `logit_bytes` and `loss_traffic` change. *Again*: parts\n"
+            "(`loss_chunks`) run forward again in backward. *Held*: buffers stay through the first\n"
+            "layer's backward.",
+            LOSSES,
+            {
+                "logit_bytes": "live [byte]",
+                "traffic": "moved [byte]",
+                "reruns": "again",
+                "beside_backward": "held",
+            },
         ),
         section(
             "Attention kernels",

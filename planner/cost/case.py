@@ -26,6 +26,7 @@ from planner.techniques.context.family import read_method
 from planner.techniques.dispatchers import DISPATCHERS, Dispatcher
 from planner.techniques.engines import ENGINES, Engine
 from planner.techniques.engines.family import sharding_of
+from planner.techniques.losses import LOSSES, Loss
 from planner.techniques.methods import METHODS, Method
 from planner.techniques.offload import OFFLOADS, Offload
 from planner.techniques.offload.family import read_offload
@@ -95,6 +96,11 @@ class Case:
     def retry_seconds(self) -> float:
         """Time of a step in which the allocator gives blocks back for others; 0 if it never does. [s]"""
         return self.traits.allocator.retry_seconds if self.allocator.retries else 0.0
+
+    @cached_property
+    def loss(self) -> Loss:
+        """How head and cross entropy run."""
+        return LOSSES[self.traits.loss.kind]
 
     @cached_property
     def attention_kernel(self) -> AttentionKernel:

@@ -14,6 +14,7 @@ from planner.runtimes.family import Runtime
 from planner.runtimes.settings import ANY
 from planner.runtimes.trait_values import expected, is_allowed, words_of
 from planner.runtimes.traits import TRAITS, trait_name
+from planner.runtimes.traits.former import FORMER, kinds_instead
 from planner.techniques.settings import SETTINGS
 from planner.units import parse
 
@@ -31,6 +32,12 @@ def trait_changes(given: Iterable[str] | Mapping[str, Any], reading: Reading) ->
         text = value if key is None else f"{key}={value}"
         name, equals, word = _parts(text) if key is None else (_spelled(key), "=", value)
         place = f"--set {name}" if key is None else name
+        if equals and name in FORMER:
+            trait, kind = FORMER[name].get(_former(name, word), ("", ""))
+            changes |= {trait: kind} if trait else {}
+            if not trait:
+                reading.fault(place, shown(word), kinds_instead(name))
+            continue
         if not equals or (name not in TRAITS and name not in SETTINGS):
             found = shown(text) if equals else f"{shown(text)} without a value"
             near = nearest(name, (*SETTINGS, *TRAITS))
@@ -138,9 +145,17 @@ def _value(name: str, word: Any) -> Any:
     if not isinstance(word, str):
         return float(word) if isinstance(word, int) and not isinstance(word, bool) else word
     if TRAITS[name].kind is str:
-        return word.lower()
-    if TRAITS[name].kind is bool:
-        return _TRUTH.get(word.lower())
+        spelled = {other: one.name for one in TRAITS[name].kinds.values() for other in one.aliases}
+        return spelled.get(word.lower(), word.lower())
+    return _TRUTH.get(word.lower()) if TRAITS[name].kind is bool else _number(name, word)
+
+
+def _former(name: str, word: Any) -> bool | float:
+    """Return the value that a word means of a former trait."""
+    return _TRUTH.get(str(word).lower(), _number(name, str(word)))
+
+
+def _number(name: str, word: str) -> float:
     try:
         return float(word)
     except ValueError:

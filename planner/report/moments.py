@@ -12,9 +12,10 @@ from planner.units import GIB
 
 
 def moments_record(answer: Estimate) -> dict[str, Any]:
-    """Return the engine, and the live tensors of each stage at each of its moments."""
+    """Return engine and loss, and the live tensors of each stage at each of its moments."""
     return {
         "engine": answer.runtime.traits.engine.name,
+        "loss": answer.runtime.traits.loss.kind,
         "stages": [
             {
                 "stage": stage.stage,
@@ -38,5 +39,6 @@ def moments_line(answer: Estimate) -> str:
     stage = max(answer.stages, key=lambda one: one.total)
     told = sorted(stage.moments, key=lambda one: -one[1])
     words = ", ".join(f"{name} {nbytes / GIB:.2f}" for name, nbytes in told)
-    engine = answer.runtime.traits.engine.name
-    return f"Live tensors of stage {stage.stage} at each moment of {engine}, GiB: {words}."
+    traits = answer.runtime.traits
+    kinds = f"{traits.engine.name} with the loss {traits.loss.kind}"
+    return f"Live tensors of stage {stage.stage} at each moment of {kinds}, GiB: {words}."

@@ -30,6 +30,7 @@ from planner.runtimes.family import Job, Runtime
 from planner.runtimes.settings import changed
 from planner.runtimes.trait_values import expected, is_allowed
 from planner.runtimes.traits import TRAITS, Traits, trait_name
+from planner.runtimes.traits.former import FORMER
 from planner.techniques.context import CONTEXT_METHODS
 from planner.techniques.context.family import read_method
 from planner.techniques.methods import METHODS
@@ -312,7 +313,9 @@ def _plan(document: PlanDocument, faults: _Faults) -> Plan:
 def _traits(plain: Traits, changes: dict[str, float | bool | str], faults: _Faults) -> Traits:
     allowed: dict[str, Any] = {}
     for word, value in changes.items():
-        if (name := trait_name(word)) not in TRAITS:
+        if word in FORMER and value in FORMER[word]:
+            allowed |= [FORMER[word][value]]
+        elif (name := trait_name(word)) not in TRAITS:
             faults.note(f"runtime.traits.{name}", "unknown trait", f"one of {', '.join(TRAITS)}")
         elif not is_allowed(name, value):
             faults.note(f"runtime.traits.{name}", value, expected(name))

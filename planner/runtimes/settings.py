@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from planner.runtimes.traits import Traits
+from planner.runtimes.traits import TRAITS, Traits
 
 Value = float | bool | str
 Changes = Mapping[str, Value]
@@ -26,7 +26,7 @@ CHOICES: Final = frozenset(
         "attention", "cached_transposes", "compiled", "context_by_length",
         "dispatcher", "dropout", "float8_scales", "fp8_activation_input", "fp8_attention",
         "fused_activation", "fused_norm", "fused_rope", "fused_weight_gradient", "gradient_dtype",
-        "graphed", "host_checkpoints", "launch_blocking", "loss_chunks", "low_bit_head",
+        "graphed", "host_checkpoints", "launch_blocking", "loss", "loss_chunks", "low_bit_head",
         "low_bit_weights", "mlp_tiles", "operator_fuser", "overlaps_experts", "overlaps_shared_expert",
         "parameter_dtype", "precision_aware", "quantised_gathers", "quantised_reductions", "reduce_dtype",
         "secondary_shards", "selective", "shard_levels", "stages_inside", "static_experts",
@@ -36,10 +36,15 @@ CHOICES: Final = frozenset(
 """Traits that say which code runs; the others are what is known of its speed and memory."""
 
 
+BRINGING: Final = tuple(name for name, trait in TRAITS.items() if trait.brings)
+"""Traits whose words bring the values of others."""
+
+
 def changed(traits: Traits, plain: Traits) -> Changes:
-    """Return the traits that differ from the plain ones."""
-    own = plain.flat()
-    return {name: value for name, value in traits.flat().items() if value != own[name]}
+    """Return the traits that differ from the plain ones, and from what another kind brings."""
+    kinds = {name: word for name in BRINGING if (word := traits.value_of(name)) != plain.value_of(name)}
+    own = (plain.with_values(**kinds) if kinds else plain).flat()
+    return kinds | {name: value for name, value in traits.flat().items() if value != own[name]}
 
 
 def heard(changes: Changes, settings: Settings) -> Changes:

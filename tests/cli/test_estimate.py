@@ -15,7 +15,7 @@ JOB = ("llama2-7b", "--hardware", "dgx-h100", "--gpus", "8", "--global-batch", "
 def test_the_document_has_the_keys_of_the_contract_in_their_order() -> None:
     done = planner("estimate", *JOB, "--tp", "2", "--pp", "2", "--format", "json")
     assert (done.code, done.err) == (0, "")
-    assert key_tree(done.json) == [*ESTIMATE_KEYS, ("moments", ["engine", "stages"])]
+    assert key_tree(done.json) == [*ESTIMATE_KEYS, ("moments", ["engine", "loss", "stages"])]
     for stage, told in zip(done.json["memory"]["stages"], done.json["moments"]["stages"], strict=True):
         most = max(moment["allocated_gib"] for moment in told["moments"])
         assert most == pytest.approx(stage["allocated_gib"])

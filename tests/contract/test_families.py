@@ -28,6 +28,7 @@ from planner.techniques.dispatchers import DISPATCHERS
 from planner.techniques.engines import ENGINES
 from planner.techniques.feedback import FEEDBACKS
 from planner.techniques.layouts import TOKEN_LAYOUTS
+from planner.techniques.losses import LOSSES
 from planner.techniques.methods import METHODS
 from planner.techniques.offload import OFFLOADS
 from planner.techniques.optimizers import OPTIMIZERS
@@ -51,6 +52,7 @@ TABLES: dict[str, Mapping[str, Any]] = {
     "context": CONTEXT_METHODS,
     "feedback": FEEDBACKS,
     "layouts": TOKEN_LAYOUTS,
+    "losses": LOSSES,
     "methods": METHODS,
     "offload": OFFLOADS,
     "optimizers": OPTIMIZERS,

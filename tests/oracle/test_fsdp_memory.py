@@ -56,15 +56,17 @@ def traits_of(row: dict[str, str]) -> dict[str, Any]:
     """Return what the program does; under FSDP, Hugging Face's 16-bit logits are there through the loss."""
     hub = row.get("impl") == "hf"
     logit = 12.0 if row["upcast"] == "1" else 6.0
+    whole = logit + 2.0 * (hub and row["style"] == "fsdp")
+    split = row.get("loss_parallel", "1") == "1"
     copied = 4.0 if row["param_dtype"] == "fp32" else 2.0
     return {
         "attention_copies": hub,
         "fused_norm": row["norm"] == "fused" and not hub,
         "fused_activation": False,
         "fused_rope": False,
-        "logit_bytes": logit + 2.0 * (hub and row["style"] == "fsdp"),
-        "vocab_parallel_loss": row.get("loss_parallel", "1") == "1",
-        "split_logit_bytes": SPLIT_LOGIT_BYTES - logit,
+        "loss": "eager",
+        "logit_bytes": SPLIT_LOGIT_BYTES if split and row["tp"] != "1" else whole,
+        "vocab_parallel_loss": split,
         "step_bytes": copied * (row["optim"] == "adamw_foreach"),
         "early_stop": row["ac"] == "full_es",
         "selective": "second-products",

@@ -94,7 +94,7 @@ def test_every_plan_is_answered_in_full(words: list[str]) -> None:
     answer = done.json
     without = [(name, None) if name == "price" and answer["price"] is None else (name, keys)
                for name, keys in ESTIMATE_KEYS]  # fmt: skip
-    priced = [("moments", ["engine", "stages"])] if answer["step_time_s"] is not None else []
+    priced = [("moments", ["engine", "loss", "stages"])] if answer["step_time_s"] is not None else []
     lacking = [("would_fit", ["single", "enough"])] if "would_fit" in answer else []
     assert key_tree(answer) == [*without, *priced, *lacking]
     assert not lacking or answer["stages"]

@@ -127,7 +127,8 @@ def test_a_trainer_may_compile_its_model_and_not_its_loss() -> None:
         for words in ("", "compile on", "loss not compiled | compile on")
     }
     assert [found.kernels.compiled for found in traits.values()] == [False, True, True]
-    assert [found.loss.logit_bytes for found in traits.values()] == [12.0, 6.0, 12.0]
+    assert [found.loss.kind for found in traits.values()] == ["transformers", "compiled", "eager"]
+    assert [found.loss.logit_bytes for found in traits.values()] == [14.0, 6.0, 12.0]
 
 
 @pytest.mark.parametrize("version", ["9dec370, 2024-12", "820504e, 2025-06", "main"])

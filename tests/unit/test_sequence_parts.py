@@ -55,7 +55,7 @@ def priced(
         master_dtype="bf16" if whole else None, gradient_dtype="bf16" if whole else None,
     )  # fmt: skip
     plain = HF.with_traits(**({"parameter_dtype": "bf16"} if whole else {"adapter_dropout": True}))
-    runtime = plain.with_traits(loss_chunks=tokens / head, loss_chunks_again=True) if head else plain
+    runtime = plain.with_traits(loss="tiled", loss_chunks=tokens / head) if head else plain
     return estimate(Plan(recompute=recompute), Job(model, load_hardware("dgx-a100-80gb"), 1, work), runtime)
 
 

@@ -16,6 +16,7 @@ from planner.inputs.build import build
 from planner.inputs.shipped import data_folder
 from planner.inputs.yaml_file import read_yaml
 from planner.runtimes import plain_runtimes
+from planner.runtimes.traits import over
 
 _TRAITS: Final = ("traits", "half_traits", "sequence_traits", "hopper_traits")
 _MERGED: Final = (*_TRAITS, "blanks")
@@ -105,7 +106,7 @@ def _whole(
         if name in mine:
             mine[name] = shared.traits(mine[name], f"{place}.{name}", problems)
     both = {
-        name: {**kept[name], **mine[name]}
+        name: over(kept[name], mine[name])
         for name in _MERGED
         if isinstance(kept.get(name), dict) and isinstance(mine.get(name), dict)
     }

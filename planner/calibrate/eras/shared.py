@@ -12,7 +12,7 @@ from planner.inputs.build import build
 from planner.inputs.record import Record
 from planner.inputs.yaml_file import read_yaml
 from planner.runtimes.trait_values import expected, is_allowed
-from planner.runtimes.traits import TRAITS, trait_name
+from planner.runtimes.traits import TRAITS, over, trait_name
 from planner.techniques.settings import SETTINGS
 
 SHARED: Final = "shared"
@@ -52,21 +52,22 @@ class SharedTraits:
             return {}
         own = {trait_name(name): value for name, value in raw.items() if name not in ("sets", "settings")}
         found = self._of_sets(raw.get("sets", []), f"{place}.sets", problems)
-        found |= _of_settings(raw.get("settings", {}), f"{place}.settings", problems)
+        found = over(found, _of_settings(raw.get("settings", {}), f"{place}.settings", problems))
+        mine: dict[str, object] = {}
         for name, value in own.items():
             if name not in TRAITS:
                 problems.append(Problem(f"{place}.{name}", "unknown trait", "a trait", nearest(name, TRAITS)))
             elif not is_allowed(name, value):
                 problems.append(Problem(f"{place}.{name}", repr(value), expected(name)))
             else:
-                found[name] = TRAITS[name].kind(value)
-        return found
+                mine[name] = TRAITS[name].kind(value)
+        return over(found, mine)
 
     def _of_sets(self, names: Any, place: str, problems: list[Problem]) -> dict[str, object]:
         found: dict[str, object] = {}
         for name in names if isinstance(names, list) else [names]:
             if name in self.sets:
-                found |= self.sets[name]
+                found = over(found, self.sets[name])
             else:
                 known = f"one of {', '.join(self.sets)}"
                 problems.append(Problem(place, repr(name), known, nearest(str(name), self.sets)))

@@ -18,7 +18,7 @@ from planner.inputs.build import build
 from planner.inputs.record import Record
 from planner.inputs.shipped import data_folder
 from planner.inputs.yaml_file import read_yaml
-from planner.runtimes.traits import Traits
+from planner.runtimes.traits import Traits, over
 
 FLASH: Final = {1: "flash-1", 2: "flash-2", 3: "flash-3"}
 
@@ -165,4 +165,4 @@ def _merged(found: Iterable[Statement]) -> dict[str, object]:
 def era_traits(traits: Traits, era: Era, precision: str, said: Settings) -> Traits:
     """Return a runtime's traits as they were in the era, with what the run states on top."""
     half = era.half_traits if precision == "fp16" else {}
-    return traits.with_values(**{**era.traits, **half, **said})
+    return traits.with_values(**over(over(era.traits, half), said))

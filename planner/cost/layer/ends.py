@@ -58,7 +58,7 @@ def head_operators(pricer: Pricer, tied: bool = False) -> list[Operator]:
     moved = traffic.Traffic(case.traits.loss.traffic / 3, case.traits.loss.traffic * 2 / 3)
     if model.numerics.logit_softcap is not None:
         moved = moved.beside(traffic.BOUND)
-    parts = case.traits.loss.chunks if case.traits.loss.chunks_again else 1.0
+    parts = case.traits.loss.chunks if case.loss.reruns else 1.0
     product = pricer.linear("head", "head", pricer.tokens / parts, model.hidden, vocab, bias=model.head_bias)
     if parts > 1.0:
         product = in_tiles(product, parts)

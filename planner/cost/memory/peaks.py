@@ -35,7 +35,7 @@ class Peak:
 
 def step_of(case: Case, plan: Plan, passes: PassBytes, gradients: Num, gathered: Num) -> Step:
     """Return what decides which moments a step has; ``gradients`` and ``gathered`` as in `Step`."""
-    engine, loss = case.traits.engine, case.traits.loss
+    engine = case.traits.engine
     return Step(
         passes,
         plan,
@@ -46,8 +46,8 @@ def step_of(case: Case, plan: Plan, passes: PassBytes, gradients: Num, gathered:
         case.reduce_bytes,
         waiting=waiting_bytes(case),
         whole_layers=case.recompute.whole_layer,
-        loss_beside=loss.beside_backward,
-        loss_in_parts=loss.chunks > 1.0,
+        loss_beside=case.loss.beside_backward,
+        loss_in_parts=case.traits.loss.chunks > 1.0,
         whole_tables=not case.traits.tensor.sequence_regather,
         after_others=case.traits.optimizer.after_others,
         live_elements=engine.live_elements,

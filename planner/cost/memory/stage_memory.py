@@ -334,7 +334,7 @@ def _logits(case: Case, plan: Plan, tokens: Num) -> Num:
         return 0.0
     traits = case.traits.loss
     parts = max(1.0, traits.chunks)
-    gathered = traits.chunk_gradient_bytes * tokens * case.model.hidden * (parts > 1.0)
+    gathered = case.loss.gradient_bytes * tokens * case.model.hidden * (parts > 1.0)
     there = float(case.model.vocab) if not traits.vocab_parallel else case.model.vocab / plan.tp
     return live_logit_bytes(case, plan) * (tokens / parts) * there + gathered
 
@@ -351,6 +351,6 @@ def live_logit_bytes(case: Case, plan: Plan) -> Num:
        ``ProcessGroupNCCL.cpp``, ``allgather`` (``flatten_for_scatter_gather``).
     """
     traits = case.traits.loss
-    further = traits.split_logit_bytes if traits.vocab_parallel else traits.gathered_logit_bytes
+    further = case.loss.split_bytes if traits.vocab_parallel else case.loss.gathered_bytes
     alone = traits.logit_bytes + (0.0 if case.model.numerics.logit_softcap is None else BOUND_KEPT)
     return alone + further * where(plan.tp > 1, 1.0, 0.0) if further else alone

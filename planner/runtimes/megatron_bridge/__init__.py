@@ -30,7 +30,7 @@ from planner.runtimes.megatron_bridge.own_layers import (
 )
 from planner.runtimes.megatron_bridge.saving import saves
 from planner.runtimes.megatron_bridge.script import Say, needs, real_needs, script_text
-from planner.runtimes.megatron_bridge.settings import MASTERS, input_store_rules, loss_rules
+from planner.runtimes.megatron_bridge.settings import MASTERS, input_store_rules
 from planner.runtimes.megatron_bridge.vision import (
     FAMILIES,
     SPLIT,
@@ -99,7 +99,6 @@ def setting_rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:
     """Return the rules on what is switched on beside a plan or a batch of plans."""
     return [
         *choice_rules(plan, job, runtime),
-        *loss_rules(runtime),
         *input_store_rules(job, runtime),
         *indexer_setting_rules(job, runtime),
         *own_setting_rules(job, runtime),
@@ -142,7 +141,6 @@ ENTRY = Runtime(
         norm_in_product=True,
         step_copies=True,
         low_bit_gathers=True,
-        logit_bytes=10.0,
         message_multiprocessors=16.0,
         tp_exposed=0.25,
         pp_exposed=0.5,
@@ -177,8 +175,7 @@ ENTRY = Runtime(
     idle=(*IDLE, *ADAPTERS, MASTERS, UNFUSED),
     settings={
         **SETTINGS,
-        "logit_bytes": (6.0,),
-        "loss_traffic": (10.0,),
+        "loss": ("transformer-engine",),
         "tp_exposed": (1.0,),
         "fp8_activation_input": (True,),
         "fp8_attention": (True,),

@@ -15,7 +15,6 @@ from planner.runtimes.megatron_lm.choices import STATIC_SHAPES, fused_backend, g
 from planner.runtimes.megatron_lm.settings import BACKENDS, DROPOUT
 from planner.runtimes.megatron_lm.sharding_rules import precision_aware
 from planner.runtimes.settings import Changes
-from planner.techniques.settings import SETTINGS
 
 SWITCHES: Final = {
     "adapter_gathers_input": "tp_comm_overlap_disable_qkv",
@@ -35,25 +34,6 @@ def _steps_low_bits(plan: Plan, job: TrainingTask) -> bool:
 
 MASTERS: Final = Idle("whole_masters", False, _steps_low_bits, "only AdamW on 16-bit weights has a choice")
 """Who keeps masters is asked where weights rest in 16 bit alone (``use_precision_aware_optimizer_...``)."""
-
-LOSS_KERNEL: Final = SETTINGS["loss_kernel"].values["te"]
-"""Traits that the kernel of the loss decides together."""
-
-
-def loss_rules(runtime: Runtime) -> list[Rule]:
-    """Return the rule that all traits of the loss kernel are set, or none."""
-    has = [runtime.traits.value_of(name) == value for name, value in LOSS_KERNEL.items()]
-    return [
-        Rule(
-            "loss-kernel-is-whole",
-            all(has) or not any(has),
-            lambda: (
-                f"some of {', '.join(LOSS_KERNEL)} as Transformer Engine's kernel has them",
-                "all of them, or none: one kernel decides them",
-                "--set loss_kernel=te",
-            ),
-        )
-    ]
 
 
 def input_store_rules(job: Job, runtime: Runtime) -> list[Rule]:
@@ -88,7 +68,7 @@ def set_fields(plan: Plan, job: Job, changes: Changes) -> Mapping[str, Section]:
     if "dispatcher" in changes:
         backend = fused_backend(job, changes.get("graphed"))
         model |= {"moe_token_dispatcher_type": "flex", "moe_flex_dispatcher_backend": backend}
-    if set(changes) >= set(LOSS_KERNEL):
+    if changes.get("loss") == "transformer-engine":
         model["cross_entropy_fusion_impl"] = "te"
     off = {
         "fused_activation": "bias_activation_fusion",

@@ -95,7 +95,6 @@ ENTRY = Runtime(
         norm_in_product=True,
         step_copies=True,
         low_bit_gathers=True,
-        logit_bytes=10.0,
         product_workspaces=3.0,
         sharded_exposed=0.3,
         expert_host_seconds=5.7e-4,

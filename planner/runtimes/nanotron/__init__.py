@@ -12,19 +12,14 @@ ENTRY = Runtime(
     title="nanotron",
     versions=("0.5",),
     cite="nanotron 2411b022 (2026-04-07): config/, parallel/context.py, models/, trainer.py",
-    # The loss is a chain of fp32 kernels as Megatron-LM's of 2021, so that a logit moves as many bytes
-    # (parallel/tensor_parallel/functional.py, `_ShardedCrossEntropy`; `GPT_2021` counts them). Of a logit it
-    # keeps the block of its bf16 value, its fp32 copy (models/llama.py, `cast_to_fp32`) and the difference
-    # from the largest, in whose place the power is taken: 2 + 4 + 4 bytes. bf16 gradients stand beside the
-    # fp32 ones that they are added to (optim/gradient_accumulator.py).
+    # bf16 gradients stand beside the fp32 ones that they are added to (optim/gradient_accumulator.py).
     traits=Traits().with_values(
         attention="flash-2",
         vocab_parallel_loss=True,
-        logit_bytes=10.0,
+        loss="vocab-parallel-copied",
         fused_weight_gradient=False,
         early_stop=False,
         fused_activation=False,
-        loss_traffic=52.0,
         tp_bandwidth_share=1.0,
         dp_exposed=1.0,
         step_gathers_wait=True,

@@ -52,6 +52,8 @@ class Traits:
     def with_values(self, **values: Any) -> Traits:
         """Return the stack with other values of some traits, by flat name.
 
+        Where a kind is among them, such as that of the loss, so is all that it brings.
+
         Raises
         ------
         TypeError
@@ -62,6 +64,8 @@ class Traits:
             if name not in TRAITS:
                 raise TypeError(f"no trait {name}")
             changes.setdefault(TRAITS[name].subject, {})[TRAITS[name].field] = value
+            if TRAITS[name].brings:
+                changes[TRAITS[name].subject] = TRAITS[name].brought(value) | changes[TRAITS[name].subject]
         return replace(self, **{part: replace(getattr(self, part), **own) for part, own in changes.items()})
 
     def value_of(self, name: str) -> Any:
@@ -91,3 +95,9 @@ _RENAMED = MappingProxyType({old: one.name for one in TRAITS.values() for old in
 def trait_name(word: str) -> str:
     """Return the name of the trait that a word names, by that or a former one; the word where none has it."""
     return _RENAMED.get(word, word)
+
+
+def over(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    """Return values of traits, those ``above`` over those ``below``: a kind above has its own numbers."""
+    gone = {brought for name in above if name in TRAITS for brought in TRAITS[name].brings}
+    return {name: value for name, value in below.items() if name not in gone} | dict(above)

@@ -16,7 +16,7 @@ class AllocatorTraits:
         "Who finds a place for each tensor: PyTorch's allocator, whose segments may be ``growing`` "
         "(``expandable_segments:True``) or ``fixed``, or an ``arena`` that a compiler planned.",
         name=("allocator", "segments"),
-        words=tuple(ALLOCATORS),
+        words=ALLOCATORS,
     )
     framework_bytes: float = trait(
         2.0 * 2**30,

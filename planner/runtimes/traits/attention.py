@@ -15,7 +15,7 @@ class AttentionTraits:
         "flash-3",
         "Attention kernel; ``flash-3`` stands for the best that the accelerator has.",
         name="attention",
-        words=tuple(ATTENTION_KERNELS),
+        words=ATTENTION_KERNELS,
     )
     share: float = trait(
         1.0,

@@ -15,7 +15,7 @@ class EngineTraits:
         "distributed-optimizer",
         "Who keeps weights, gradients and optimizer states, and moves them between ranks.",
         name="engine",
-        words=tuple(ENGINES),
+        words=ENGINES,
     )
     prefetch_elements: float = trait(
         0.0,

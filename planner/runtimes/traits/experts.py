@@ -54,7 +54,7 @@ class ExpertTraits:
         "Who sends tokens to experts: ``fused`` kernels (DeepEP, HybridEP), once to each node and forwarded "
         "there, or a chain of permutations around an ``all-to-all`` of the communication library, which "
         "sends each of a token's copies by itself.",
-        words=tuple(DISPATCHERS),
+        words=DISPATCHERS,
     )
     neighbours: bool = trait(
         False,

@@ -272,7 +272,7 @@ def _extra_bytes(
     for name, count in _last_stage(case):
         kept = min(float(table[name].held) for table in tables) * (1.0 if name in ENDS else last)
         extra[-1] += count * (static[name] + slack * kept)
-    extra[-1] += slack * loss * case.traits.loss.beside_backward
+    extra[-1] += slack * loss * case.loss.beside_backward
     return extra
 
 
@@ -280,7 +280,7 @@ def _floor_bytes(case: Case, loss: float, stages: int) -> Column:
     """Bytes of the loss beyond the backward that it stands beside. [byte]"""
     slack = 1.0 + needed_share(case)
     floor = np.zeros(stages)
-    floor[-1] = slack * max(0.0, loss * (1.0 - case.traits.loss.beside_backward))
+    floor[-1] = slack * max(0.0, loss * (1.0 - case.loss.beside_backward))
     return floor
 
 

@@ -176,7 +176,7 @@ def as_set(changes: Changes) -> dict[str, object]:
             said |= {f"{name.partition('_')[0]}_overlap": value != 1.0}
         elif name in ("gradient_dtype", "reduce_dtype"):
             said |= {"reduces_in_fp32": False}
-        elif name in ("logit_bytes", "loss_traffic"):
+        elif name == "loss":
             said |= {"loss_kernel": "te"}
         else:
             said |= {name: value}

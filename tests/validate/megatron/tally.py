@@ -53,7 +53,7 @@ KEPT = (
     "grouped-products-run", "hybrid-stages-have-layers", "hybrid-without-virtual-stages",
     "images-fit-sequence",
     "indexer-gathers-keys", "indexer-trains-whole", "input-store-is-of-swiglu",
-    "loss-kernel-is-whole", "muon-shards-whole", "no-bf16-gradients-in-fp16",
+    "muon-shards-whole", "no-bf16-gradients-in-fp16",
     "offload-offered", "optimizer-offered", "own-layers-keep-norms", "own-layers-run-plainly",
     "own-layers-split-groups", "own-layers-train-whole", "own-layers-whole-sequence",
     "positions-cover-sequence", "precision-offered",

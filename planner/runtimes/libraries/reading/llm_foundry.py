@@ -31,9 +31,7 @@ BATCH: Final = "global_train_batch_size"
 PASS: Final = "device_train_microbatch_size"
 PRECISIONS: Final = {"amp_bf16": "bf16", "amp_fp16": "fp16", "amp_fp8": "fp8", "fp32": "fp32"}
 F: Final = "fsdp_config."
-MPT: Final = (
-    *("engine=fsdp1", "fused_norm=true", "fused_activation=true", "logit_bytes=6", "loss_traffic=12"),
-)
+MPT: Final = (*("engine=fsdp1", "fused_norm=true", "fused_activation=true", "loss=flash-attn"),)
 """How its own models run: FSDP 1, norms in low precision, FlashAttention's loss
 (``hardware_profiles/eras/llm-foundry.yaml``).
 """

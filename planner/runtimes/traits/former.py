@@ -1,0 +1,28 @@
+"""Traits that were, and the kinds that say the same now."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+Word = tuple[str, str]
+"""A trait and one of its words."""
+
+FORMER: Final[Mapping[str, Mapping[float | bool | str, Word]]] = MappingProxyType(
+    {
+        "loss_chunks_again": {True: ("loss", "tiled")},
+        "chunk_gradient_bytes": {2.0: ("loss", "tiled"), 4.0: ("loss", "chunked")},
+        "loss_beside_backward": {True: ("loss", "eager-held")},
+        "split_logit_bytes": {4.0: ("loss", "transformers")},
+        "gathered_logit_bytes": {4.0: ("loss", "gathered")},
+    }
+)
+"""For each former trait the values that a kind has, and that kind."""
+
+
+def kinds_instead(name: str) -> str:
+    """Return in words what says what a former trait said."""
+    kinds = {trait: None for trait, _ in FORMER[name].values()}
+    said = (f"--set {trait}={word} for {str(value).lower()}" for value, (trait, word) in FORMER[name].items())
+    return f"the kind of {', '.join(kinds)} that has it: {', '.join(said)}"

@@ -1,0 +1,122 @@
+"""Kinds of loss: bytes by hand, numbers that come with a kind or are set apart, and former names."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from planner.cost.case import case_of
+from planner.cost.estimate import estimate
+from planner.runtimes import runtimes
+from planner.runtimes.settings import changed
+from planner.runtimes.traits import TRAITS, Traits, over
+from planner.runtimes.traits.former import FORMER
+from planner.techniques.losses import LOSSES
+from planner.techniques.settings import SETTINGS
+from tests.cli.command import planner
+from tests.unit.cost_jobs import job, plan_of, runtime
+
+GPT2 = ("estimate", "gpt2", "--hardware", "dgx-h100", "--gpus", "8", "--global-batch", "64")
+BY_HAND = {
+    # Cast, largest, difference, power, sum, quotient; product and cast back. Live: 16-bit logits, fp32 copy.
+    "vocab-parallel": (2 + 4, 6 + 4 + 8 + 8 + 4 + 8 + 8 + 6),
+    # The difference is a third tensor.
+    "vocab-parallel-copied": (2 + 4 + 4, 52),
+    # Two reads in 16 bits, a write, and a product with the gradient from above; an fp32 gradient.
+    "transformer-engine": (2 + 4, 2 + 2 + 2 + 4),
+    # Logarithms and two gradients in fp32; the model's output holds the 16-bit logits besides.
+    "eager": (4 + 4 + 4, 36),
+    "transformers": (2 + 4 + 4 + 4, 36),
+    # Logits, logarithms and gradients in 16 bits.
+    "sixteen-bit": (2 + 2 + 2, 12),
+}
+
+
+@pytest.mark.parametrize("name", BY_HAND)
+def test_bytes_of_a_logit_are_those_counted_in_the_code(name: str) -> None:
+    assert (LOSSES[name].logit_bytes, LOSSES[name].traffic) == BY_HAND[name]
+
+
+def test_a_runtime_has_the_loss_of_its_own_code() -> None:
+    kinds = {name: one.traits.loss.kind for name, one in runtimes().items()}
+    megatron = dict.fromkeys(("megatron-lm", "megatron-bridge"), "vocab-parallel-fused")
+    assert kinds == {
+        **megatron,
+        "deepspeed": "tiled",
+        "fsdp": "transformers",
+        "nanotron": "vocab-parallel-copied",
+        "torchtitan": "chunked",
+    }
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_a_kind_brings_its_numbers_and_one_is_told_as_one_change(name: str) -> None:
+    kind, plain = LOSSES[name], Traits()
+    traits = plain.with_values(loss_traffic=99.0, logit_bytes=99.0).with_values(loss=name)
+    assert (traits.loss.logit_bytes, traits.loss.traffic) == (kind.logit_bytes, kind.traffic)
+    assert changed(traits, plain) == ({} if name == plain.loss.kind else {"loss": name})
+    apart = plain.with_values(logit_bytes=7.0, loss=name)
+    assert (apart.loss.logit_bytes, apart.loss.traffic) == (7.0, kind.traffic)
+    assert plain.with_values(**changed(apart, plain)) == apart
+
+
+def test_a_kind_goes_over_numbers_below_it_and_under_those_beside_it() -> None:
+    below = {"loss": "eager", "logit_bytes": 17.5, "tp_exposed": 1.0}
+    assert over(below, {"loss": "xla"}) == {"tp_exposed": 1.0, "loss": "xla"}
+    assert over(below, {"logit_bytes": 8.0}) == below | {"logit_bytes": 8.0}
+
+
+def test_parts_that_run_again_take_time_and_those_that_do_not_take_none() -> None:
+    """DeepSpeed's tiles run head and loss forward once more; torchtitan's parts do not."""
+    work = job(gpus=1)
+    whole, tiled, parts = (
+        estimate(
+            plan_of(work), work, runtime(loss=kind, logit_bytes=12.0, loss_traffic=36.0, loss_chunks=count)
+        )
+        for kind, count in (("tiled", 1.0), ("tiled", 4.0), ("chunked", 4.0))
+    )
+    assert tiled.step > whole.step
+    assert parts.step == whole.step
+
+
+def test_what_the_parts_gather_is_in_the_dtype_of_the_kind() -> None:
+    """Two bytes of each element of the hidden state under DeepSpeed, four under torchtitan."""
+    work = job(gpus=1)
+    cases = [case_of(plan_of(work), work, runtime(loss=kind)) for kind in ("tiled", "chunked")]
+    assert [case.loss.gradient_bytes for case in cases] == [2.0, 4.0]
+
+
+def test_answers_name_the_loss(tmp_path: Path) -> None:
+    saved = tmp_path / "plan.yaml"
+    document = planner(*GPT2, "--set", "loss=te", "--save", str(saved), "--format", "json").json
+    assert document["moments"]["loss"] == "transformer-engine"
+    assert yaml.safe_load(saved.read_text())["runtime"]["traits"] == {"loss": "transformer-engine"}
+    told = " ".join(planner("explain", str(saved), "-v").out.split())
+    assert "with the loss transformer-engine" in told
+
+
+def test_the_setting_of_the_kernel_chooses_kinds() -> None:
+    values = SETTINGS["loss_kernel"].values
+    assert [changes["loss"] for changes in values.values()] == ["vocab-parallel-fused", "transformer-engine"]
+
+
+@pytest.mark.parametrize("name", FORMER)
+def test_a_former_trait_is_the_kind_that_has_its_value(name: str, tmp_path: Path) -> None:
+    """Values that no kind has are faults that name those which do; saved plans are read alike."""
+    assert name not in TRAITS
+    saved = tmp_path / "plan.yaml"
+    for value, (trait, kind) in FORMER[name].items():
+        told = [
+            planner(*GPT2, "--set", words, "--format", "json").out
+            for words in (f"{name}={str(value).lower()}", f"{trait}={kind}")
+        ]
+        assert told[0] == told[1]
+        planner(*GPT2, "--set", f"{trait}={kind}", "--save", str(saved), "--force")
+        old = tmp_path / "old.yaml"
+        old.write_text(saved.read_text().replace(f"{trait}: {kind}", f"{name}: {str(value).lower()}"))
+        assert old.read_text() != saved.read_text()
+        assert planner("explain", str(old)).out == planner("explain", str(saved)).out
+        wrong = planner(*GPT2, "--set", f"{name}=maybe")
+        assert (wrong.code, f"--set {trait}={kind}" in wrong.err) == (2, True)

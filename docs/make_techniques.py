@@ -14,6 +14,7 @@ from planner.runtimes.family import Runtime
 from planner.runtimes.traits import TRAITS, Traits
 from planner.techniques.allocators import ALLOCATORS
 from planner.techniques.attention import ATTENTION_KERNELS
+from planner.techniques.checkpointing import CHECKPOINTING
 from planner.techniques.compress import COMPRESSIONS
 from planner.techniques.context import CONTEXT_METHODS
 from planner.techniques.dispatchers import DISPATCHERS
@@ -165,6 +166,12 @@ def page() -> str:
             "and wait there for backward.",
             ATTENTION_KERNELS,
             {"keeps_scores": "scores"},
+        ),
+        section(
+            "Activation checkpointing",
+            "`--set checkpointing=NAME`, how a layer that is recomputed whole runs again.",
+            CHECKPOINTING,
+            {"stops_early": "stops early", "gathers": "gathers again"},
         ),
         section(
             "Dispatchers",

@@ -21,6 +21,7 @@ from planner.runtimes.family import Job, Runtime
 from planner.runtimes.traits import Traits
 from planner.techniques.allocators import ALLOCATORS, Allocator
 from planner.techniques.attention import ATTENTION_KERNELS, AttentionKernel
+from planner.techniques.checkpointing import CHECKPOINTING, Checkpointing
 from planner.techniques.context import CONTEXT_METHODS, ContextMethod
 from planner.techniques.context.family import read_method
 from planner.techniques.dispatchers import DISPATCHERS, Dispatcher
@@ -101,6 +102,11 @@ class Case:
     def loss(self) -> Loss:
         """How head and cross entropy run."""
         return LOSSES[self.traits.loss.kind]
+
+    @cached_property
+    def checkpointing(self) -> Checkpointing:
+        """How a layer that is recomputed whole runs again."""
+        return CHECKPOINTING[self.traits.recompute.kind]
 
     @cached_property
     def attention_kernel(self) -> AttentionKernel:

@@ -77,7 +77,7 @@ def _part(case: Case, plan: Plan, piece: Piece, count: float) -> CheckedPart:
     products = [operator.name for operator in layer.operators if np.any(operator.flops)]
     skipped = (
         products[-1:]
-        if choice.whole_layer and case.traits.recompute.early_stop and not recorder.kept_attention
+        if choice.whole_layer and case.checkpointing.stops_early and not recorder.kept_attention
         else []
     )
     block = case.model.blocks.get(piece[0])

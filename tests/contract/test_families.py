@@ -22,6 +22,7 @@ from planner.registry import find
 from planner.runtimes import runtimes
 from planner.techniques.allocators import ALLOCATORS
 from planner.techniques.attention import ATTENTION_KERNELS
+from planner.techniques.checkpointing import CHECKPOINTING
 from planner.techniques.compress import COMPRESSIONS
 from planner.techniques.context import CONTEXT_METHODS
 from planner.techniques.dispatchers import DISPATCHERS
@@ -48,6 +49,7 @@ TABLES: dict[str, Mapping[str, Any]] = {
     "allocators": ALLOCATORS,
     "attention": ATTENTION_KERNELS,
     "dispatchers": DISPATCHERS,
+    "checkpointing": CHECKPOINTING,
     "compress": COMPRESSIONS,
     "context": CONTEXT_METHODS,
     "feedback": FEEDBACKS,

@@ -39,12 +39,12 @@ def model_of(row: dict[str, str]) -> ModelSpec:
     return model.model_copy(update={"vocab": PADDED.get(row["model"], model.vocab)})
 
 
-def pricer(row: dict[str, str], recompute: str = "none", early_stop: bool = True) -> Pricer:
+def pricer(row: dict[str, str], recompute: str = "none", kind: str = "early-stop") -> Pricer:
     batch = int(row["batch"])
     work = Workload(seq_len=int(row["seq_len"]), global_batch=batch)
     job = Job(model_of(row), cluster("dgx-h100"), 1, work)
     plan = plan_of(job, micro_batch=batch, recompute=recompute)
-    return Pricer(case_of(plan, job, runtime(early_stop=early_stop)), plan)
+    return Pricer(case_of(plan, job, runtime(checkpointing=kind)), plan)
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_the_operators_count_the_products_that_pytorch_dispatches(row: dict[str,
 @pytest.mark.parametrize("row", RECOMPUTED, ids=lambda row: row["model"])
 def test_full_recompute_runs_the_layers_again_but_for_the_last_product(row: dict[str, str]) -> None:
     """Experts run again whole: the gradient of their weights in the sum needs what they made."""
-    price = pricer(row, "full", early_stop=row["model"] not in ENDS_WITH_DROPOUT)
+    price = pricer(row, "full", "reentrant" if row["model"] in ENDS_WITH_DROPOUT else "early-stop")
     products = ("linear", "experts")
     again = sum(int(row[f"backward_{kind}"]) - 2 * int(row[f"forward_{kind}"]) for kind in products)
     attention = int(row["backward_attention"]) - 2.5 * int(row["forward_attention"])

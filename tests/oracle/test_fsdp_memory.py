@@ -68,7 +68,7 @@ def traits_of(row: dict[str, str]) -> dict[str, Any]:
         "logit_bytes": SPLIT_LOGIT_BYTES if split and row["tp"] != "1" else whole,
         "vocab_parallel_loss": split,
         "step_bytes": copied * (row["optim"] == "adamw_foreach"),
-        "early_stop": row["ac"] == "full_es",
+        "checkpointing": "early-stop" if row["ac"] == "full_es" else "reentrant",
         "selective": "second-products",
         "sequence_regather": False,
         "parameter_dtype": row["param_dtype"],

@@ -40,7 +40,10 @@ def priced(row: dict[str, str]) -> SentBytes:
     gpus = dp * number(row, "cp") * number(row, "tp")
     work = Workload(seq_len=number(row, "seq_len"), global_batch=dp * number(row, "accumulate"))
     job = Job(model_of(row), cluster("dgx-h100"), gpus, work)
-    traits = {"reduce_dtype": {"bfloat16": "bf16", "float32": "fp32"}[row["reduce"]], "early_stop": False}
+    traits = {
+        "reduce_dtype": {"bfloat16": "bf16", "float32": "fp32"}[row["reduce"]],
+        "checkpointing": "reentrant",
+    }
     titan = replace(runtime("torchtitan", **traits), own_rules=lambda *_: [])
     fields: dict[str, Any] = {"tp": number(row, "tp"), "cp": number(row, "cp")}
     fields["sequence_parallel"] = row["sequence_parallel"] == "1"

@@ -78,7 +78,7 @@ def test_fsdp_s_hooks_gather_at_each_forward_whatever_the_schedule() -> None:
 
 def exposed(schedule: str, zero: int, micro: float, **traffic: float) -> float:
     traits = {"dp_exposed": 0.0, "sharded_exposed": 0.0, "hidden_collective_traffic": 0.0, "dp_window": 1.0}
-    case, plan = setting(schedule, zero, {**traits, "step_gathers_wait": False})
+    case, plan = setting(schedule, zero, traits)
     sent = DataTraffic(**({"reduce": 0.0, "gather": 0.0, "reduced": 0.0, "gathered": 0.0} | traffic))
     return float(data_parallel_seconds(case, plan, sent, micro, micro))
 

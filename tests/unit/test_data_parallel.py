@@ -21,6 +21,7 @@ from planner.cost.traffic.data_parallel import (
 )
 from planner.cost.traffic.sharing import stepped_elements
 from planner.plan import Plan
+from planner.techniques.engines import ENGINES
 from tests.unit.cost_jobs import MODELS, job, plan_of, runtime
 
 PARAMS = 1e9
@@ -192,9 +193,16 @@ def test_sharded_parameters_are_exposed_at_least_so_much() -> None:
     assert seconds[3, 0.3] == pytest.approx(3 * seconds[3, 0.0])
 
 
-def test_weights_sent_round_before_the_next_pass_hide_behind_nothing() -> None:
+def test_weights_sent_round_before_the_next_pass_hide_behind_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As those of nanotron and InternEvo are, whose engines are alike but for that."""
+    plain = ENGINES["distributed-optimizer"]
+    waiting = replace(plain, gathers_at_once=True)
+    monkeypatch.setattr("planner.cost.case.ENGINES", {plain.name: plain, "waiting": waiting})
+    assert ENGINES["nanotron-zero"].gathers_at_once
+    assert ENGINES["internevo-zero"].gathers_at_once
+
     def exposed(zero: int, waits: bool) -> tuple[float, float]:
-        traits = {"dp_exposed": 0.25, "step_gathers_wait": waits}
+        traits = {"dp_exposed": 0.25, "engine": "waiting" if waits else plain.name}
         case, plan = setting(traits, zero=zero, micro_batch=2)
         sent = traffic(case, plan)
         return float(data_parallel_seconds(case, plan, sent, ENDLESS, ENDLESS)), float(sent.gather)
@@ -250,7 +258,7 @@ def test_recompute_around_a_sharded_unit_gathers_it_again(
     Plain or with the checkpoint inside 9 gathers and 5 reductions, the root's one among them; around each
     layer 13 and 5; around halves of two neighbours 25 and 9.
     """
-    traits = {"recompute_gathers": around}
+    traits = {"checkpointing": "around-units" if around else "reentrant"}
     case, plan, group = dense_group(traits, PARAMS, recompute, micro_batch=4, cp=2, cp_method=method)
     assert (group.gathers, group.calls) == (gathered, reduced)
     expected = 15 / 16 * (gathered * 2 + reduced * case.reduce_bytes) * PARAMS

@@ -89,7 +89,7 @@ def test_early_stop_does_not_repeat_the_last_product() -> None:
     work = job(MODELS["dense"], 1, "dgx-1-v100-16gb", global_batch=4)
     plan = Plan(num_microbatches=4, recompute="full")
     fsdp = runtimes()["fsdp"]
-    fsdp = fsdp.with_traits(early_stop=True)
+    fsdp = fsdp.with_traits(checkpointing="early-stop")
     pricer = Pricer(case_of(plan, work, fsdp), plan)
     layer = priced_layer(pricer, "a")
     detail = layer_detail(layer, pricer.case.recompute, pricer)
@@ -107,7 +107,7 @@ def test_early_stop_does_not_repeat_the_last_message(sequence_parallel: bool, sh
     plan = Plan(num_microbatches=4, recompute="full", tp=8, sequence_parallel=sequence_parallel)
     sent = []
     for early in (False, True):
-        fsdp = runtimes()["fsdp"].with_traits(early_stop=early)
+        fsdp = runtimes()["fsdp"].with_traits(checkpointing="early-stop" if early else "reentrant")
         pricer = Pricer(case_of(plan, work, fsdp), plan)
         layer = priced_layer(pricer, "a")
         sent.append(float(layer_detail(layer, pricer.case.recompute, pricer).tp_sent))

@@ -11,8 +11,7 @@ from planner.cost.case import case_of
 from planner.cost.estimate import estimate
 from planner.runtimes import runtimes
 from planner.runtimes.settings import changed
-from planner.runtimes.traits import TRAITS, Traits, over
-from planner.runtimes.traits.former import FORMER
+from planner.runtimes.traits import Traits, over
 from planner.techniques.losses import LOSSES
 from planner.techniques.settings import SETTINGS
 from tests.cli.command import planner
@@ -100,23 +99,3 @@ def test_answers_name_the_loss(tmp_path: Path) -> None:
 def test_the_setting_of_the_kernel_chooses_kinds() -> None:
     values = SETTINGS["loss_kernel"].values
     assert [changes["loss"] for changes in values.values()] == ["vocab-parallel-fused", "transformer-engine"]
-
-
-@pytest.mark.parametrize("name", FORMER)
-def test_a_former_trait_is_the_kind_that_has_its_value(name: str, tmp_path: Path) -> None:
-    """Values that no kind has are faults that name those which do; saved plans are read alike."""
-    assert name not in TRAITS
-    saved = tmp_path / "plan.yaml"
-    for value, (trait, kind) in FORMER[name].items():
-        told = [
-            planner(*GPT2, "--set", words, "--format", "json").out
-            for words in (f"{name}={str(value).lower()}", f"{trait}={kind}")
-        ]
-        assert told[0] == told[1]
-        planner(*GPT2, "--set", f"{trait}={kind}", "--save", str(saved), "--force")
-        old = tmp_path / "old.yaml"
-        old.write_text(saved.read_text().replace(f"{trait}: {kind}", f"{name}: {str(value).lower()}"))
-        assert old.read_text() != saved.read_text()
-        assert planner("explain", str(old)).out == planner("explain", str(saved)).out
-        wrong = planner(*GPT2, "--set", f"{name}=maybe")
-        assert (wrong.code, f"--set {trait}={kind}" in wrong.err) == (2, True)

@@ -164,7 +164,7 @@ def again(layer: PricedLayer, choice: RecomputeChoice, pricer: Pricer) -> Again:
         flops = flops + (share + operator.reruns) * operator.flops
         freed = freed + share * operator.saved
     whole, last = choice.whole_layer, layer.spared
-    if whole and traits.recompute.early_stop and last is not None:
+    if whole and pricer.case.checkpointing.stops_early and last is not None:
         stops = 1.0 - pricer.kept_attention
         seconds, flops = seconds - stops * last.forward, flops - stops * last.flops
     if choice.parts > 1.0:
@@ -201,7 +201,7 @@ def _spared_share(layer: PricedLayer, pricer: Pricer) -> Num:
     With sequence parallelism that is a reduce-scatter of as many gathers and reduce-scatters as there are
     products of both kinds, without it half of the all-reduces.
     """
-    if not pricer.case.traits.recompute.early_stop or layer.spared is None:
+    if not pricer.case.checkpointing.stops_early or layer.spared is None:
         return 0.0
     last = 1.0 / (1.0 + communication.gathered_share(pricer.case)) if pricer.case.sequence_parallel else 1.0
     return 0.5 * last * (1.0 - pricer.kept_attention)
@@ -351,7 +351,7 @@ def outside_seconds(layer: PricedLayer, choice: RecomputeChoice, pricer: Pricer)
     for operator, share in zip(layer.operators, again_shares(layer, choice, pricer), strict=True):
         passes = 1.0 + share + operator.reruns
         seconds = seconds + passes * operator.outside_forward + operator.outside_backward
-    if choice.whole_layer and pricer.case.traits.recompute.early_stop and (last := layer.spared) is not None:
+    if choice.whole_layer and pricer.case.checkpointing.stops_early and (last := layer.spared) is not None:
         seconds = seconds - (1.0 - pricer.kept_attention) * last.outside_forward
     return seconds
 

@@ -199,7 +199,7 @@ def exposed_traffic_seconds(case: Case, plan: Plan, traffic: DataTraffic, slowes
         exposed = exposed_seconds(last, window, share)
     else:
         window = BACKWARD_SHARE * slowest
-        gathered = 1.0 if traits.data.step_gathers_wait else share
+        gathered = 1.0 if case.engine.gathers_at_once else share
         exposed = exposed_seconds(traffic.reduce + traffic.exchange, window, share)
         after = last - traffic.reduce - traffic.exchange
         exposed = exposed + exposed_seconds(after, slowest - window, gathered)

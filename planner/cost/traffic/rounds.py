@@ -103,7 +103,7 @@ def exposed_by_rounds(case: Case, plan: Plan, once: tuple[Num, Num], slowest: Nu
         exposed = _with_ends(whole, ends / chunks, window / chunks, passes * window, share)
         return exposed + (times - 1.0) * exposed_seconds(whole, passes * window, share)
     backward = BACKWARD_SHARE * slowest
-    forward, after = slowest - backward, 1.0 if case.traits.data.step_gathers_wait else share
+    forward, after = slowest - backward, 1.0 if case.engine.gathers_at_once else share
     exposed = _with_ends(reduce, reduce / chunks, backward / chunks, passes * backward, share)
     exposed = exposed + _with_ends(gather, gather / chunks, forward / chunks, passes * forward, after)
     if sharding.shards_gradients:

@@ -108,7 +108,7 @@ def gathers(case: Case, plan: Plan, gathered: Num, kept: Num) -> Num:
         return float(case.sharding.shards_optimizer)
     traits, whole, keeps = case.traits, case.recompute.whole_layer, case.sharding.keeps_gathered
     calls, cut = sharded_calls(case, plan), kept_attention(case, plan)
-    again = maximum(float(traits.engine.recompute_gathers and whole), cut) * (not case.keeps_chunks)
+    again = maximum(float(case.checkpointing.gathers and whole), cut) * (not case.keeps_chunks)
     times = 1.0 if keeps else 2.0 + again
     if case.engine.at_rest:
         return where(piped(case, plan), 1.0, times - kept) * calls

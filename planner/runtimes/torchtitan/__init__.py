@@ -33,7 +33,6 @@ ENTRY = Runtime(
         loss_chunks=DEFAULT_CHUNKS,
         vocab_parallel_loss=True,
         fused_weight_gradient=False,
-        early_stop=False,
         selective="second-products",
         sequence_regather=False,
         parameter_dtype="fp32",

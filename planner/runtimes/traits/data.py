@@ -40,11 +40,6 @@ class DataTraits:
         above_zero=True,
         up_to=1.0,
     )
-    step_gathers_wait: bool = trait(
-        False,
-        "Whether weights that the optimizer has stepped are sent round before the next pass starts, so that "
-        "nothing hides them.",
-    )
     window: float = trait(
         0.8,
         "Share of every layer's compute that the traffic of sharded parameters may hide behind.",

@@ -28,11 +28,6 @@ class EngineTraits:
         "are sharded; 0 stands for a whole layer.",
         unit="element",
     )
-    recompute_gathers: bool = trait(
-        False,
-        "Whether recompute calls the layer's sharded unit again, and so gathers its weights a third time; "
-        "where the unit holds the recompute, backward's gather serves both.",
-    )
     live_elements: float = trait(
         0.0,
         "Weights gathered at most beside those of the product that runs, where parameters are sharded; 0 "

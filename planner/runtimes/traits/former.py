@@ -16,6 +16,9 @@ FORMER: Final[Mapping[str, Mapping[float | bool | str, Word]]] = MappingProxyTyp
         "loss_beside_backward": {True: ("loss", "eager-held")},
         "split_logit_bytes": {4.0: ("loss", "transformers")},
         "gathered_logit_bytes": {4.0: ("loss", "gathered")},
+        "early_stop": {True: ("checkpointing", "early-stop"), False: ("checkpointing", "reentrant")},
+        "recompute_gathers": {True: ("checkpointing", "around-units"), False: ("checkpointing", "reentrant")},
+        "step_gathers_wait": {True: ("engine", "nanotron-zero")},
     }
 )
 """For each former trait the values that a kind has, and that kind."""

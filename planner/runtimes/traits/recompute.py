@@ -6,16 +6,19 @@ from typing import Literal
 
 from planner.dataclasses import dataclass
 from planner.runtimes.traits.trait import trait
+from planner.techniques.checkpointing import CHECKPOINTING
 
 
 @dataclass(frozen=True)
 class RecomputeTraits:
     """What recompute repeats."""
 
-    early_stop: bool = trait(
-        False,
-        "Whether recompute stops before the last product of a layer, where backward does not need its "
-        "result.",
+    kind: str = trait(
+        "reentrant",
+        "How a layer that is recomputed whole runs again: wholly (``reentrant``), until all that backward "
+        "needs is there (``early-stop``), or with a further gather of sharded weights (``around-units``).",
+        name="checkpointing",
+        words=CHECKPOINTING,
     )
     selective: Literal["attention", "second-products"] = trait(
         "attention",

@@ -198,6 +198,9 @@ class Engine:
     states: Literal["buffer", "parameters", "owners"] = "buffer"
     """How optimizer states are dealt out: as parts of one ``buffer``, as a part of each of the
     ``parameters``, with a ring pass for each, or whole parameters to ``owners``, a message for each."""
+    gathers_at_once: bool = False
+    """Whether weights that it has stepped are sent round before the next pass starts, so that nothing hides
+    them."""
     aliases: tuple[str, ...] = ()
     """Other names."""
 

@@ -7,5 +7,6 @@ ENTRY = replace(
     distributed_optimizer.ENTRY,
     name="internevo-zero",
     cite="https://github.com/InternLM/InternEvo: internlm/solver/optimizer/hybrid_zero_optim.py",
+    gathers_at_once=True,
     states="owners",
 )

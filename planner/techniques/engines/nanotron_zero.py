@@ -7,5 +7,6 @@ ENTRY = replace(
     distributed_optimizer.ENTRY,
     name="nanotron-zero",
     cite="nanotron 0e0a27ea: src/nanotron/optim/zero.py",
+    gathers_at_once=True,
     states="parameters",
 )

@@ -29,12 +29,14 @@ from planner.techniques.precision import PRECISIONS
 from planner.techniques.recompute import RECOMPUTES
 from planner.techniques.recompute.family import MODULES
 from planner.techniques.recovery import RECOVERIES
+from planner.techniques.rings import RINGS
 from planner.techniques.scaling_laws import SCALING_LAWS
 from planner.techniques.schedules import SCHEDULES
 from planner.techniques.settings import SETTINGS
 from planner.techniques.sharding import SHARDINGS
 from planner.techniques.states import STATE_METHODS
 from planner.techniques.sync import SYNCS
+from planner.techniques.tensor import TENSOR_LIBRARIES
 
 PAGE = Path(__file__).parent / "reference" / "techniques.md"
 RUNTIMES_PAGE = PAGE.with_name("runtimes.md")
@@ -166,6 +168,20 @@ def page() -> str:
             "and wait there for backward.",
             ATTENTION_KERNELS,
             {"keeps_scores": "scores"},
+        ),
+        section(
+            "Tensor parallelism",
+            "`--set tensor_library=NAME`, whose layers cut products and the sequence. *Again*: inputs stay\n"
+            "sharded along the sequence and are gathered again in backward; *low bits*: what is gathered is\n"
+            "cast before.",
+            TENSOR_LIBRARIES,
+            {"regathers": "again", "low_bit_gathers": "low bits"},
+        ),
+        section(
+            "Ring attention",
+            "`--set ring_attention=NAME`, whose code runs attention on keys and values of other ranks.",
+            RINGS,
+            {"merges_each_step": "merges each step", "fp32_gradients": "gradients in fp32"},
         ),
         section(
             "Activation checkpointing",

@@ -36,9 +36,11 @@ from planner.techniques.optimizers.family import unscaled_bytes
 from planner.techniques.precision import PRECISIONS, Precision
 from planner.techniques.recompute import RECOMPUTES
 from planner.techniques.recompute.family import RecomputeChoice, read_choice
+from planner.techniques.rings import RINGS, RingAttention
 from planner.techniques.schedules import SCHEDULES, Schedule
 from planner.techniques.schedules.family import every_pass
 from planner.techniques.sharding import Sharding
+from planner.techniques.tensor import TENSOR_LIBRARIES, TensorLibrary
 
 
 @dataclass(frozen=True)
@@ -107,6 +109,16 @@ class Case:
     def checkpointing(self) -> Checkpointing:
         """How a layer that is recomputed whole runs again."""
         return CHECKPOINTING[self.traits.recompute.kind]
+
+    @cached_property
+    def tensor_library(self) -> TensorLibrary:
+        """Whose layers run under tensor and sequence parallelism."""
+        return TENSOR_LIBRARIES[self.traits.tensor.library]
+
+    @cached_property
+    def ring(self) -> RingAttention:
+        """Whose code runs attention whose keys and values come from other ranks."""
+        return RINGS[self.traits.context.ring]
 
     @cached_property
     def attention_kernel(self) -> AttentionKernel:

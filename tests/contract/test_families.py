@@ -37,12 +37,14 @@ from planner.techniques.precision import PRECISIONS
 from planner.techniques.recompute import RECOMPUTES
 from planner.techniques.recompute.family import read_choice
 from planner.techniques.recovery import RECOVERIES
+from planner.techniques.rings import RINGS
 from planner.techniques.scaling_laws import SCALING_LAWS
 from planner.techniques.schedules import SCHEDULES
 from planner.techniques.settings import SETTINGS, Setting
 from planner.techniques.sharding import SHARDINGS
 from planner.techniques.states import STATE_METHODS
 from planner.techniques.sync import SYNCS
+from planner.techniques.tensor import TENSOR_LIBRARIES
 from tests.helpers import ROOT
 
 TABLES: dict[str, Mapping[str, Any]] = {
@@ -61,6 +63,7 @@ TABLES: dict[str, Mapping[str, Any]] = {
     "precision": PRECISIONS,
     "recompute": RECOMPUTES,
     "recovery": RECOVERIES,
+    "rings": RINGS,
     "scaling_laws": SCALING_LAWS,
     "schedules": SCHEDULES,
     "settings": SETTINGS,
@@ -68,6 +71,7 @@ TABLES: dict[str, Mapping[str, Any]] = {
     "states": STATE_METHODS,
     "engines": ENGINES,
     "sync": SYNCS,
+    "tensor": TENSOR_LIBRARIES,
     "runtimes": runtimes(),
 }
 ENTRIES = [

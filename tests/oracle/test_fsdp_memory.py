@@ -70,7 +70,7 @@ def traits_of(row: dict[str, str]) -> dict[str, Any]:
         "step_bytes": copied * (row["optim"] == "adamw_foreach"),
         "checkpointing": "early-stop" if row["ac"] == "full_es" else "reentrant",
         "selective": "second-products",
-        "sequence_regather": False,
+        "tensor_library": "dtensor",
         "parameter_dtype": row["param_dtype"],
         "gradient_dtype": row["param_dtype"],
         "reduce_dtype": row["reduce_dtype"],

@@ -150,7 +150,9 @@ def test_burst_attention_carries_statistics_and_no_gradients_of_keys(fp32: bool)
     """By hand, one rank sends 7/8 of 2 x (3 x width + 2 x heads) bytes; no fp32 dK and dV."""
     asked = job(model("8", {"a": {"mixer": MHA | {"heads": 32, "kv_heads": 8}, "ffn": DENSE}}, "2 a"), gpus=8)
     plan = plan_of(asked, cp=8, zero=3, cp_method="burst")
-    pricer = Pricer(case_of(plan, asked, any_runtime(fp32_context_gradients=fp32)), plan)
+    pricer = Pricer(
+        case_of(plan, asked, any_runtime(ring_attention="torch" if fp32 else "transformer-engine")), plan
+    )
     block = asked.model.blocks["a"]
     core = next(one for one in block_operators(pricer, block) if one.module == "core_attn")
     mixer = block.attention
@@ -283,7 +285,7 @@ def test_a_run_of_the_authors_code_is_priced_as_the_method_is() -> None:
 
 def test_a_method_with_its_own_kernel_takes_nothing_from_the_runtime_s_ring() -> None:
     """What PyTorch's ring attention does is not what LightSeq's kernel does (`lightseq_async_attn.py`)."""
-    ring = {"fp32_context_gradients": False, "merges_each_step": False, "cp_slowdown": 2.0, "cp_exposed": 0.9}
+    ring = {"ring_attention": "transformer-engine", "cp_slowdown": 2.0, "cp_exposed": 0.9}
     assert long_step("lightseq", **ring) == long_step("lightseq")
     assert long_step("lightseq", attention="unfused") == long_step("lightseq")
     assert long_step("ring", **ring) != long_step("ring")

@@ -65,7 +65,7 @@ def test_inputs_cast_before_they_are_gathered_travel_in_8_bit(precision: str, ga
     """Forward two gathers and two reduce-scatters; backward three gathers. Sums stay in 16 bit."""
     work = job(MODELS["dense"], precision=precision)
     plan = plan_of(work, tp=4, sequence_parallel=True)
-    low = Pricer(case_of(plan, work, runtime(low_bit_gathers=True)), plan)
+    low = Pricer(case_of(plan, work, runtime()), plan)
     sent = priced_layer(low, "a").exchanges.tp
     once = 3 / 4 * SEQ * HIDDEN
     assert (sent.forward_sent, sent.backward_sent) == (
@@ -263,7 +263,7 @@ def test_attention_is_slower_under_context_parallelism_by_the_trait(
     """Merged one by one, steps on the keys of others take 1.5 times as long: 1 of 2, 3 of 4, 7 of 8."""
 
     def forward(slower: float) -> float:
-        traits = {"cp_slowdown": slower, "merges_each_step": one_by_one}
+        traits = {"cp_slowdown": slower, "ring_attention": "torch" if one_by_one else "transformer-engine"}
         operators = priced_layer(pricer(MODELS["dense"], traits, cp=cp), "a").operators
         return next(float(operator.forward) for operator in operators if operator.module == "core_attn")
 

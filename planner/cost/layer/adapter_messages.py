@@ -18,7 +18,7 @@ def gathers_in_the_open(pricer: Pricer, name: str) -> bool:
 
 def keeps_whole_input(case: Case, names: tuple[str, ...]) -> bool:
     """Whether an adapter beside one of the layers keeps what all tensor-parallel ranks gathered for it."""
-    split = case.sequence_parallel and case.traits.tensor.sequence_regather and not regathers_input(case)
+    split = case.sequence_parallel and case.tensor_library.regathers and not regathers_input(case)
     return split and any(name in COLUMN_SPLIT and has_adapter(case, name) for name in names)
 
 

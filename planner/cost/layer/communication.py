@@ -30,7 +30,7 @@ from planner.techniques.recompute.family import RecomputeChoice
 
 def gathered_share(case: Case) -> float:
     """Bytes of a sequence-parallel gather over those of 16 bit. [-]"""
-    if not (case.traits.low_bit.gathers and case.sequence_parallel) or case.rowwise:
+    if not (case.tensor_library.low_bit_gathers and case.sequence_parallel) or case.rowwise:
         return 1.0
     return case.kernels.gemm[case.precision.linear].operand_bytes / ACTIVATION_BYTES
 
@@ -58,7 +58,7 @@ def tensor_exchange(pricer: Pricer, sublayers: int, gathered: float = 1.0, kept_
         once = once + case.traits.tensor.hop_seconds * doublings(case.fast_tier.spread(1.0, plan.tp).domains)
     sent = ring_sent_bytes(nbytes, plan.tp)
     forward = (1.0 + gathered) * sublayers
-    again = case.sequence_parallel and case.traits.tensor.sequence_regather and case.method.trains_base
+    again = case.sequence_parallel and case.tensor_library.regathers and case.method.trains_base
     backward = forward + gathered * (sublayers - kept_whole) * again
     return Exchange(forward * once, backward * once, forward * sent, backward * sent)
 
@@ -83,7 +83,7 @@ def hidden_exchange(pricer: Pricer, operators: list[Operator], sublayers: int) -
     pairs = [(named[into], named[out]) for into, out in SPLIT_PAIRS if into in named and out in named]
     beside = [runs_beside_messages(pricer) * (into.module == "shared_experts") for into, _ in pairs]
     plain = tensor_exchange(pricer, sublayers, gathered_share(case), sum(beside))
-    kept = not (case.sequence_parallel and case.traits.tensor.sequence_regather)
+    kept = not (case.sequence_parallel and case.tensor_library.regathers)
     if case.traits.tensor.exposed >= 1 or kept or len(pairs) < sublayers:
         return plain
     nbytes = ACTIVATION_BYTES * pricer.tokens * case.model.hidden
@@ -138,7 +138,7 @@ LOSS_BYTES = 4.0
 
 def loss_reductions(pricer: Pricer) -> Exchange:
     """Return the bytes of a loss over divided logits, where the runtime tells them; their time is small."""
-    if not pricer.case.traits.tensor.told_reductions:
+    if not pricer.case.tensor_library.told_reductions:
         return NO_EXCHANGE
     once = 2 * ring_sent_bytes(LOSS_BYTES * pricer.tokens, pricer.plan.tp)
     return Exchange(forward_sent=LOSS_REDUCTIONS * once)
@@ -147,7 +147,7 @@ def loss_reductions(pricer: Pricer) -> Exchange:
 def norm_reductions(pricer: Pricer, norms: int) -> Exchange:
     """Return the bytes of the gradients of norms of which each tensor rank sees a part of the sequence."""
     case = pricer.case
-    if not case.traits.tensor.told_reductions or not case.sequence_parallel:
+    if not case.tensor_library.told_reductions or not case.sequence_parallel:
         return NO_EXCHANGE
     once = 2 * ring_sent_bytes(ACTIVATION_BYTES * case.model.norm_params, pricer.plan.tp)
     return Exchange(backward_sent=norms * once)

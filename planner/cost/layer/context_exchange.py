@@ -24,7 +24,7 @@ def gradient_share(case: Case, leg: Leg) -> Num:
        ``_templated_ring_attention_backward``.
     """
     method = leg.method
-    if not case.traits.context.fp32_gradients or method.splits_heads or method.kernel:
+    if not case.ring.fp32_gradients or method.splits_heads or method.kernel:
         return 1.0
     if not method.returns_kv_gradients:
         return 1.0

@@ -68,7 +68,7 @@ def norm_operator(
         more = traffic.NORM_CAST
         moved = moved._replace(forward=moved.forward + more.forward, backward=moved.backward + more.backward)
     copy = norm_copy_bytes(case)
-    result_tokens = pricer.local_tokens if case.traits.tensor.sequence_regather else pricer.tokens
+    result_tokens = pricer.local_tokens if case.tensor_library.regathers else pricer.tokens
     kept = input_bytes(case, readers, module == IN_PRODUCT) * result_tokens
     if keeps_whole_input(case, readers):
         apart = norm_bytes(case, module == IN_PRODUCT) * result_tokens

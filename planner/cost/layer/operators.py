@@ -28,6 +28,7 @@ from planner.numeric import Num, ceil, maximum, where
 from planner.plan import Plan
 from planner.runtimes.traits import Traits
 from planner.techniques.attention import ATTENTION_KERNELS, AttentionKernel
+from planner.techniques.rings import RINGS
 
 
 @dataclass(frozen=True)
@@ -306,7 +307,7 @@ STITCHED_TOKENS = 4096.0
 
 def stitched_time(traits: Traits, cp: Num, tokens: Num, visible: Num) -> Num:
     """Time of attention whose keys come from ``cp`` ranks, over that of as many of its own. [-]"""
-    if traits.context.merges_each_step:
+    if RINGS[traits.context.ring].merges_each_step:
         return merged_each_step_time(traits.context.slowdown, cp)
     slower = ring_call_time(traits.context.slowdown, tokens, visible, STITCHED_TOKENS)
     return where(cp > 1, slower, 1.0)

@@ -48,7 +48,7 @@ def step_of(case: Case, plan: Plan, passes: PassBytes, gradients: Num, gathered:
         whole_layers=case.recompute.whole_layer,
         loss_beside=case.loss.beside_backward,
         loss_in_parts=case.traits.loss.chunks > 1.0,
-        whole_tables=not case.traits.tensor.sequence_regather,
+        whole_tables=not case.tensor_library.regathers,
         after_others=case.traits.optimizer.after_others,
         live_elements=engine.live_elements,
         bucket_elements=engine.bucket_elements,
@@ -96,7 +96,7 @@ def waiting_bytes(case: Case) -> float:
 
 def undivided_bytes(case: Case, plan: Plan, passes: PassBytes) -> Num:
     """Bytes by which the gradient of a divided embedding stays whole where nothing reduces it (DTensor)."""
-    if case.engine.lasting or case.traits.tensor.sequence_regather or case.sharding.shards_gradients:
+    if case.engine.lasting or case.tensor_library.regathers or case.sharding.shards_gradients:
         return 0.0
     return where(plan.dp * plan.cp > 1, 0.0, case.gradient_bytes * (plan.tp - 1.0) * passes.table)
 

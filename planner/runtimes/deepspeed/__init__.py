@@ -21,6 +21,7 @@ ENTRY = Runtime(
     traits=Traits().with_values(
         engine="deepspeed-zero",
         attention="flash-2",
+        tensor_library="plain",
         score_bytes=6.0,
         fused_norm=False,
         fused_activation=False,

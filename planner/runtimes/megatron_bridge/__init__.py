@@ -140,7 +140,6 @@ ENTRY = Runtime(
         whole_matrices="dealt",
         norm_in_product=True,
         step_copies=True,
-        low_bit_gathers=True,
         message_multiprocessors=16.0,
         tp_exposed=0.25,
         pp_exposed=0.5,

@@ -94,7 +94,6 @@ ENTRY = Runtime(
         whole_matrices="owned",
         norm_in_product=True,
         step_copies=True,
-        low_bit_gathers=True,
         product_workspaces=3.0,
         sharded_exposed=0.3,
         expert_host_seconds=5.7e-4,

@@ -15,6 +15,7 @@ ENTRY = Runtime(
     # bf16 gradients stand beside the fp32 ones that they are added to (optim/gradient_accumulator.py).
     traits=Traits().with_values(
         attention="flash-2",
+        tensor_library="plain",
         vocab_parallel_loss=True,
         loss="vocab-parallel-copied",
         fused_weight_gradient=False,

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from planner.dataclasses import dataclass
 from planner.runtimes.traits.trait import trait
+from planner.techniques.rings import RINGS
 
 
 @dataclass(frozen=True)
 class ContextTraits:
     """Context parallelism."""
 
-    fp32_gradients: bool = trait(
-        False,
-        "Whether context parallelism passes gradients of keys and values on in fp32, and once round the "
-        "whole ring (``torch.distributed.tensor.experimental``).",
-        name="fp32_context_gradients",
+    ring: str = trait(
+        "transformer-engine",
+        "Whose code runs attention whose keys and values come from other ranks.",
+        name="ring_attention",
+        words=RINGS,
     )
     exposed: float = trait(
         0.5,
@@ -35,11 +36,4 @@ class ContextTraits:
         False,
         "Whether each document of unequal lengths has as many ranks as its length needs.",
         name="context_by_length",
-    )
-    merges_each_step: bool = trait(
-        False,
-        "Whether the result of each step on another rank's keys is merged before the next step starts, so "
-        "that stitching grows with their number, and ``cp_slowdown`` is that of two ranks. PyTorch's is "
-        "(``torch.distributed.tensor.experimental``, ``_SDPAMerger``); Transformer Engine merges beside the "
-        "next step, on a stream of its own (``context_parallel.py``, ``cp_stream``).",
     )

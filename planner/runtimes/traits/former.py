@@ -18,6 +18,17 @@ FORMER: Final[Mapping[str, Mapping[float | bool | str, Word]]] = MappingProxyTyp
         "gathered_logit_bytes": {4.0: ("loss", "gathered")},
         "early_stop": {True: ("checkpointing", "early-stop"), False: ("checkpointing", "reentrant")},
         "recompute_gathers": {True: ("checkpointing", "around-units"), False: ("checkpointing", "reentrant")},
+        "fp32_context_gradients": {True: ("ring_attention", "torch")},
+        "merges_each_step": {
+            True: ("ring_attention", "torch"),
+            False: ("ring_attention", "transformer-engine"),
+        },
+        "sequence_regather": {
+            True: ("tensor_library", "megatron"),
+            False: ("tensor_library", "whole-inputs"),
+        },
+        "told_reductions": {True: ("tensor_library", "dtensor")},
+        "low_bit_gathers": {True: ("tensor_library", "megatron"), False: ("tensor_library", "plain")},
         "step_gathers_wait": {True: ("engine", "nanotron-zero")},
     }
 )

@@ -38,9 +38,3 @@ class LowBitTraits:
         "Precision in which the product with the vocabulary runs in low bits too; empty for none.",
         name="low_bit_head",
     )
-    gathers: bool = trait(
-        False,
-        "Whether sequence-parallel inputs and gradients are cast before they are gathered, and travel in low "
-        "bits (torchao, ``float8/float8_tensor_parallel.py``); by rows they cannot.",
-        name="low_bit_gathers",
-    )

@@ -4,22 +4,18 @@ from __future__ import annotations
 
 from planner.dataclasses import dataclass
 from planner.runtimes.traits.trait import trait
+from planner.techniques.tensor import TENSOR_LIBRARIES
 
 
 @dataclass(frozen=True)
 class TensorTraits:
     """Tensor and sequence parallelism."""
 
-    sequence_regather: bool = trait(
-        True,
-        "Whether sequence parallelism keeps inputs sharded and gathers them again in backward; if not, they "
-        "are kept whole.",
-    )
-    told_reductions: bool = trait(
-        False,
-        "Whether the bytes of tensor parallelism hold those of small reductions, whose time is not priced: "
-        "three numbers of each token in a loss over divided logits, and gradients of norms that are split "
-        "along the sequence (PyTorch's DTensor).",
+    library: str = trait(
+        "megatron",
+        "Whose layers cut products and the sequence: what they keep whole, and in how many bits they gather.",
+        name="tensor_library",
+        words=TENSOR_LIBRARIES,
     )
     bandwidth_share: float = trait(
         0.75,

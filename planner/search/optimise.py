@@ -34,7 +34,7 @@ from planner.search.request import (
     why_left_out,
 )
 from planner.search.scan import Scan
-from planner.search.settings import scanned_runtimes
+from planner.search.settings import scanned_runtimes, spared_runtimes
 from planner.search.settled import with_settings
 from planner.search.ties import with_careful_lead
 from planner.shown import Shown
@@ -190,7 +190,7 @@ def _searched(
         scans, reports, refined, fastest = least_memory(request, asked, jobs, progress, guard)
         within = min((plan.step for plan in fastest), default=within) * request.slowdown
     else:
-        scans, reports = scan_each(request, jobs, progress)
+        scans, reports = scan_widely(request, jobs, progress)
         refined = refine_each(request, scans, reports, guard)
     plans = [plan for refinement in refined for plan in refinement.plans if not plan.violations]
     found = (*with_settings(request, asked, plans, guard, within), *fastest)
@@ -258,6 +258,21 @@ def scan_each(
     return scans, reports
 
 
+def scan_widely(
+    request: SearchRequest, jobs: Sequence[tuple[Job, Runtime]], progress: Progress | None = None
+) -> tuple[list[Scan], list[ScanReport]]:
+    """Scan every job; one whose best plan waits for its host also with what spares it that."""
+    scans, reports = scan_each(request, jobs, progress)
+    more: list[tuple[Job, Runtime]] = []
+    for scan, report in zip(scans, reports, strict=True):
+        if report.best:
+            best = Improver(scan, request.memory_limit).price(report.best[0].plan)
+            settings = request.open_settings(scan.job, scan.runtime)
+            more += [(scan.job, one) for one in spared_runtimes(best, settings)]
+    spared = scan_each(request, [one for one in more if one not in jobs])
+    return [*scans, *spared[0]], [*reports, *spared[1]]
+
+
 def least_memory(
     request: SearchRequest,
     asked: Sequence[tuple[Job, Runtime]],
@@ -276,7 +291,8 @@ def least_memory(
         The fourth are the plans of the search for time, the best with their settings.
     """
     timely = replace(request, objective="time")
-    timed = refine_each(timely, *scan_each(timely, jobs, progress), guard)
+    scans, reports = scan_widely(timely, jobs, progress)
+    timed, jobs = refine_each(timely, scans, reports, guard), [(scan.job, scan.runtime) for scan in scans]
     found = [[plan for plan in one.plans if why_left_out(plan, request) is None] for one in timed]
     plain = [plan for plans in found for plan in plans]
     loose = min((plan.step for plan in plain), default=float("inf")) * request.slowdown

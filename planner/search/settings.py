@@ -21,6 +21,9 @@ from planner.techniques.settings import Setting
 WORTH: Final = 0.001
 """Share of the objective that a setting beside the usual one must gain to be kept. [-]"""
 
+WAITS: Final = 0.05
+"""Share of a step from which waiting for the host counts. [-]"""
+
 PROBED: Final = ("tp", "pp", "vpp", "ep", "micro_batch")
 """Degrees of the plans with which it is seen whether any may have a setting: one and two of each."""
 
@@ -56,19 +59,23 @@ class OpenSettings:
         ]
 
 
-def scanned_runtimes(job: Job, runtime: Runtime, settings: Iterable[Setting]) -> list[Runtime]:
+def scanned_runtimes(
+    job: Job, runtime: Runtime, settings: Iterable[Setting], waits: bool = False
+) -> list[Runtime]:
     """Return the runtime with the settings under which all plans are priced.
 
     Settings that forbid no plan are taken at their last values. Of those that do, plans are priced without
     any, and with all of them, once for each value of the first; a search tries the others on the best plans.
     What no plan may have beside one of them is plain there.
+
+    ``waits``: whether steps wait for their host, so that settings count which else only experts need.
     """
     known = list(settings)
     free = [setting for setting in known if not setting.scanned]
     for setting in free:
         runtime = _with_last(job, runtime, setting)
-    experts = bool(job.model.expert_kinds)
-    binding = [setting for setting in known if setting.scanned and (experts or setting.everywhere)]
+    needed = waits or bool(job.model.expert_kinds)
+    binding = [setting for setting in known if setting.scanned and (needed or setting.everywhere)]
     if not binding:
         return [runtime]
     first, *others = binding
@@ -80,6 +87,16 @@ def scanned_runtimes(job: Job, runtime: Runtime, settings: Iterable[Setting]) ->
         plainer = (with_value(other, setting.name, setting.plain) for setting in free)
         found += [one for one in (other, *plainer) if some_plan_has(job, one)][:1]
     return found
+
+
+def spared_runtimes(best: Estimate, settings: Iterable[Setting]) -> list[Runtime]:
+    """Return the runtimes under which all plans of a job are priced too if its best one waits for its host.
+
+    Plans that all wait as long are told apart only where none does.
+    """
+    if best.job.model.expert_kinds or best.time.other <= WAITS * best.step:
+        return []
+    return scanned_runtimes(best.job, best.runtime, settings, waits=True)[1:]
 
 
 def _with_last(job: Job, runtime: Runtime, setting: Setting) -> Runtime:

@@ -313,6 +313,18 @@ def test_scans_that_share_what_is_legal_find_what_each_finds_alone(name: str) ->
     assert skipped > 0
 
 
+def test_plans_that_all_wait_for_their_host_are_told_apart_by_graphs() -> None:
+    """Eagerly sixteen layouts tie at the host's time; which is best is seen where none waits."""
+    work = Workload(seq_len=2048, global_batch=8, method="lora")
+    job = Job(load_model("llama2-7b"), load_hardware("dgx-h100"), 16, work)
+    request = replace(asked(job, runtimes()["megatron-bridge"], OpenSettings()), fixed={})
+    best = search(request).plans[0]
+    assert best.time.other < 0.05 * best.step
+    for fixed in ({"tp": 2, "sequence_parallel": True}, {"tp": 1}, {"cp": 2}):
+        other = search(replace(request, fixed=fixed)).plans[0]
+        assert best.step <= other.step * (1 + 1e-9)
+
+
 def test_a_setting_that_the_accelerator_cannot_run_is_not_scanned() -> None:
     """Fused dispatchers run on NVIDIA's accelerators alone: experts on others are searched without them."""
     job = replace(qwen("bf16", "mi300x-8"), gpus=16)

@@ -14,7 +14,7 @@ from planner.calibrate.runs.defaults import PricedRun, Skip, in_row
 from planner.cost.case import Case, case_of
 from planner.cost.flops import method_flops, step_flops
 from planner.cost.kinds import StepShares, band_of
-from planner.cost.layer.block_cost import PricedLayer, outside_seconds
+from planner.cost.layer.block_cost import PricedLayer, messages_again, outside_seconds
 from planner.cost.layer.operators import Pricer
 from planner.cost.memory.allocator import shown_bytes
 from planner.cost.memory.fit import oom_probability
@@ -38,6 +38,7 @@ from planner.inputs.workload import Workload
 from planner.numeric import Num, highest
 from planner.plan import DEGREES, Plan
 from planner.remembered import remembered
+from planner.techniques.recompute.family import RecomputeChoice
 from planner.units import GIB
 
 COLUMNS: Final = tuple(name for name in DEGREES if name not in ("pp", "vpp"))
@@ -84,6 +85,8 @@ class Prediction:
     """Live tensors and allocator reserve of the first pipeline rank at its peak. [GiB]"""
     last_rank_gib: float = 0.0
     """Live tensors of the last pipeline rank at its peak. [GiB]"""
+    tensor_share: float = 0.0
+    """Share of the time in which the device waits for messages of tensor parallelism. [-]"""
 
     @property
     def total_gib(self) -> float:
@@ -168,12 +171,16 @@ def batch_predictions(runs: Sequence[PricedRun]) -> list[Prediction]:
     total = result.total_bytes
     shown = shown_bytes(case, result.memory, device_bytes(case, result.memory))
     chance = oom_probability(total, capacity, traits.allocator.memory_spread)
-    far = _extrapolated(case, plan, layers, stages, passes) / result.step
+    within = _Passes(Pricer(case, plan), layers, stages, passes)
+    far, tensor = (within.seconds_of(kind) / result.step for kind in (outside_seconds, _tensor_seconds))
     own = _of_rank(result.memory.allocated + reserve_bytes(case, result.memory), 0, alone)
     last = _of_rank(result.memory.allocated, -1, alone)
     waits, busy = result.host / result.step, _at_peak(runs, case) / result.step
     unseen = highest(unseen_bytes(case, result.memory))
-    figures = (result.step, allocated, opening, total, chance, far, shown, own, last, waits, busy, unseen)
+    figures = (
+        *(result.step, allocated, opening, total, chance, far),
+        *(shown, own, last, waits, busy, unseen, tensor),
+    )
     table = zip(*(_row_by_row(column, (len(runs),)) for column in figures), strict=True)
     return [
         Prediction(
@@ -183,7 +190,10 @@ def batch_predictions(runs: Sequence[PricedRun]) -> list[Prediction]:
             framework_gib=float(beside) / GIB,
             capacity_gib=capacity / GIB,
             oom_probability=float(share),
-            error_band=_band_of(first, StepShares(float(outside), wait, float(whole) / capacity, float(mfu))),
+            error_band=_band_of(
+                first,
+                StepShares(float(outside), wait, float(whole) / capacity, float(mfu), float(messages)),
+            ),
             host_share=float(wait),
             mfu=float(mfu),
             extrapolated=float(outside),
@@ -191,8 +201,9 @@ def batch_predictions(runs: Sequence[PricedRun]) -> list[Prediction]:
             free_gib=float(used - whole) / GIB,
             first_rank_gib=float(own) / GIB,
             last_rank_gib=float(end) / GIB,
+            tensor_share=float(messages),
         )
-        for step, live, early, whole, share, outside, used, own, end, wait, mfu, beside in table
+        for step, live, early, whole, share, outside, used, own, end, wait, mfu, beside, messages in table
     ]
 
 
@@ -223,23 +234,37 @@ def _row_by_row(column: Num, shape: tuple[int]) -> Iterable[float]:
     return np.broadcast_to(column, shape)
 
 
-def _extrapolated(
-    case: Case, plan: Plan, layers: Mapping[str, PricedLayer], stages: Stages, passes: PassPrice
-) -> Num:
-    """Seconds of each step, along its slowest stage, outside the fitted range of kernel curves. [s]"""
-    seconds: Num = 0.0
-    pricer = Pricer(case, plan)
-    for piece, count in stages.counts.items():
-        seconds = seconds + count * outside_seconds(layers[piece[0]], choice_for(piece, case), pricer)
-    micro = passes.micro
-    if not isinstance(seconds, np.ndarray) and not isinstance(micro, np.ndarray):
-        return plan.num_microbatches * seconds
-    if isinstance(seconds, np.ndarray) and isinstance(micro, np.ndarray) and seconds.ndim == micro.ndim == 1:
-        return plan.num_microbatches * float(seconds[micro.argmax()])  # stages of one plan
-    columns, micro = np.broadcast_arrays(seconds, micro)
-    slowest = np.argmax(micro, axis=0, keepdims=True)
-    result: Num = plan.num_microbatches * np.take_along_axis(columns, slowest, axis=0)[0]
-    return result
+@dataclass(frozen=True)
+class _Passes:
+    """The passes of a step, of one plan or of a batch."""
+
+    pricer: Pricer
+    layers: Mapping[str, PricedLayer]
+    stages: Stages
+    passes: PassPrice
+
+    def seconds_of(self, kind: Callable[[PricedLayer, RecomputeChoice, Pricer], Num]) -> Num:
+        """Seconds of each step that are of a kind, along its slowest stage. [s]"""
+        seconds: Num = 0.0
+        case, plan = self.pricer.case, self.pricer.plan
+        for piece, count in self.stages.counts.items():
+            seconds = seconds + count * kind(self.layers[piece[0]], choice_for(piece, case), self.pricer)
+        micro = self.passes.micro
+        if not isinstance(seconds, np.ndarray) and not isinstance(micro, np.ndarray):
+            return plan.num_microbatches * seconds
+        if np.ndim(seconds) == np.ndim(micro) == 1:  # stages of one plan
+            return plan.num_microbatches * float(np.asarray(seconds)[np.argmax(micro)])
+        columns, micro = np.broadcast_arrays(seconds, micro)
+        slowest = np.argmax(micro, axis=0, keepdims=True)
+        result: Num = plan.num_microbatches * np.take_along_axis(columns, slowest, axis=0)[0]
+        return result
+
+
+def _tensor_seconds(layer: PricedLayer, choice: RecomputeChoice, pricer: Pricer) -> Num:
+    """Seconds in which all passes of a layer wait for messages of tensor parallelism. [s]"""
+    messages = layer.exchanges.tp
+    repeated = messages_again(layer, choice, pricer)
+    return (1.0 + repeated) * messages.forward + messages.backward
 
 
 def _band_of(run: PricedRun, shares: StepShares) -> float | None:

@@ -204,7 +204,8 @@ def estimate(
     capacity, peak = min(device, memory_limit or float("inf")), float(result.total_bytes)
     flops = method_flops(job, case.method)
     mfu = flops / step / job.gpus / case.peak_rate
-    shares = StepShares(extrapolated, float(result.host) / step, peak / device, mfu)
+    tensor = parts.microbatches * parts.on_stage("tp") / step
+    shares = StepShares(extrapolated, float(result.host) / step, peak / device, mfu, tensor)
     band = band_of(plan, job, runtime, shares)
     fits = peak <= capacity
     time = time_terms(parts, result)

@@ -102,6 +102,8 @@ class MeasuredBand:
     """The same after one other run of its site has been given to `planner calibrate`. [-]"""
     era: str = ""
     """The era of the runs; empty where they are of any."""
+    tensor: float = 0.0
+    """Mean share of their steps in which the device waits for messages of tensor parallelism. [-]"""
 
     @property
     def key(self) -> Key:

@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from planner.cost.estimate import Estimate
-from planner.cost.kinds import unmeasured_kinds, unusual_kinds
-from planner.inputs.bands import unseen_doubt
+from planner.cost.kinds import unmeasured_kinds, unseen_doubt, unusual_kinds
 from planner.plan import Plan
 from planner.runtimes.family import Job, Runtime
 from planner.search.guard import NEARLY, Guard, Key, Ranking

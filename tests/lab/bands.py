@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Final, TypeVar
 
 import numpy as np
@@ -17,15 +17,16 @@ from planner.calibrate.refit import Refit
 from planner.calibrate.runs.defaults import PricedRun, Skip
 from planner.calibrate.sites.fit import COVERED, SHARES
 from planner.calibrate.sites.solve import pinned
-from planner.formulas.attention import attention_forward_seconds, visible_keys
-from planner.formulas.gemm import gemm_seconds
-from planner.formulas.kernels import Kernels
-from planner.inputs.bands import RELEASE_RUNS, RELEASE_SITES, UNSEEN_WIDER, core_of, release_share
-from planner.inputs.kernels import GENERIC, RELATIVES, load_kernels
-from planner.inputs.load_hardware import load_accelerator
+from planner.inputs.bands import (
+    RELEASE_RUNS,
+    RELEASE_SITES,
+    TENSOR_ERROR,
+    UNSEEN_WIDER,
+    core_of,
+    release_share,
+)
 from planner.inputs.measured_bands import Key as Cell
 from planner.inputs.measured_bands import MeasuredBand, for_new_site, regime_of
-from planner.inputs.shipped import data_folder
 
 FEWEST_RUNS: Final = 5
 """Runs below which a runtime on an accelerator has no error band. [-]"""
@@ -54,18 +55,24 @@ class SiteErrors:
         Share of each step outside the fitted range of kernel curves.
     eras : tuple of str
         The era of each run.
+    tensor : Column
+        Share of each step that waits for messages of tensor parallelism.
     """
 
     elsewhere: Column
     calibrated: Column
     extrapolated: Column
     eras: tuple[str, ...] = ()
+    tensor: Column = field(default_factory=lambda: np.array([]))
 
     def of(self, era: str) -> SiteErrors:
         """Return those of the runs of one era."""
         own = _of(self, era)
         calibrated = self.calibrated[own] if self.calibrated.size else self.calibrated
-        return SiteErrors(self.elsewhere[own], calibrated, self.extrapolated[own], (era,) * int(sum(own)))
+        tensor = self.tensor[own] if self.tensor.size else self.tensor
+        return SiteErrors(
+            self.elsewhere[own], calibrated, self.extrapolated[own], (era,) * int(sum(own)), tensor
+        )
 
 
 Sites = Mapping[str, SiteErrors]
@@ -80,9 +87,9 @@ def band_of(
     Where the sites have fewer than `ENOUGH_RUNS`, that is no less than for them and the ``others`` together,
     nor than for those ``alike``, their own among them.
     """
-    elsewhere, calibrated, extrapolated = (
+    elsewhere, calibrated, extrapolated, tensor = (
         np.concatenate([getattr(errors, name) for errors in sites.values()])
-        for name in ("elsewhere", "calibrated", "extrapolated")
+        for name in ("elsewhere", "calibrated", "extrapolated", "tensor")
     )
     known = calibrated.size > 0
     few = elsewhere.size < ENOUGH_RUNS
@@ -92,18 +99,19 @@ def band_of(
             [getattr(errors, name) for errors in some] for some in (sites.values(), others, alike)
         )
         pools = (own, [*own, *more], kin or own) if few else (own,)
-        return _rounded(max(map(_covering, pools)))
+        return rounded(max(map(_covering, pools)))
 
     return MeasuredBand(
         *cell,
         runs=elsewhere.size,
-        mean_error=_rounded(mean_error(elsewhere)),
+        mean_error=rounded(mean_error(elsewhere)),
         band=covering("elsewhere"),
         sites=len(sites),
-        extrapolated=_rounded(float(np.mean(extrapolated))),
+        extrapolated=rounded(float(np.mean(extrapolated))),
         calibrated_runs=calibrated.size,
-        calibrated_mean_error=_rounded(mean_error(calibrated)) if known else None,
+        calibrated_mean_error=rounded(mean_error(calibrated)) if known else None,
         calibrated_band=covering("calibrated") if known else None,
+        tensor=rounded(float(np.mean(tensor))) if tensor.size else 0.0,
     )
 
 
@@ -146,7 +154,8 @@ def _next_site(sites: Sequence[Column]) -> float:
     return for_new_site(_covering(sites), sum(site.size > 0 for site in sites))
 
 
-def _rounded(value: float) -> float:
+def rounded(value: float) -> float:
+    """Return a figure with three digits."""
     return float(f"{value:.3g}")
 
 
@@ -187,6 +196,7 @@ def site_errors(
                 calibrated_errors(here, source, values),
                 np.array([one.extrapolated for one in prices if isinstance(one, Prediction)]),
                 tuple(run.era for run in here),
+                np.array([one.tensor_share for one in prices if isinstance(one, Prediction)]),
             )
         tell(f"without {source}: {len(members)} runs")
     return found
@@ -296,14 +306,13 @@ def _held(
             if sum(other.elsewhere.size for other in others) < FEWEST_RUNS:
                 continue
             whole = _next_site([other.elsewhere for other in others])
+            usual = np.concatenate([other.tensor for other in others])
             for era in sorted(set(errors.eras)):
                 share = _release_band(whole, [other.of(era).elsewhere for other in others])
-                yield (
-                    cell,
-                    site,
-                    era,
-                    np.abs(np.expm1(errors.of(era).elsewhere)) <= (share if by_release else whole),
-                )
+                own = errors.of(era)
+                more = np.maximum(own.tensor - np.mean(usual), 0.0) if usual.size else 0.0
+                band = np.hypot(share if by_release else whole, TENSOR_ERROR * more)
+                yield cell, site, era, np.abs(np.expm1(own.elsewhere)) <= band
 
 
 def _release_band(whole: float, sites: Sequence[Column]) -> float:
@@ -318,7 +327,7 @@ def _release_band(whole: float, sites: Sequence[Column]) -> float:
 def inside_of(found: Mapping[Cell, Sites]) -> dict[str, object]:
     """Return the mean of `release_coverage`, one band for all and by release, and the shares by source."""
     shares = [list(release_coverage(found, by_release).values()) for by_release in (False, True)]
-    by_source = {site: _rounded(share) for site, share in sorted(source_coverage(found).items())}
+    by_source = {site: rounded(share) for site, share in sorted(source_coverage(found).items())}
     told = {"eras": len(shares[0]), "one_band": _mean(shares[0]), "by_release": _mean(shares[1])}
     return told | {"by_source": by_source}
 
@@ -353,39 +362,4 @@ def coverage_of(found: Mapping[Cell, Sites]) -> dict[str, object]:
 
 
 def _mean(values: Sequence[float]) -> float:
-    return _rounded(float(np.mean(values)))
-
-
-def lent_errors() -> dict[str, object]:
-    """Return how far kernel curves are off on an accelerator that borrows them, over those with their own.
-
-    Each accelerator with curves of its own is priced with those of the relative that it would borrow from,
-    and with the generic ones, over products and attention of training.
-    """
-    errors, pairs = [], 0
-    for name in sorted(path.stem for path in (data_folder("hardware_profiles") / "curves").glob("*.yaml")):
-        part = load_accelerator(name)
-        own = load_kernels(part)
-        for lender in sorted({RELATIVES.get(part.arch, GENERIC), GENERIC} - {name}):
-            lent = load_kernels(part.model_copy(update={"curves": lender}))
-            errors.append(np.abs(_times(lent) / _times(own) - 1))
-            pairs += 1
-    return {
-        "pairs": pairs,
-        "mean_error": _rounded(float(np.mean(errors))),
-        "p90_error": _rounded(float(np.quantile(errors, COVERED))),
-    }
-
-
-SIZES: Final = np.array([1024.0, 2048.0, 4096.0, 8192.0, 16384.0])
-"""Rows, columns, inner dimensions and sequences of a training step: 1,024 to 16,384. [element]"""
-
-
-def _times(kernels: Kernels) -> Column:
-    """Seconds of 16-bit products and of causal attention over a grid of usual sizes. [s]"""
-    rows, outputs, inputs = np.meshgrid(SIZES, SIZES, SIZES)
-    products = gemm_seconds(rows, outputs, inputs, kernels.gemm["bf16"])
-    visible = visible_keys(SIZES, SIZES, SIZES)
-    curve = kernels.attention_for(128)
-    attention = attention_forward_seconds(1.0, 32.0, SIZES, visible, 128.0, curve)
-    return np.concatenate([np.ravel(products), np.ravel(attention)])
+    return rounded(float(np.mean(values)))

@@ -22,8 +22,9 @@ from planner.calibrate.runs.defaults import PricedRun, prepared
 from planner.calibrate.runs.table import read_runs
 from planner.calibrate.stages import Stage, neutral_values, stages
 from planner.inputs.fitted import Constant, all_constants, fitted_file
-from tests.lab.bands import bands_of, coverage_of, inside_of, lent_errors, release_bands_of, site_errors
+from tests.lab.bands import bands_of, coverage_of, inside_of, release_bands_of, site_errors
 from tests.lab.folds import WITHOUT_FOLDS, out_of_group_errors
+from tests.lab.lent_curves import lent_errors
 
 HEADER = """# Fitted to measured training runs by: python -m tests.lab.fit_all RUNS_DIR
 # standard_error is that of the logarithm; without is the error out of group with the constant left out.

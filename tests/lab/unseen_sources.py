@@ -127,6 +127,7 @@ def _site(rows: Sequence[Priced]) -> SiteErrors:
         np.array([]),
         np.array([one.extrapolated for _, one, _ in rows]),
         tuple(run.era for run, _, _ in rows),
+        np.array([one.tensor_share for _, one, _ in rows]),
     )
 
 
@@ -136,9 +137,8 @@ def _error(run: PricedRun, one: Prediction) -> float:
 
 def _band(run: PricedRun, one: Prediction) -> float | None:
     used = one.total_gib / one.capacity_gib
-    band = band_of(
-        run.plan, run.job, run.runtime, StepShares(one.extrapolated, one.host_share, used, one.mfu)
-    )
+    shares = StepShares(one.extrapolated, one.host_share, used, one.mfu, one.tensor_share)
+    band = band_of(run.plan, run.job, run.runtime, shares)
     return None if band is None else band.share
 
 

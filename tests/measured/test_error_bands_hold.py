@@ -10,11 +10,12 @@ import pytest
 from planner.calibrate.batches import predictions_with
 from planner.calibrate.constants import Key, shipped_values
 from planner.calibrate.fit import Factor
-from planner.calibrate.pricing import Prediction
+from planner.calibrate.pricing import Prediction, cost_predictions
 from planner.calibrate.runs.defaults import PricedRun
 from planner.calibrate.sites.fit import SHARES
 from planner.calibrate.sites.solve import pinned
 from planner.calibrate.stages import stages
+from planner.cost.estimate import estimate
 from tests.measured.matched import timed
 
 
@@ -62,3 +63,16 @@ def test_nine_of_ten_runs_of_a_source_that_no_constant_has_seen_are_inside(calib
     # Nine of ten, less the standard error of a mean over so few sources, 0.03.
     shares = {source: inside(source, calibrated) for source in SOURCES}
     assert np.mean(list(shares.values())) >= 0.9 - 0.03
+
+
+def test_a_table_and_an_estimate_tell_the_same_waits_and_bands() -> None:
+    """Runs of a batch, priced along columns, and each alone."""
+    runs = [run for run in timed() if run.plan.tp > 1][::40]
+    assert len(runs) > 20
+    for run, price in zip(runs, cost_predictions(runs), strict=True):
+        alone = estimate(run.plan, run.job, run.runtime)
+        assert isinstance(price, Prediction)
+        if alone.step == pytest.approx(price.step_s):  # else its passes are played
+            waits = alone.time.tp_comm / alone.step
+            assert price.tensor_share == pytest.approx(waits)
+            assert price.error_band in (None, pytest.approx(alone.error_band))

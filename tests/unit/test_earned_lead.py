@@ -9,8 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from planner.cost.kinds import KINDS, backed_rows, unmeasured_kinds, unusual_kinds
-from planner.inputs.bands import ELSEWHERE_WIDER, unseen_doubt
+from planner.cost.kinds import (
+    ELSEWHERE_WIDER,
+    KINDS,
+    backed_rows,
+    unmeasured_kinds,
+    unseen_doubt,
+    unusual_kinds,
+)
 from planner.inputs.load import load_model
 from planner.inputs.load_hardware import load_hardware
 from planner.inputs.workload import Workload

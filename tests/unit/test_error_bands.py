@@ -10,7 +10,7 @@ import pytest
 
 from planner.cost.estimate import estimate
 from planner.inputs import bands as known_bands
-from planner.inputs.bands import Band, error_band
+from planner.inputs.bands import TENSOR_ERROR, Asked, Band, error_band
 from planner.inputs.hardware import Calibration, HardwareProfile, Pool
 from planner.inputs.load_hardware import load_hardware
 from planner.inputs.measured_bands import MeasuredBand
@@ -19,11 +19,12 @@ from planner.plan import Plan
 from planner.report.estimate_page import trust
 from planner.runtimes import runtimes
 from tests.lab import bands
-from tests.lab.bands import SiteErrors, band_of, bands_of, calibrating, coverage, lent_errors
+from tests.lab.bands import SiteErrors, band_of, bands_of, calibrating, coverage
+from tests.lab.lent_curves import lent_errors
 from tests.unit.cost_jobs import job
 
 CHIP = "a100-80gb-sxm"
-KNOWN = MeasuredBand("megatron-lm", CHIP, "", 40, 0.06, 0.2, 3, 0.1, 38, 0.05, 0.15)
+KNOWN = MeasuredBand("megatron-lm", CHIP, "", 40, 0.06, 0.2, 3, 0.1, 38, 0.05, 0.15, tensor=0.05)
 
 
 @pytest.fixture(autouse=True)
@@ -100,6 +101,20 @@ def test_more_extrapolation_than_the_runs_had_adds_the_error_of_unmeasured_curve
     assert band(pool(), extrapolated=0.1).share == 0.2
 
 
+def test_more_waiting_for_tensor_parallelism_than_the_runs_had_adds_its_error() -> None:
+    # 40% more than the 5% of the runs, at 60%: 24%, independent of 20%, and of 12% of curves.
+    found = [error_band("megatron-lm", pool(), far, asked=Asked("", (), 0.45)) for far in (0.1, 0.5)]
+    more = 0.4 * TENSOR_ERROR
+    assert [one and one.share for one in found] == pytest.approx(
+        [(0.2**2 + more**2) ** 0.5, (0.2**2 + more**2 + 0.12**2) ** 0.5]
+    )
+    assert found[0] is not None
+    assert "more of this step waits for tensor parallelism" in found[0].basis
+    less = error_band("megatron-lm", pool(), 0.1, asked=Asked("", (), 0.05))
+    assert less is not None
+    assert less.share == 0.2
+
+
 def test_a_device_that_is_nearly_full_has_a_wider_band_and_says_so() -> None:
     full, free = (error_band("megatron-lm", pool(), 0.0, used) for used in (0.9, 0.8))
     assert full is not None
@@ -152,7 +167,8 @@ def test_every_run_is_calibrated_with_another_one() -> None:
 
 
 def errors(*values: float, calibrated: tuple[float, ...] = ()) -> SiteErrors:
-    return SiteErrors(np.log1p(values), np.log1p(calibrated), np.full(len(values), 0.5))
+    half = np.full(len(values), 0.5)
+    return SiteErrors(np.log1p(values), np.log1p(calibrated), half, (), half / 2)
 
 
 def test_the_band_of_errors_is_what_nine_of_ten_stay_below() -> None:
@@ -160,7 +176,7 @@ def test_the_band_of_errors_is_what_nine_of_ten_stay_below() -> None:
     found = band_of(("r", "chip", ""), sites)
     # |x| of 21 values from -0.1 to 0.1: the 19th smallest of 0, 0.01, 0.01, ... 0.1, 0.1 is 0.09; but b's one
     # run, half of what counts where each site counts alike, is at 0.1.
-    assert (found.runs, found.sites, found.band, found.extrapolated) == (21, 2, 0.1, 0.5)
+    assert (found.runs, found.sites, found.band, found.extrapolated, found.tensor) == (21, 2, 0.1, 0.5, 0.25)
     assert band_of(("r", "chip", ""), {"a": sites["a"]}).band == 0.09
     assert found.calibrated_band is None
 

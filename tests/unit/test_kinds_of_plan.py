@@ -7,8 +7,15 @@ from dataclasses import replace
 import pytest
 
 from planner.cost.estimate import Estimate, estimate
-from planner.cost.kinds import KINDS, kinds_of, measured_kinds, unmeasured_kinds
-from planner.inputs.bands import ELSEWHERE_WIDER, Band, beyond_runs
+from planner.cost.kinds import (
+    ELSEWHERE_WIDER,
+    KINDS,
+    beyond_runs,
+    kinds_of,
+    measured_kinds,
+    unmeasured_kinds,
+)
+from planner.inputs.bands import Band
 from planner.inputs.load import load_model
 from planner.inputs.load_hardware import load_hardware
 from planner.inputs.workload import Workload

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from planner.cost.estimate import estimate
+from planner.cost.kinds import ELSEWHERE_WIDER
 from planner.inputs.bands import (
-    ELSEWHERE_WIDER,
+    LENT_WIDER,
     SHARDED_ALIKE,
     UNKNOWN_HOST,
     UNSEEN_WIDER,
@@ -31,7 +32,7 @@ def test_a_band_is_lent_by_the_same_core_and_told() -> None:
     known = measured_bands()["megatron-bridge", "h100-80gb-sxm", ""]
     lent = error_band("megatron-lm", load_hardware("dgx-h100").pool, known.extrapolated)
     assert lent is not None
-    assert lent.share == pytest.approx(ELSEWHERE_WIDER * known.band)
+    assert lent.share == pytest.approx(LENT_WIDER * known.band)
     assert lent.lender == "megatron-bridge on h100-80gb-sxm"
     runtime = runtimes()["megatron-lm"].with_traits(host_layer_seconds=0.0, host_step_seconds=0.0)
     answer = estimate(Plan(dp=8, num_microbatches=4), job(gpus=8), runtime)
@@ -69,7 +70,7 @@ def test_a_band_is_lent_by_another_accelerator_with_the_same_die() -> None:
     known = measured_bands()["torchtitan", "h100-96gb-hbm2e-500w", ""]
     lent = error_band("torchtitan", load_hardware("dgx-h200").pool, known.extrapolated)
     assert lent is not None
-    assert lent.share == pytest.approx(ELSEWHERE_WIDER * known.band)
+    assert lent.share == pytest.approx(LENT_WIDER * known.band)
     assert lent.lender == "torchtitan on h100-96gb-hbm2e-500w"
 
 
@@ -82,7 +83,7 @@ def test_a_band_is_lent_by_the_same_engine_where_more_sites_ran_it() -> None:
     assert known.sites > other.sites
     lent = error_band("fsdp", load_hardware("dgx-h100").pool, known.extrapolated)
     assert lent is not None
-    assert lent.share == pytest.approx(ELSEWHERE_WIDER * known.band)
+    assert lent.share == pytest.approx(LENT_WIDER * known.band)
     assert lent.lender == "torchtitan on h100-96gb-hbm2e-500w"
 
 
@@ -109,10 +110,10 @@ def test_models_with_experts_have_bands_of_their_own() -> None:
     plain = measured_bands()["fsdp", "a100-80gb-sxm", ""]
     lent = error_band("fsdp", load_hardware("dgx-a100-80gb").pool, plain.extrapolated, regime=EXPERTS)
     assert lent is not None
-    assert lent.share == pytest.approx(ELSEWHERE_WIDER * plain.band)
+    assert lent.share == pytest.approx(LENT_WIDER * plain.band)
 
 
-def test_lent_bands_are_as_much_wider_as_nine_of_ten_pairs_of_accelerators_need() -> None:
+def test_what_no_run_is_of_is_as_much_wider_as_nine_of_ten_pairs_of_accelerators_differ() -> None:
     bands: dict[tuple[str, str], list[float]] = {}
     for band in measured_bands().values():
         if band.regime in ("", EXPERTS) and band.mean_error < 0.5:
@@ -131,7 +132,7 @@ def test_a_step_that_waits_for_its_host_has_the_band_of_such_steps() -> None:
     assert own.share == known.band
     lent = error_band("megatron-bridge", pool, known.extrapolated, regime=HOST)
     assert lent is not None
-    assert lent.share == pytest.approx(ELSEWHERE_WIDER * known.band)
+    assert lent.share == pytest.approx(LENT_WIDER * known.band)
     assert "its host waited for" in lent.basis
 
 
@@ -147,7 +148,7 @@ def test_six_waiting_runs_of_one_model_make_no_band_narrower_than_their_core_has
 def test_a_lent_band_of_a_waiting_step_has_no_upper_end() -> None:
     """Tests of Megatron-LM on A100 that wait are 11% off, which tells nothing of another driver's host."""
     known = measured_bands()["megatron-lm", "a100-80gb-sxm", HOST]
-    assert ELSEWHERE_WIDER * known.band < UNKNOWN_HOST
+    assert LENT_WIDER * known.band < UNKNOWN_HOST
     lent = error_band("megatron-bridge", load_hardware("dgx-a100-80gb").pool, known.extrapolated, regime=HOST)
     assert lent is not None
     assert step_range(1.0, lent.share)[1] == float("inf")
@@ -162,7 +163,7 @@ def test_a_step_that_waits_for_its_host_is_no_better_known_by_steps_that_do_not(
     assert known.band < waiting
     found = error_band("fsdp", pool, 0.0, regime=HOST)
     assert found is not None
-    assert found.share >= ELSEWHERE_WIDER * waiting
+    assert found.share >= LENT_WIDER * waiting
     assert "its host waited for" in found.basis
     assert error_band("deepspeed", load_hardware("gaudi3-hls-8").pool, 0.0, regime=HOST) is None
 

@@ -10,7 +10,7 @@ import pytest
 from planner.calibrate.releases import named_runtime
 from planner.cost.estimate import Estimate, estimate
 from planner.inputs import bands as known_bands
-from planner.inputs.bands import ELSEWHERE_WIDER, UNSEEN_WIDER, Asked, Band, error_band
+from planner.inputs.bands import LENT_WIDER, UNSEEN_WIDER, Asked, Band, error_band
 from planner.inputs.fitted import fitted_file
 from planner.inputs.hardware import Calibration
 from planner.inputs.load import load_model
@@ -78,7 +78,7 @@ def test_what_no_run_is_of_makes_it_wider_and_is_told() -> None:
     assert setting.basis.endswith("since no run there has gradients fp32 or async_tp on")
     both = band(Asked("", ["gradients fp32"]))
     assert both.share == pytest.approx(0.2 * UNSEEN_WIDER**2)
-    assert UNSEEN_WIDER**2 <= ELSEWHERE_WIDER
+    assert UNSEEN_WIDER**2 <= LENT_WIDER
     assert both.lender == "other releases and settings"
 
 

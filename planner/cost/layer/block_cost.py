@@ -176,13 +176,13 @@ def again(layer: PricedLayer, choice: RecomputeChoice, pricer: Pricer) -> Again:
         seconds=seconds,
         flops=flops,
         freed=freed,
-        tp=_messages_again(layer, choice, pricer),
+        tp=messages_again(layer, choice, pricer),
         cp=communication.context_again(layer.operators, choice, pricer),
         ep=float(whole or "moe" in choice.modules),
     )
 
 
-def _messages_again(layer: PricedLayer, choice: RecomputeChoice, pricer: Pricer) -> Num:
+def messages_again(layer: PricedLayer, choice: RecomputeChoice, pricer: Pricer) -> Num:
     """Share of a layer's forward tensor-parallel messages that run again. [-]
 
     Where every second product is kept, so are the results of reduce-scatters, and inputs are gathered again.

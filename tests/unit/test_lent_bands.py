@@ -120,7 +120,7 @@ def test_what_no_run_is_of_is_as_much_wider_as_nine_of_ten_pairs_of_accelerators
             bands.setdefault((band.runtime, band.regime), []).append(band.band)
     ratios = [one / other for mine in bands.values() for one, other in permutations(mine, 2)]
     assert len(ratios) == 66
-    assert np.percentile(ratios, 90) == pytest.approx(ELSEWHERE_WIDER, abs=0.05)
+    assert ELSEWHERE_WIDER - 0.15 < np.percentile(ratios, 90) <= ELSEWHERE_WIDER
 
 
 def test_a_step_that_waits_for_its_host_has_the_band_of_such_steps() -> None:

@@ -12,7 +12,7 @@ from planner.calibrate.runs.defaults import without_row
 from planner.calibrate.scores import GROUP_KEYS
 from planner.calibrate.sites.fit import COVERED
 from planner.calibrate.validate import Outcome
-from planner.inputs.bands import RELEASE_RUNS, RELEASE_SITES, UNSEEN_WIDER
+from planner.inputs.bands import RELEASE_RUNS, RELEASE_SITES, TENSOR_ERROR, UNSEEN_WIDER
 from planner.inputs.fitted import Constant, all_constants, fitted_file
 from planner.inputs.measured_bands import measured_bands, release_bands
 from planner.inputs.yaml_file import read_yaml
@@ -163,11 +163,11 @@ def bands_table() -> str:
          percent(band.mean_error), f"± {percent(band.band)}",
          percent(band.calibrated_mean_error),
          "-" if band.calibrated_band is None else f"± {percent(band.calibrated_band)}",
-         percent(band.extrapolated)]
+         percent(band.extrapolated), percent(band.tensor)]
         for band in measured_bands().values()
     ]  # fmt: skip
     head = ["runtime", "accelerator", "regime", "runs", "sites", "mean error", "band",
-            "mean error, calibrated", "band, calibrated", "extrapolated"]  # fmt: skip
+            "mean error, calibrated", "band, calibrated", "extrapolated", "waits"]  # fmt: skip
     held = content.get("coverage", {})
     lent = content.get("lent_curves", {})
     told = [
@@ -201,7 +201,9 @@ def releases_told() -> str:
         f"{own or 'none has'}. Its band is the root of the product of both where its own is narrower. "
         "One with fewer has the wider one of its own and that of the table. Where no run is of the release "
         f"that is asked for, the table's is {UNSEEN_WIDER:g} times as wide, and once more where none of the "
-        f"core and chip has one of its settings. So {inside} of the runs of an era are inside what the other "
+        f"core and chip has one of its settings. A step that waits more for tensor parallelism than the mean "
+        f"of the runs has {TENSOR_ERROR:.0%} of what is more beside it, as independent of the rest. "
+        f"So {inside} of the runs of an era are inside what the other "
         f"sites alone give it, the mean of {held['eras']} eras; with one band for all {one}. "
         f"{sources_told(held)}"
     )
@@ -345,7 +347,8 @@ BANDS: Final = """What an estimate prints as its error band, where no runs of th
 is none of them. Each source of runs counts as a site and is priced with constants that are fitted to the
 others alone (*band*); the same where one other run of the source has been given to `planner calibrate`
 (*band, calibrated*). *Extrapolated* is the mean share of their steps
-outside the fitted range of kernel curves: a step with more of it has a wider band. *Regime*: `host` where
+outside the fitted range of kernel curves, *waits* the one in which they wait for messages of tensor
+parallelism: a step with more of either has a wider band. *Regime*: `host` where
 steps wait for their host for more than a quarter of their time, `crowded` on four nodes and more of a
 network whose rate falls with their number.
 """

@@ -94,9 +94,9 @@ SPLIT = Plan(dp=4, tp=2, num_microbatches=16, zero=1, zero_shards=4, sequence_pa
 
 
 def test_recipes_of_a_release_that_ran_are_known_better_than_files_that_did_not() -> None:
-    """NeMo and Megatron-Bridge on H100: 15 runs of container 24.09, and none of the newest release."""
-    ran, new = (priced(f"megatron-bridge{name}", "dgx-h100", WHOLE) for name in ("@nemo-2.0", ""))
-    assert "15 runs of megatron-bridge (nemo-2024-09) on h100-80gb-sxm" in ran.band_basis
+    """NeMo and Megatron-Bridge on H100: 42 runs of NeMo of 2025 at two sites, none of the newest release."""
+    ran, new = (priced(f"megatron-bridge{name}", "dgx-h100", WHOLE) for name in ("@25.04", ""))
+    assert "42 runs of megatron-bridge (nemo-2025) on h100-80gb-sxm at 2 sites" in ran.band_basis
     assert "since no run there is of this release, or has loss_kernel native" in new.band_basis
     assert ", from other releases and settings; memory" in short_trust(new)[0]
     assert (ran.error_band or 1.0) < (new.error_band or 0.0)

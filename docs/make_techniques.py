@@ -19,6 +19,7 @@ from planner.techniques.compress import COMPRESSIONS
 from planner.techniques.context import CONTEXT_METHODS
 from planner.techniques.dispatchers import DISPATCHERS
 from planner.techniques.engines import ENGINES
+from planner.techniques.experts import EXPERT_CODES
 from planner.techniques.feedback import FEEDBACKS
 from planner.techniques.layouts import TOKEN_LAYOUTS
 from planner.techniques.losses import LOSSES
@@ -223,6 +224,13 @@ def page() -> str:
             {"states": "moments", "state_bytes": "each [byte]", "master_bytes": "master [byte]"},
             f"[The runtimes](runtimes.md) say whose files have which. No runtime here has {unoffered()}:\n"
             "run tables and launch files that have them are priced.",
+        ),
+        section(
+            "Experts",
+            "`--set experts=NAME`, whose code multiplies experts with the tokens that chose them. *Kept*:\n"
+            "bytes of an element of a result, which `expert_result_bytes` changes.",
+            EXPERT_CODES,
+            {"result_bytes": "kept [byte]", "stacked": "one parameter", "every": "all tokens"},
         ),
         section(
             "Offload",

@@ -27,6 +27,7 @@ from planner.techniques.context.family import read_method
 from planner.techniques.dispatchers import DISPATCHERS, Dispatcher
 from planner.techniques.engines import ENGINES, Engine
 from planner.techniques.engines.family import sharding_of
+from planner.techniques.experts import EXPERT_CODES, ExpertCode
 from planner.techniques.losses import LOSSES, Loss
 from planner.techniques.methods import METHODS, Method
 from planner.techniques.offload import OFFLOADS, Offload
@@ -119,6 +120,11 @@ class Case:
     def ring(self) -> RingAttention:
         """Whose code runs attention whose keys and values come from other ranks."""
         return RINGS[self.traits.context.ring]
+
+    @cached_property
+    def expert_code(self) -> ExpertCode:
+        """Whose code multiplies experts with the tokens that chose them."""
+        return EXPERT_CODES[self.traits.experts.code]
 
     @cached_property
     def attention_kernel(self) -> AttentionKernel:

@@ -15,7 +15,7 @@ def filled_expert_shards(case: Case, plan: Plan) -> Num:
     Accelerate cuts a layer's experts, one parameter in transformers 5, by whole experts (PyTorch FSDP2 chunks
     dimension 0 and pads the last shards).
     """
-    if not case.traits.experts.stacked or not case.has_experts:
+    if not (case.expert_code.stacked and case.engine.pads_rows and case.has_experts):
         return plan.expert_shards
     experts = case.experts / plan.ep
     return experts / np.ceil(experts / plan.expert_shards)

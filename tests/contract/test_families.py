@@ -27,6 +27,7 @@ from planner.techniques.compress import COMPRESSIONS
 from planner.techniques.context import CONTEXT_METHODS
 from planner.techniques.dispatchers import DISPATCHERS
 from planner.techniques.engines import ENGINES
+from planner.techniques.experts import EXPERT_CODES
 from planner.techniques.feedback import FEEDBACKS
 from planner.techniques.layouts import TOKEN_LAYOUTS
 from planner.techniques.losses import LOSSES
@@ -54,6 +55,7 @@ TABLES: dict[str, Mapping[str, Any]] = {
     "checkpointing": CHECKPOINTING,
     "compress": COMPRESSIONS,
     "context": CONTEXT_METHODS,
+    "experts": EXPERT_CODES,
     "feedback": FEEDBACKS,
     "layouts": TOKEN_LAYOUTS,
     "losses": LOSSES,

@@ -378,7 +378,8 @@ def test_stacked_experts_are_cut_by_whole_experts(gpus: int, filled: int) -> Non
     """PyTorch chunks dimension 0, here 8 experts: of 16 shards 8 are empty, of 6 four hold two each."""
     work = job(MODELS["experts"], gpus, global_batch=48)
     cut, stacked = (
-        priced(work, {"stacked_experts": stacks}, zero=3).stages[0].weights for stacks in (False, True)
+        priced(work, {"experts": code, "engine": "fsdp2"}, zero=3).stages[0].weights
+        for code in ("grouped", "stacked")
     )
     blocks = work.model.blocks
     held = sum(

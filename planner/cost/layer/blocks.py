@@ -224,7 +224,7 @@ def expert_operators(pricer: Pricer, ffn: Experts, odd: bool) -> list[Operator]:
     case, plan = pricer.case, pricer.plan
     hidden, local, sent = case.model.hidden, pricer.local_tokens, float(ffn.width(case.model.hidden))
     experts, idle = ffn.experts / plan.ep, local * (ffn.topk - ffn.picks) * hidden
-    every = case.traits.experts.every
+    every = case.expert_code.every
     picks = peak_picks(ffn.topk, ffn.picks, local) * case.workload.imbalance
     rows = local * (float(ffn.experts) if every else picks) * plan.etp
     width = ffn.inner / plan.etp
@@ -236,7 +236,7 @@ def expert_operators(pricer: Pricer, ffn: Experts, odd: bool) -> list[Operator]:
     router = pricer.linear("router", "router", local, hidden, float(ffn.choices), saved=scores)
     weighed = case.traits.experts.result_bytes * rows * sent * (not every)
     into = grouped_operator(pricer, "experts_in", rows, experts, (sent, wide), saved=before)
-    kept = where(plan.ep > 1, weighed * case.traits.experts.result_kept_apart, weighed)
+    kept = where(plan.ep > 1, weighed * case.expert_code.kept_apart, weighed)
     out = grouped_operator(pricer, "experts_out", rows, experts, (width, sent), saved=kept)
     operators = [
         router.with_values(second=1.0),

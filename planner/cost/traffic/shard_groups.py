@@ -67,7 +67,7 @@ def groups(case: Case, plan: Plan, held: StageWeights) -> list[ShardGroup]:
     sharded = case.sharding.stage > 0
     shards, replicas = (plan.expert_shards, replicas) if sharded else (1.0, plan.expert_dp)
     filled = plan.expert_shards / filled_expert_shards(case, plan) if sharded else 1.0
-    if sharded and pads_rows(case) and not case.traits.experts.stacked:
+    if sharded and pads_rows(case) and not case.expert_code.stacked:
         filled = expert_padding(case, plan)
     trained = held.expert_trained * filled
     whole_bytes = filled * _gathered(case, held.expert_trained, held.expert_stored)

@@ -42,7 +42,7 @@ ENTRY = Runtime(
         live_elements=1e9,
         bucket_elements=5e8,
         flat_buckets=2.0,
-        expert_result_bytes=2.0,
+        experts="stacked",
         **HOST,
     ),
     default_zero=3,

@@ -167,7 +167,7 @@ SPARSE: Final = {
         traits={"router_reads_fp32": True},
     ),
     "llama4_text": HubType(
-        "Llama4ForCausalLM", "Llama4TextDecoderLayer", _is_llama4, _llama4, traits={"every_expert": True},
+        "Llama4ForCausalLM", "Llama4TextDecoderLayer", _is_llama4, _llama4, traits={"experts": "every"},
         notes=(
             "transformers runs each of Llama 4's experts on all tokens, which the price counts, and adds no "
             "loss of their balance.",

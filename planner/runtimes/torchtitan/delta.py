@@ -35,8 +35,7 @@ EAGER: Final = MappingProxyType(
         "fused_activation": False,
         "fused_rope": False,
         "chained_rope": "halves",
-        "expert_result_bytes": 4.0,
-        "expert_result_kept_apart": True,
+        "experts": "weighed-apart",
     }
 )
 """Its layers are not compiled: flash-linear-attention's kernel is closed to the compiler, and a layer is

@@ -5,12 +5,20 @@ from __future__ import annotations
 from planner.dataclasses import dataclass
 from planner.runtimes.traits.trait import trait
 from planner.techniques.dispatchers import DISPATCHERS
+from planner.techniques.experts import EXPERT_CODES
 
 
 @dataclass(frozen=True)
 class ExpertTraits:
     """Experts, and who sends tokens to them."""
 
+    code: str = trait(
+        "grouped",
+        "Whose code multiplies experts with the tokens that chose them: ``grouped`` products, those of one "
+        "``stacked`` parameter, ``every`` expert on all tokens, or with results ``weighed-apart``.",
+        name="experts",
+        words=EXPERT_CODES,
+    )
     exposed: float = trait(
         1.0,
         "Share of messages to and from experts that no compute hides.",
@@ -72,22 +80,12 @@ class ExpertTraits:
         "Whether experts take a fixed number of tokens and drop the rest, so that the host reads no counts.",
         name="static_experts",
     )
-    every: bool = trait(
-        False,
-        "Whether each expert runs on all tokens, times zero where it was not chosen.",
-        name="every_expert",
-    )
     result_bytes: float = trait(
         0.0,
         "Bytes kept of an element of what experts make, without expert parallelism: 2 where it is multiplied "
         "by a score after the products, 4 where the result is kept too.",
         unit="byte",
         name="expert_result_bytes",
-    )
-    result_kept_apart: bool = trait(
-        False,
-        "Whether that is so under expert parallelism too: what came back from other ranks is multiplied.",
-        name="expert_result_kept_apart",
     )
     router_reads_fp32: bool = trait(
         False,
@@ -111,9 +109,4 @@ class ExpertTraits:
         "none under a graph of attention and router.",
         unit="s",
         name="expert_layer_host_seconds",
-    )
-    stacked: bool = trait(
-        False,
-        "Whether a layer's experts are one parameter that shards cut by whole experts, the last ones padded.",
-        name="stacked_experts",
     )

@@ -29,6 +29,9 @@ FORMER: Final[Mapping[str, Mapping[float | bool | str, Word]]] = MappingProxyTyp
         },
         "told_reductions": {True: ("tensor_library", "dtensor")},
         "low_bit_gathers": {True: ("tensor_library", "megatron"), False: ("tensor_library", "plain")},
+        "stacked_experts": {True: ("experts", "stacked"), False: ("experts", "grouped")},
+        "every_expert": {True: ("experts", "every")},
+        "expert_result_kept_apart": {True: ("experts", "weighed-apart")},
         "step_gathers_wait": {True: ("engine", "nanotron-zero")},
     }
 )

@@ -24,6 +24,7 @@ from planner.techniques.feedback import FEEDBACKS
 from planner.techniques.layouts import TOKEN_LAYOUTS
 from planner.techniques.losses import LOSSES
 from planner.techniques.methods import METHODS
+from planner.techniques.norms import NORMS
 from planner.techniques.offload import OFFLOADS
 from planner.techniques.optimizers import OPTIMIZERS
 from planner.techniques.precision import PRECISIONS
@@ -224,6 +225,13 @@ def page() -> str:
             {"states": "moments", "state_bytes": "each [byte]", "master_bytes": "master [byte]"},
             f"[The runtimes](runtimes.md) say whose files have which. No runtime here has {unoffered()}:\n"
             "run tables and launch files that have them are priced.",
+        ),
+        section(
+            "Norms",
+            "`--set norms=NAME`, whose code runs norms. *Kept*: bytes of an element that one of several\n"
+            "kernels keeps besides, which `unfused_norm_bytes` changes.",
+            NORMS,
+            {"unfused_norm_bytes": "kept [byte]", "in_product": "in the product", "reads_fp32": "reads fp32"},
         ),
         section(
             "Experts",

@@ -30,6 +30,7 @@ from planner.techniques.engines.family import sharding_of
 from planner.techniques.experts import EXPERT_CODES, ExpertCode
 from planner.techniques.losses import LOSSES, Loss
 from planner.techniques.methods import METHODS, Method
+from planner.techniques.norms import NORMS, NormCode
 from planner.techniques.offload import OFFLOADS, Offload
 from planner.techniques.offload.family import read_offload
 from planner.techniques.optimizers import OPTIMIZERS, Optimizer
@@ -125,6 +126,11 @@ class Case:
     def expert_code(self) -> ExpertCode:
         """Whose code multiplies experts with the tokens that chose them."""
         return EXPERT_CODES[self.traits.experts.code]
+
+    @cached_property
+    def norms(self) -> NormCode:
+        """Whose code runs norms."""
+        return NORMS[self.traits.kernels.norms]
 
     @cached_property
     def attention_kernel(self) -> AttentionKernel:

@@ -32,6 +32,7 @@ from planner.techniques.feedback import FEEDBACKS
 from planner.techniques.layouts import TOKEN_LAYOUTS
 from planner.techniques.losses import LOSSES
 from planner.techniques.methods import METHODS
+from planner.techniques.norms import NORMS
 from planner.techniques.offload import OFFLOADS
 from planner.techniques.optimizers import OPTIMIZERS
 from planner.techniques.precision import PRECISIONS
@@ -60,6 +61,7 @@ TABLES: dict[str, Mapping[str, Any]] = {
     "layouts": TOKEN_LAYOUTS,
     "losses": LOSSES,
     "methods": METHODS,
+    "norms": NORMS,
     "offload": OFFLOADS,
     "optimizers": OPTIMIZERS,
     "precision": PRECISIONS,

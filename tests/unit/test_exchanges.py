@@ -113,10 +113,12 @@ def test_recompute_reaches_only_norms_that_are_not_part_of_a_product(kind: str, 
 
     def freed(fused: bool) -> float:
         work = job(MODELS[kind])
-        found = Pricer(case_of(plan_of(work), work, runtime(norm_in_product=fused)), plan_of(work))
+        found = Pricer(
+            case_of(plan_of(work), work, runtime(norms="in-product" if fused else "apart")), plan_of(work)
+        )
         layer = priced_layer(found, "a")
-        none, norms = (read_choice(dict(RECOMPUTES), name) for name in ("none", "selective:norm"))
-        return float(layer_cost(layer, none, found).held - layer_cost(layer, norms, found).held)
+        none, again = (read_choice(dict(RECOMPUTES), name) for name in ("none", "selective:norm"))
+        return float(layer_cost(layer, none, found).held - layer_cost(layer, again, found).held)
 
     assert (freed(False), freed(True)) == (2 * 2 * SEQ * HIDDEN, alone * 2 * SEQ * HIDDEN)
 

@@ -237,7 +237,7 @@ def test_a_norm_of_several_kernels_keeps_copies() -> None:
     unfused = {"fused_norm": False}
     fused, plain, wide, cast = (
         priced(zero=0, micro_batch=2, traits=traits).stages[0].activations
-        for traits in ({}, unfused, {**unfused, "unfused_norm_bytes": 6.0}, {"norm_reads_fp32": True})
+        for traits in ({}, unfused, {**unfused, "norms": "fp32-weighed"}, {"norms": "fp32-read"})
     )
     elements = 25 * 2 * 2048 * 2048
     assert (plain - fused, wide - fused, cast - fused) == (4 * elements, 6 * elements, 2 * elements)

@@ -195,7 +195,7 @@ def test_norms_over_all_heads_are_a_chain_there() -> None:
     model = load_model("minimax-m2.5")
     asked, plan = job(model), replace(PLAN, tp=1.0, dp=16.0, zero_shards=16.0, sequence_parallel=False)
     found = []
-    for traits in ({}, {"chained_head_norms": False}):
+    for traits in ({}, {"norms": "in-product"}):
         own = BRIDGE.for_model(model).with_traits(**traits)
         layer = priced_layer(Pricer(case_of(plan, asked, own), plan), model.layers[0])
         found.append(next(one for one in layer.operators if one.name == "qk_norm"))

@@ -154,7 +154,6 @@ def latent_operators(pricer: Pricer, mixer: LatentAttention) -> list[Operator]:
     result) every second one may run again; where queries have no rank, that is the other down-projection.
     """
     hidden, rows, local = pricer.case.model.hidden, pricer.tokens, pricer.local_tokens
-    traits = pricer.case.traits.kernels
     heads = mixer.heads / pricer.plan.tp
     queries, values = heads * mixer.qk_head_dim, heads * mixer.v_head_dim
     rebuilt = heads * (mixer.qk_nope_head_dim + mixer.v_head_dim)
@@ -162,7 +161,9 @@ def latent_operators(pricer: Pricer, mixer: LatentAttention) -> list[Operator]:
     down = ranks + mixer.qk_rope_head_dim
     query_rank, key_rank = float(mixer.q_lora_rank or hidden), float(mixer.kv_lora_rank)
     norm, turn = traffic.NORM[norm_is_fused(pricer.case)], rotary_traffic(pricer)
-    kept = 2.0 if pricer.case.method.trains_base else input_bytes(pricer.case, UP, traits.norm_in_product)
+    kept = (
+        2.0 if pricer.case.method.trains_base else input_bytes(pricer.case, UP, pricer.case.norms.in_product)
+    )
     compressed = (kept + norm_copy_bytes(pricer.case)) * local * ranks
     pairs = rows * heads * mixer.qk_rope_head_dim
     up, ranked = "mla_up_proj", float(mixer.q_lora_rank > 0)

@@ -38,7 +38,7 @@ def input_cast_seconds(case: Case, name: str, elements: Num, curve: GemmCurve) -
        ``with_quantized_norm``; ``transformer_engine/pytorch/csrc/extensions/activation.cpp``: fully fused
        with a delayed scale, in two kernels with that of now.
     """
-    in_norm = case.traits.kernels.norm_in_product and name in IN_NORM and not has_adapter(case, name)
+    in_norm = case.norms.in_product and name in IN_NORM and not has_adapter(case, name)
     fused = in_norm or (case.traits.adapters.operator_fuser and name == "mlp_out")
     return 0.0 if case.precision.delayed and fused else cast_seconds(case, elements, curve)
 

@@ -20,7 +20,7 @@ def norm_is_fused(case: Case) -> bool:
     .. [1] PyTorch 2.13, ``torch/nn/modules/normalization.py``, ``LayerNorm``; Hugging Face Transformers
        v5.24.0, ``models/llama/modeling_llama.py``, ``LlamaRMSNorm``, ``models/gpt_neox``, ``GPTNeoXLayer``.
     """
-    chained = case.traits.kernels.chained_layer_norm
+    chained = case.norms.chains_layer_norm
     return case.traits.kernels.fused_norm or (case.model.norm == "layernorm" and not chained)
 
 
@@ -61,10 +61,10 @@ def norm_operator(
     One that is not ``handed`` to products is added to the stream, which needs no result of it. A norm that
     reads a copy of its input in fp32 keeps that alone.
     """
-    case, model, traits = pricer.case, pricer.case.model, pricer.case.traits
+    case, model = pricer.case, pricer.case.model
     elements = pricer.local_tokens * model.hidden
     moved = traffic.NORM[norm_is_fused(case)]
-    if traits.kernels.norm_reads_fp32:
+    if case.norms.reads_fp32:
         more = traffic.NORM_CAST
         moved = moved._replace(forward=moved.forward + more.forward, backward=moved.backward + more.backward)
     copy = norm_copy_bytes(case)
@@ -79,8 +79,8 @@ def norm_operator(
         module,
         elements,
         moved,
-        kept=normed_bytes(case) * elements * (not traits.kernels.norm_reads_fp32) + 4 * pricer.local_tokens,
-        saved=handed * kept * model.hidden + (copy + 4.0 * traits.kernels.norm_reads_fp32) * elements,
+        kept=normed_bytes(case) * elements * (not case.norms.reads_fp32) + 4 * pricer.local_tokens,
+        saved=handed * kept * model.hidden + (copy + 4.0 * case.norms.reads_fp32) * elements,
         params=float(model.norm_params),
     )
 
@@ -92,7 +92,7 @@ fp32 (Megatron-Bridge 067f987d, ``models/minimax_m2/minimax_m2_provider.py``, ``
 
 def head_norm_operator(pricer: Pricer, normed: Num, params: Num) -> Operator:
     """Price the norms of queries and keys, ``normed`` elements in all."""
-    case, chained = pricer.case, pricer.case.traits.kernels.chained_head_norms
+    case, chained = pricer.case, pricer.case.norms.chains_head_norms
     moved = traffic.NORM[norm_is_fused(case) and not chained]
     kept = (normed_bytes(case) + (HEAD_NORM_COPY if chained else norm_copy_bytes(case))) * normed
     return pricer.elementwise("qk_norm", "qkv", normed, moved, saved=kept, params=params)
@@ -118,7 +118,7 @@ def norm_modules(pricer: Pricer, block: Block) -> list[str]:
     after = block.norms == 4 and not alone
     known = block.norms == 2 - alone or after
     results = "norms-after" in pricer.case.model.variants
-    if not pricer.case.traits.kernels.norm_in_product or not known or block.beside or results:
+    if not pricer.case.norms.in_product or not known or block.beside or results:
         return ["norm"] * block.norms
     if alone:
         fused = isinstance(block.mixer or block.ffn, Attention | RecurrentMixer | DenseFfn)

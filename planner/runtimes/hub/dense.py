@@ -99,7 +99,7 @@ DENSE: Final = {
     ),
     "olmo": HubType(
         "OlmoForCausalLM", "OlmoDecoderLayer", like(norm="layernorm", variants=("bare-norms",)), _olmo,
-        REGULAR, {"norm_reads_fp32": True}, without("rms_norm_eps"),
+        REGULAR, {"norms": "fp32-read"}, without("rms_norm_eps"),
     ),
     "olmo2": HubType(
         "Olmo2ForCausalLM", "Olmo2DecoderLayer", like(variants=("norms-after",)), gated_fields, REGULAR,

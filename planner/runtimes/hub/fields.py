@@ -12,8 +12,8 @@ from planner.inputs.model import Attention, DenseFfn, ModelSpec
 from planner.runtimes.hub.numerics import hub_scaling
 from planner.runtimes.hub.types import Fields
 
-FP32_NORM: Final = {"unfused_norm_bytes": 6.0}
-"""Bytes of an element that norms keep which multiply by their weight in fp32: the trait says which. [byte]"""
+FP32_NORM: Final = {"norms": "fp32-weighed"}
+"""The trait of norms that multiply by their weight in fp32."""
 
 
 def without(*keys: str) -> dict[str, str]:

@@ -161,7 +161,7 @@ OLDER: Final = {
     ),
     "cohere": HubType(
         "CohereForCausalLM", "CohereDecoderLayer", like(norm="layernorm", variants=_SIDE, norms=1), _cohere,
-        REGULAR, {"chained_layer_norm": True, "unfused_norm_bytes": 10.0}, names=without("rms_norm_eps"),
+        REGULAR, {"norms": "fp32-layer-norm"}, names=without("rms_norm_eps"),
     ),
     "nemotron": HubType(
         "NemotronForCausalLM", "NemotronDecoderLayer", _is_nemotron, _nemotron,

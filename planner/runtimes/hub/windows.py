@@ -163,7 +163,7 @@ WINDOWED: Final = {
     "cohere2": HubType(
         "Cohere2ForCausalLM", "Cohere2DecoderLayer",
         like(norm="layernorm", variants=("parallel-blocks",), norms=1, mixed=True), _cohere2, REGULAR,
-        {"chained_layer_norm": True, "unfused_norm_bytes": 10.0}, names=without("rms_norm_eps"),
+        {"norms": "fp32-layer-norm"}, names=without("rms_norm_eps"),
     ),
 }  # fmt: skip
 """Type to how it is written."""

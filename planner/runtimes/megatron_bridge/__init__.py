@@ -138,7 +138,7 @@ ENTRY = Runtime(
     # `use_layer_wise_distributed_optimizer` (training/setup.py).
     traits=Traits().with_values(
         whole_matrices="dealt",
-        norm_in_product=True,
+        norms="in-product",
         step_copies=True,
         message_multiprocessors=16.0,
         tp_exposed=0.25,

@@ -218,7 +218,7 @@ PROVIDERS: Final[Mapping[str, OwnLayers]] = {
     ),
     "minimax_m2": OwnLayers(
         "gpt_provider", "GPTModelProvider", _is_wide_normed, (), _wide_normed_fields,
-        traits=MappingProxyType({"chained_head_norms": True}),
+        traits=MappingProxyType({"norms": "in-product-own-heads"}),
         spec=("minimax_m2.minimax_m2_provider", "minimax_m2_layer_spec"),
     ),
     "exaone4": OwnLayers(

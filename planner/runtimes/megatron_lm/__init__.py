@@ -92,7 +92,7 @@ ENTRY = Runtime(
     # Experts as fitted to Megatron-Bridge, whose layers with experts are Megatron-core's own.
     traits=Traits().with_values(
         whole_matrices="owned",
-        norm_in_product=True,
+        norms="in-product",
         step_copies=True,
         product_workspaces=3.0,
         sharded_exposed=0.3,

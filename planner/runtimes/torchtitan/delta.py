@@ -31,7 +31,7 @@ EAGER: Final = MappingProxyType(
     {
         "compiled": False,
         "fused_norm": False,
-        "unfused_norm_bytes": 6.0,
+        "norms": "fp32-weighed",
         "fused_activation": False,
         "fused_rope": False,
         "chained_rope": "halves",

@@ -32,6 +32,10 @@ FORMER: Final[Mapping[str, Mapping[float | bool | str, Word]]] = MappingProxyTyp
         "stacked_experts": {True: ("experts", "stacked"), False: ("experts", "grouped")},
         "every_expert": {True: ("experts", "every")},
         "expert_result_kept_apart": {True: ("experts", "weighed-apart")},
+        "norm_in_product": {True: ("norms", "in-product"), False: ("norms", "apart")},
+        "norm_reads_fp32": {True: ("norms", "fp32-read")},
+        "chained_layer_norm": {True: ("norms", "fp32-layer-norm")},
+        "chained_head_norms": {True: ("norms", "in-product-own-heads"), False: ("norms", "in-product")},
         "step_gathers_wait": {True: ("engine", "nanotron-zero")},
     }
 )

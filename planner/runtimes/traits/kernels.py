@@ -6,6 +6,7 @@ from typing import Literal
 
 from planner.dataclasses import dataclass
 from planner.runtimes.traits.trait import trait
+from planner.techniques.norms import NORMS
 
 
 @dataclass(frozen=True)
@@ -15,6 +16,11 @@ class KernelTraits:
     fused_norm: bool = trait(
         True,
         "Whether a norm is one kernel, or a chain of elementwise ones.",
+    )
+    norms: str = trait(
+        "apart",
+        "Whose code runs norms: whether they are part of products, and what they keep in fp32.",
+        words=NORMS,
     )
     fused_activation: bool = trait(
         True,
@@ -39,19 +45,6 @@ class KernelTraits:
         "with the values', so that all of it stays beside what was turned; ``packed``: the same, where whole "
         "heads turn, so that no part is put beside another.",
     )
-    chained_layer_norm: bool = trait(
-        False,
-        "Whether a layer norm is a chain of kernels of a model's own code, not PyTorch's one.",
-    )
-    chained_head_norms: bool = trait(
-        False,
-        "Whether norms of queries and keys are a chain of kernels in fp32 of a model's own code.",
-    )
-    norm_in_product: bool = trait(
-        False,
-        "Whether the norm before a product of attention or of a dense feed-forward is part of that product's "
-        "layer, so that recompute of norms does not reach it.",
-    )
     unfused_norm_bytes: float = trait(
         4.0,
         "Bytes of an element that a norm of several kernels keeps besides: an fp32 copy of its input; 6 "
@@ -62,10 +55,6 @@ class KernelTraits:
         False,
         "Whether the kernel of a scan takes queries and keys in fewer heads than values, and none is copied "
         "for each head of these.",
-    )
-    norm_reads_fp32: bool = trait(
-        False,
-        "Whether a fused norm reads a copy of its input that was cast to fp32, and keeps it in its place.",
     )
     compiled: bool = trait(
         False,

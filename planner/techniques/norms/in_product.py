@@ -1,0 +1,9 @@
+"""Part of the product after them: Transformer Engine's LayerNormLinear and LayerNormMLP."""
+
+from planner.techniques.norms.family import NormCode
+
+ENTRY = NormCode(
+    name="in-product",
+    cite="Megatron-LM d98e8a64: megatron/core/models/gpt/gpt_layer_specs.py, TELayerNormColumnParallelLinear",
+    in_product=True,
+)

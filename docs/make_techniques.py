@@ -12,6 +12,7 @@ from planner.calibrate.releases import releases
 from planner.registry import load_family
 from planner.runtimes.family import Runtime
 from planner.runtimes.traits import TRAITS, Traits
+from planner.techniques.adapters import ADAPTER_LIBRARIES
 from planner.techniques.allocators import ALLOCATORS
 from planner.techniques.attention import ATTENTION_KERNELS
 from planner.techniques.checkpointing import CHECKPOINTING
@@ -189,7 +190,11 @@ def page() -> str:
             "Activation checkpointing",
             "`--set checkpointing=NAME`, how a layer that is recomputed whole runs again.",
             CHECKPOINTING,
-            {"stops_early": "stops early", "gathers": "gathers again"},
+            {
+                "stops_early": "stops early",
+                "gathers": "gathers again",
+                "repeats_methods": "all layers",
+            },
         ),
         section(
             "Dispatchers",
@@ -260,6 +265,13 @@ def page() -> str:
             "`--method`. Bytes at rest of a weight without a gradient; 0 where all have one.",
             METHODS,
             {"frozen_weight_bytes": "frozen [byte]", "learns": "beside exact training"},
+        ),
+        section(
+            "Adapters",
+            "`--set adapters=NAME`, whose code puts them beside linear layers. *Separate*: queries, keys,\n"
+            "values and halves of a gate have one each; *cast*: copies that learn beside them are in fp32.",
+            ADAPTER_LIBRARIES,
+            {"separate": "separate", "casts_copies": "cast"},
         ),
         section(
             "Recovery",

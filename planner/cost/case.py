@@ -19,6 +19,7 @@ from planner.remembered import remembered
 from planner.rules import Mask
 from planner.runtimes.family import Job, Runtime
 from planner.runtimes.traits import Traits
+from planner.techniques.adapters import ADAPTER_LIBRARIES, AdapterLibrary
 from planner.techniques.allocators import ALLOCATORS, Allocator
 from planner.techniques.attention import ATTENTION_KERNELS, AttentionKernel
 from planner.techniques.checkpointing import CHECKPOINTING, Checkpointing
@@ -131,6 +132,11 @@ class Case:
     def norms(self) -> NormCode:
         """Whose code runs norms."""
         return NORMS[self.traits.kernels.norms]
+
+    @cached_property
+    def adapter_library(self) -> AdapterLibrary:
+        """Whose code puts adapters beside linear layers."""
+        return ADAPTER_LIBRARIES[self.traits.adapters.library]
 
     @cached_property
     def attention_kernel(self) -> AttentionKernel:

@@ -99,7 +99,7 @@ def _adapts_mixers(case: Case) -> bool:
 
     PEFT's are, by gated delta nets and dense layers; Megatron-Bridge's by Mamba-2, as its recipes have them.
     """
-    if not case.traits.adapters.separate_projections:
+    if not case.adapter_library.separate:
         return all(isinstance(mixer, Mamba2) for mixer in case.model.recurrents)
     nets = all(isinstance(mixer, GatedDelta) for mixer in case.model.recurrents)
     return nets and not case.model.expert_kinds

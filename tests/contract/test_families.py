@@ -20,6 +20,7 @@ from planner.errors import InputError
 from planner.formulas.pipeline import Pipe
 from planner.registry import find
 from planner.runtimes import runtimes
+from planner.techniques.adapters import ADAPTER_LIBRARIES
 from planner.techniques.allocators import ALLOCATORS
 from planner.techniques.attention import ATTENTION_KERNELS
 from planner.techniques.checkpointing import CHECKPOINTING
@@ -50,6 +51,7 @@ from planner.techniques.tensor import TENSOR_LIBRARIES
 from tests.helpers import ROOT
 
 TABLES: dict[str, Mapping[str, Any]] = {
+    "adapters": ADAPTER_LIBRARIES,
     "allocators": ALLOCATORS,
     "attention": ATTENTION_KERNELS,
     "dispatchers": DISPATCHERS,

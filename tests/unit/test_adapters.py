@@ -257,7 +257,7 @@ def test_embedding_and_head_beside_adapters_are_a_trained_copy() -> None:
     plain, more = priced("qkv"), priced("qkv", "ends")
     ends = 2 * model.vocab * model.hidden
     assert (more.peak - plain.peak) == pytest.approx(ends * (2 + 2 + 2 * 2), rel=0.01)
-    cast = priced("qkv", "ends", casts_copies=True)
+    cast = priced("qkv", "ends", adapters="llama-factory")
     assert (cast.peak - plain.peak) == pytest.approx(ends * (4 + 4 + 2 * 4), rel=0.01)
     shared = [priced("qkv", *ends_too, gpus=2, zero=3) for ends_too in ((), ("ends",))]
     assert states(shared[1]) - states(shared[0]) == pytest.approx(ends / 2 * (4 + 4 + 2 * 4), rel=0.01)

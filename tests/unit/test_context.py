@@ -293,7 +293,7 @@ def test_a_method_with_its_own_kernel_takes_nothing_from_the_runtime_s_ring() ->
 
 def test_checkpoints_behind_attention_spare_it_and_nothing_else() -> None:
     """arXiv:2310.03294, Table 5, 32K on each of 8: 76.38 s with plain checkpoints, 58.46 s with its own."""
-    plain, own = long_step("lightseq", plain_checkpoints=True), long_step("lightseq")
+    plain, own = long_step("lightseq", checkpointing="around-layers"), long_step("lightseq")
     assert plain / own == pytest.approx(76.38 / 58.46, rel=0.06)
 
 

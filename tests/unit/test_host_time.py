@@ -66,7 +66,7 @@ def test_a_compiled_layer_launches_half_and_adapters_launch_more() -> None:
     work = job(MODELS["dense"], 4, global_batch=8, method="lora", lora_targets=("qkv",))
     # three of PEFT, an eighth of a layer each; one of the core's, two modules of five and twelve operations
     for separate, more in ((True, 3e-3 * 3 / 8), (False, 3e-3 * 2 / 5 + 12 * 12.5e-6)):
-        traits = runtime(**HOST, separate_projections=separate)
+        traits = runtime(**HOST, adapters="peft" if separate else "megatron")
         case = case_of(plan_of(work, dp=4), work, traits)
         expected = 0.02 + 2 * layers * (3e-3 + more)
         assert float(host_step_seconds(case, plan_of(work, dp=4))) == pytest.approx(expected)

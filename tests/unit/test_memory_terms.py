@@ -290,14 +290,14 @@ def test_weights_that_are_live_while_a_layer_runs_backward() -> None:
     traits = {"logit_bytes": 0.0, "reduce_dtype": "bf16"}
     layer, product, widest = LAYER, 2 * 2048 * 8192, 2 * 8 * 2048 * 16384
 
-    def workspace(**more: float) -> float:
+    def workspace(**more: float | str) -> float:
         return priced(job(global_batch=128), traits | more, zero=3, micro_batch=8).stages[0].workspace
 
     assert workspace() == (2 + 2 + 2) * layer + widest
     assert workspace(live_elements=1e7) == 2 * (product + 1e7) + 2 * layer + widest
     assert workspace(live_elements=1e7, bucket_elements=1e6) == 2 * (product + 1e7) + 2 * product + widest
     assert workspace(live_elements=1e7, bucket_elements=4e7) == 2 * (product + 1e7) + 2 * 4e7 + widest
-    apart = workspace(live_elements=1e7, separate_projections=True)
+    apart = workspace(live_elements=1e7, adapters="peft")
     assert apart == 2 * (product / 2 + 1e7) + 2 * layer + widest
     assert workspace(live_elements=1e9) == 2 * TOTAL + 2 * layer + widest
 
@@ -331,7 +331,13 @@ def test_flat_buckets_wait_for_backward_where_the_optimizer_is_sharded() -> None
 def test_attention_that_does_not_run_again_keeps_its_output() -> None:
     """DistFlashAttention recomputes all but attention (arXiv:2310.03294, sec. 3.3): output and statistics."""
     again, kept = (
-        priced(traits={"plain_checkpoints": plain}, zero=0, recompute="full", cp=2, cp_method="lightseq")
+        priced(
+            traits={"checkpointing": "around-layers" if plain else "reentrant"},
+            zero=0,
+            recompute="full",
+            cp=2,
+            cp_method="lightseq",
+        )
         .stages[0]
         .activations
         for plain in (True, False)

@@ -74,7 +74,7 @@ def learned(case: Case, name: str, params: Num) -> Num:
         return params
     if not learns(case, name):
         return 0.0
-    cast = case.traits.adapters.casts_copies or case.sharding.stage or case.workload.state_dtype
+    cast = case.adapter_library.casts_copies or case.sharding.stage or case.workload.state_dtype
     if cast or not case.own_master:
         return params
     fp32, own = DTYPE_BYTES["fp32"], DTYPE_BYTES["bf16"]
@@ -100,7 +100,7 @@ def adapters_beside(case: Case, name: str) -> int:
     if not has_adapter(case, name):
         return 0
     plain = name in GATED and not any(ffn.gated for ffn in case.model.ffns)
-    return 1 if plain or not case.traits.adapters.separate_projections else SEPARATE.get(name, 1)
+    return 1 if plain or not case.adapter_library.separate else SEPARATE.get(name, 1)
 
 
 def adapter_params(case: Case, name: str, inputs: Num, outputs: Num) -> Num:
@@ -176,7 +176,7 @@ def _drops(case: Case) -> bool:
     Those of Megatron-Bridge are priced without: MLPerf's runs, which have this dropout, leave no room for it
     (docs/explanation/known-errors.md).
     """
-    return case.traits.adapters.dropout and case.traits.adapters.separate_projections
+    return case.traits.adapters.dropout and case.adapter_library.separate
 
 
 def _own_copies(case: Case) -> bool:

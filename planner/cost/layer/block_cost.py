@@ -335,7 +335,7 @@ def _kept_scores(layer: PricedLayer, choice: RecomputeChoice, pricer: Pricer) ->
 
 def largest_product(layer: PricedLayer, pricer: Pricer) -> Num:
     """Weights of the largest product; halves that are layers of their own are each as large as the last."""
-    halves = ("mlp_in", "shared_experts_in") if pricer.case.traits.adapters.separate_projections else ()
+    halves = ("mlp_in", "shared_experts_in") if pricer.case.adapter_library.separate else ()
     return largest([operator for operator in layer.operators if operator.name not in halves], "params")
 
 

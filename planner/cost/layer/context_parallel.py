@@ -63,5 +63,5 @@ def gathered_bytes(case: Case, plan: Plan, tokens: Num, mixer: Attention | Laten
 
 def kept_attention(case: Case, plan: Plan) -> Num:
     """One where checkpoints of the context method keep attention's output from recompute, else zero. [-]"""
-    own = case.context.keeps_attention and not case.traits.recompute.plain_checkpoints
+    own = case.context.keeps_attention and not case.checkpointing.repeats_methods
     return where(plan.cp > 1, 1.0, 0.0) if own and case.recompute.whole_layer else 0.0

@@ -85,7 +85,7 @@ def adapters_seconds(pricer: Pricer) -> float:
     Those of PEFT are plain operations; NVIDIA's are two linear modules of the core and kernels around them.
     """
     count = sum(adapters_beside(pricer.case, name) for name in ADAPTED)
-    if pricer.case.traits.adapters.separate_projections:
+    if pricer.case.adapter_library.separate:
         return ADAPTER_SHARE * count * pricer.case.traits.host.layer_seconds
     return count * (ADAPTER_MODULES * module_seconds(pricer) + ADAPTER_OPERATIONS * LAUNCH_SECONDS)
 

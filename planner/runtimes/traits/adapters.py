@@ -6,16 +6,19 @@ from typing import Literal
 
 from planner.dataclasses import dataclass
 from planner.runtimes.traits.trait import trait
+from planner.techniques.adapters import ADAPTER_LIBRARIES
 
 
 @dataclass(frozen=True)
 class AdapterTraits:
     """Adapters and the linear layers that they sit on."""
 
-    separate_projections: bool = trait(
-        False,
-        "Whether queries, keys and values, and the halves of a gated feed-forward, are linear layers of "
-        "their own, with an adapter each (transformers).",
+    library: str = trait(
+        "megatron",
+        "Whose code puts adapters beside linear layers: NVIDIA's beside joined products, Hugging Face's "
+        "(``peft``) beside each layer of transformers' models.",
+        name="adapters",
+        words=ADAPTER_LIBRARIES,
     )
     operator_fuser: bool = trait(
         False,
@@ -49,9 +52,4 @@ class AdapterTraits:
     base_dtype: Literal["bf16", "fp32"] = trait(
         "bf16",
         "Numbers in which frozen weights rest that no method quantises (TRL loads ``float32`` unless told).",
-    )
-    casts_copies: bool = trait(
-        False,
-        "Whether a copy of embedding and head that learns beside adapters is cast to fp32 as they are "
-        "(LLaMA-Factory); if not it keeps 16 bits, with its gradient and moments, where nothing is sharded.",
     )

@@ -36,6 +36,9 @@ FORMER: Final[Mapping[str, Mapping[float | bool | str, Word]]] = MappingProxyTyp
         "norm_reads_fp32": {True: ("norms", "fp32-read")},
         "chained_layer_norm": {True: ("norms", "fp32-layer-norm")},
         "chained_head_norms": {True: ("norms", "in-product-own-heads"), False: ("norms", "in-product")},
+        "plain_checkpoints": {True: ("checkpointing", "around-layers")},
+        "separate_projections": {True: ("adapters", "peft"), False: ("adapters", "megatron")},
+        "casts_copies": {True: ("adapters", "llama-factory")},
         "step_gathers_wait": {True: ("engine", "nanotron-zero")},
     }
 )

@@ -16,18 +16,14 @@ class RecomputeTraits:
     kind: str = trait(
         "reentrant",
         "How a layer that is recomputed whole runs again: wholly (``reentrant``), until all that backward "
-        "needs is there (``early-stop``), or with a further gather of sharded weights (``around-units``).",
+        "needs is there (``early-stop``), with a further gather of sharded weights (``around-units``), or so "
+        "where the context method has checkpoints of its own (``around-layers``).",
         name="checkpointing",
         words=CHECKPOINTING,
     )
     selective: Literal["attention", "second-products"] = trait(
         "attention",
         "What selective recompute without named modules repeats: ``attention``, or ``second-products``.",
-    )
-    plain_checkpoints: bool = trait(
-        False,
-        "Whether full recompute repeats whole layers even where the context method has checkpoints of its "
-        "own, behind attention.",
     )
     encoder_again: bool = trait(
         False,

@@ -18,5 +18,8 @@ class Checkpointing:
     gathers: bool = False
     """Whether it calls the layer's sharded unit again, and so gathers its weights a third time; where the
     unit holds the checkpoint, backward's gather serves both."""
+    repeats_methods: bool = False
+    """Whether it repeats whole layers even where the context method has checkpoints of its own, behind
+    attention."""
     aliases: tuple[str, ...] = ()
     """Other names."""

@@ -4,6 +4,7 @@ from planner.techniques.norms.family import NormCode
 
 ENTRY = NormCode(
     name="in-product",
-    cite="Megatron-LM d98e8a64: megatron/core/models/gpt/gpt_layer_specs.py, TELayerNormColumnParallelLinear",
+    cite="Megatron-LM d98e8a64: megatron/core/extensions/transformer_engine.py, "
+    "TELayerNormColumnParallelLinear",
     in_product=True,
 )

@@ -233,6 +233,6 @@ def _saved(sheet: Sheet, key: str) -> None:
         sheet.notes.append(
             f"{key}: a copy of {told} is trained: priced as embedding and head, beside the frozen ones"
         )
-        sheet.changes += ["casts_copies=true"] * (key == CAST and not sheet.has("pure_bf16"))
+        sheet.changes += ["adapters=llama-factory"] * (key == CAST and not sheet.has("pure_bf16"))
         sheet.options["lora_targets"] = f"{sheet.options.get('lora_targets', 'all')}+ends"
         sheet.places.setdefault("lora_targets", key)

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import os
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -15,6 +20,7 @@ from planner.runtimes.traits import Traits, over
 from planner.techniques.losses import LOSSES
 from planner.techniques.settings import SETTINGS
 from tests.cli.command import planner
+from tests.helpers import ROOT
 from tests.unit.cost_jobs import job, plan_of, runtime
 
 GPT2 = ("estimate", "gpt2", "--hardware", "dgx-h100", "--gpus", "8", "--global-batch", "64")
@@ -94,6 +100,35 @@ def test_answers_name_the_loss(tmp_path: Path) -> None:
     assert yaml.safe_load(saved.read_text())["runtime"]["traits"] == {"loss": "transformer-engine"}
     told = " ".join(planner("explain", str(saved), "-v").out.split())
     assert "with the loss transformer-engine" in told
+
+
+TOYS = {
+    "losses": "from dataclasses import replace\n\nfrom planner.techniques.losses import eager\n\n"
+    'ENTRY = replace(eager.ENTRY, name="toy", cite="None.", logit_bytes=3.0)\n',
+    "allocators": "from planner.techniques.allocators.family import Allocator\n\n"
+    'ENTRY = Allocator(name="toy", cite="None.", about="with a toy", needed=0.5)\n',
+}
+
+
+def test_a_file_is_all_that_a_loss_or_an_allocator_needs(tmp_path: Path) -> None:
+    """The command line knows the names, and the price has what the records say."""
+    shutil.copytree(ROOT / "planner", tmp_path / "planner")
+    for name in ("hardware_profiles", "models_zoo"):
+        (tmp_path / name).symlink_to(ROOT / name)
+    for family, text in TOYS.items():
+        (tmp_path / "planner" / "techniques" / family / "toy.py").write_text(text)
+    plan = tmp_path / "plan.yaml"
+    ask = [*GPT2, "--set", "loss=toy", "--set", "allocator=toy", "--save", str(plan), "--format", "json"]
+    done = subprocess.run(
+        [sys.executable, "-m", "planner", *ask], cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(tmp_path)},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    answer = json.loads(done.stdout)
+    (stage,) = answer["memory"]["stages"]
+    assert answer["moments"]["loss"] == "toy"
+    assert stage["reserve_gib"] == pytest.approx(0.5 * (stage["activations_gib"] + stage["workspace_gib"]))
+    assert yaml.safe_load(plan.read_text())["runtime"]["traits"] == {"loss": "toy", "allocator": "toy"}
 
 
 def test_the_setting_of_the_kernel_chooses_kinds() -> None:

@@ -33,6 +33,7 @@ from planner.techniques.recompute import RECOMPUTES
 from planner.techniques.recompute.family import MODULES
 from planner.techniques.recovery import RECOVERIES
 from planner.techniques.rings import RINGS
+from planner.techniques.routers import ROUTERS
 from planner.techniques.scaling_laws import SCALING_LAWS
 from planner.techniques.schedules import SCHEDULES
 from planner.techniques.settings import SETTINGS
@@ -230,6 +231,12 @@ def page() -> str:
             {"states": "moments", "state_bytes": "each [byte]", "master_bytes": "master [byte]"},
             f"[The runtimes](runtimes.md) say whose files have which. No runtime here has {unoffered()}:\n"
             "run tables and launch files that have them are priced.",
+        ),
+        section(
+            "Routers",
+            "`--set router=NAME`, whose code chooses a token's experts.",
+            ROUTERS,
+            {"chained": "a chain", "reads_fp32": "reads fp32"},
         ),
         section(
             "Norms",

@@ -40,6 +40,7 @@ from planner.techniques.precision import PRECISIONS, Precision
 from planner.techniques.recompute import RECOMPUTES
 from planner.techniques.recompute.family import RecomputeChoice, read_choice
 from planner.techniques.rings import RINGS, RingAttention
+from planner.techniques.routers import ROUTERS, RouterCode
 from planner.techniques.schedules import SCHEDULES, Schedule
 from planner.techniques.schedules.family import every_pass
 from planner.techniques.sharding import Sharding
@@ -137,6 +138,11 @@ class Case:
     def adapter_library(self) -> AdapterLibrary:
         """Whose code puts adapters beside linear layers."""
         return ADAPTER_LIBRARIES[self.traits.adapters.library]
+
+    @cached_property
+    def router(self) -> RouterCode:
+        """Whose code scores tokens and chooses their experts."""
+        return ROUTERS[self.traits.experts.router]
 
     @cached_property
     def attention_kernel(self) -> AttentionKernel:

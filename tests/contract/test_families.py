@@ -41,6 +41,7 @@ from planner.techniques.recompute import RECOMPUTES
 from planner.techniques.recompute.family import read_choice
 from planner.techniques.recovery import RECOVERIES
 from planner.techniques.rings import RINGS
+from planner.techniques.routers import ROUTERS
 from planner.techniques.scaling_laws import SCALING_LAWS
 from planner.techniques.schedules import SCHEDULES
 from planner.techniques.settings import SETTINGS, Setting
@@ -70,6 +71,7 @@ TABLES: dict[str, Mapping[str, Any]] = {
     "recompute": RECOMPUTES,
     "recovery": RECOVERIES,
     "rings": RINGS,
+    "routers": ROUTERS,
     "scaling_laws": SCALING_LAWS,
     "schedules": SCHEDULES,
     "settings": SETTINGS,

@@ -45,9 +45,9 @@ def test_latent_attention_and_shared_experts_launch_modules_more() -> None:
 
 def test_a_router_that_is_not_fused_launches_its_chain() -> None:
     block, dense = MODELS["experts"].blocks["a"], MODELS["dense"].blocks["a"]
-    fused, eager = (pricer("experts", fused_router=told) for told in (True, False))
+    fused, eager = (pricer("experts", router=code) for code in ("fused", "eager"))
     assert beside_seconds(eager, block) - beside_seconds(fused, block) == pytest.approx(44 * LAUNCH_SECONDS)
-    assert beside_seconds(pricer("dense", fused_router=False), dense) == 0.0
+    assert beside_seconds(pricer("dense", router="eager"), dense) == 0.0
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_moonlight_s_steps_are_their_host_and_no_constant_was_fitted_to_them() -
         gpus=8,
         workload=Workload(seq_len=4096, global_batch=4, precision="bf16", state_dtype="bf16"),
     )
-    bridge = runtimes()["megatron-bridge"].with_traits(dispatcher="all-to-all", fused_router=False)
+    bridge = runtimes()["megatron-bridge"].with_traits(dispatcher="all-to-all", router="eager")
     found = {}
     for recompute, measured in MOONLIGHT.items():
         plan = plan_of(work, tp=2, ep=8, dp=4, zero=1, sequence_parallel=True, recompute=recompute)

@@ -233,7 +233,7 @@ def expert_operators(pricer: Pricer, ffn: Experts, odd: bool) -> list[Operator]:
     sorted_bytes = input_bytes(case, ("experts_in",)) * rows * sent * (2.0 if every else 1.0)
     moved = traffic.EVERY_EXPERT if every else traffic.Traffic(8.0, 8.0)
     before = activation_input_bytes(case, ffn.gated) * rows * wide
-    scores = 8 * local * ffn.choices + 4 * local * hidden * case.traits.experts.router_reads_fp32
+    scores = 8 * local * ffn.choices + 4 * local * hidden * case.router.reads_fp32
     router = pricer.linear("router", "router", local, hidden, float(ffn.choices), saved=scores)
     weighed = case.traits.experts.result_bytes * rows * sent * (not every)
     into = grouped_operator(pricer, "experts_in", rows, experts, (sent, wide), saved=before)

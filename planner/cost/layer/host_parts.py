@@ -102,7 +102,7 @@ def beside_seconds(pricer: Pricer, block: Block) -> float:
         operations += LATENT_OPERATIONS
     modules += SHARED_MODULES * shares_experts(block)
     modules += BESIDE_MODULES * (block.beside is not None)
-    eager = isinstance(block.ffn, Experts) and not pricer.case.traits.experts.fused_router
+    eager = isinstance(block.ffn, Experts) and pricer.case.router.chained
     operations += ROUTER_OPERATIONS * eager
     return modules * module_seconds(pricer) + operations * LAUNCH_SECONDS
 

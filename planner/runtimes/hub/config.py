@@ -87,7 +87,7 @@ def traits_of_type(model: ModelSpec) -> Mapping[str, Any]:
     return traits | ({"attention_copies": False} if _packaged(model, own) else {})
 
 
-FP32_ROUTER: Final[Mapping[str, Any]] = {"router_reads_fp32": True}
+FP32_ROUTER: Final[Mapping[str, Any]] = {"router": "fp32"}
 """DeepSeek-V3: ``hidden_states.type(torch.float32)`` before the router's product (transformers 5.23,
 ``DeepseekV3TopkRouter``)."""
 

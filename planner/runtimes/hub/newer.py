@@ -100,7 +100,7 @@ NEWER: Final = {
     ),
     "ernie4_5_moe": HubType(
         "Ernie4_5_MoeForCausalLM", "Ernie4_5_MoeDecoderLayer", like(experts=True, mixed=True), _ernie_moe,
-        REGULAR, {"router_reads_fp32": True}, {"attention_dropout": "", "norm_topk_prob": ""},
+        REGULAR, {"router": "fp32"}, {"attention_dropout": "", "norm_topk_prob": ""},
         notes=(
             "transformers moves none of the biases by which ERNIE 4.5 balances its experts: its balancing "
             "loss alone keeps them in balance.",

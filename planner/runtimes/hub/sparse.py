@@ -164,7 +164,7 @@ SPARSE: Final = {
     ),
     "glm4_moe": HubType(
         "Glm4MoeForCausalLM", "Glm4MoeDecoderLayer", like(experts=True, mixed=True), _glm4_moe,
-        traits={"router_reads_fp32": True},
+        traits={"router": "fp32"},
     ),
     "llama4_text": HubType(
         "Llama4ForCausalLM", "Llama4TextDecoderLayer", _is_llama4, _llama4, traits={"experts": "every"},

@@ -6,6 +6,7 @@ from planner.dataclasses import dataclass
 from planner.runtimes.traits.trait import trait
 from planner.techniques.dispatchers import DISPATCHERS
 from planner.techniques.experts import EXPERT_CODES
+from planner.techniques.routers import ROUTERS
 
 
 @dataclass(frozen=True)
@@ -18,6 +19,12 @@ class ExpertTraits:
         "``stacked`` parameter, ``every`` expert on all tokens, or with results ``weighed-apart``.",
         name="experts",
         words=EXPERT_CODES,
+    )
+    router: str = trait(
+        "fused",
+        "Whose code scores tokens and chooses their experts: Transformer Engine's kernels, or chains of "
+        "PyTorch's.",
+        words=ROUTERS,
     )
     exposed: float = trait(
         1.0,
@@ -86,15 +93,6 @@ class ExpertTraits:
         "by a score after the products, 4 where the result is kept too.",
         unit="byte",
         name="expert_result_bytes",
-    )
-    router_reads_fp32: bool = trait(
-        False,
-        "Whether a router reads a copy of its tokens that was cast to fp32, and keeps it for backward.",
-    )
-    fused_router: bool = trait(
-        True,
-        "Whether scores, choices and balancing loss of a router are kernels of Transformer Engine, and no "
-        "chains of PyTorch's.",
     )
     host_seconds: float = trait(
         0.0,

@@ -39,6 +39,8 @@ FORMER: Final[Mapping[str, Mapping[float | bool | str, Word]]] = MappingProxyTyp
         "plain_checkpoints": {True: ("checkpointing", "around-layers")},
         "separate_projections": {True: ("adapters", "peft"), False: ("adapters", "megatron")},
         "casts_copies": {True: ("adapters", "llama-factory")},
+        "fused_router": {True: ("router", "fused"), False: ("router", "eager")},
+        "router_reads_fp32": {True: ("router", "fp32")},
         "step_gathers_wait": {True: ("engine", "nanotron-zero")},
     }
 )

@@ -6,6 +6,7 @@ import math
 from functools import cached_property
 
 from planner.cost.job_tiers import job_tiers
+from planner.cost.stack import Stack
 from planner.dataclasses import dataclass, replace
 from planner.formulas.collectives import Tier
 from planner.formulas.kernels import Kernels
@@ -19,19 +20,11 @@ from planner.remembered import remembered
 from planner.rules import Mask
 from planner.runtimes.family import Job, Runtime
 from planner.runtimes.traits import Traits
-from planner.techniques.adapters import ADAPTER_LIBRARIES, AdapterLibrary
-from planner.techniques.allocators import ALLOCATORS, Allocator
-from planner.techniques.attention import ATTENTION_KERNELS, AttentionKernel
-from planner.techniques.checkpointing import CHECKPOINTING, Checkpointing
 from planner.techniques.context import CONTEXT_METHODS, ContextMethod
 from planner.techniques.context.family import read_method
-from planner.techniques.dispatchers import DISPATCHERS, Dispatcher
-from planner.techniques.engines import ENGINES, Engine
+from planner.techniques.engines import ENGINES
 from planner.techniques.engines.family import sharding_of
-from planner.techniques.experts import EXPERT_CODES, ExpertCode
-from planner.techniques.losses import LOSSES, Loss
 from planner.techniques.methods import METHODS, Method
-from planner.techniques.norms import NORMS, NormCode
 from planner.techniques.offload import OFFLOADS, Offload
 from planner.techniques.offload.family import read_offload
 from planner.techniques.optimizers import OPTIMIZERS, Optimizer
@@ -39,16 +32,13 @@ from planner.techniques.optimizers.family import unscaled_bytes
 from planner.techniques.precision import PRECISIONS, Precision
 from planner.techniques.recompute import RECOMPUTES
 from planner.techniques.recompute.family import RecomputeChoice, read_choice
-from planner.techniques.rings import RINGS, RingAttention
-from planner.techniques.routers import ROUTERS, RouterCode
 from planner.techniques.schedules import SCHEDULES, Schedule
 from planner.techniques.schedules.family import every_pass
 from planner.techniques.sharding import Sharding
-from planner.techniques.tensor import TENSOR_LIBRARIES, TensorLibrary
 
 
 @dataclass(frozen=True)
-class Case:
+class Case(Stack):
     """Everything that a price depends on, apart from the degrees."""
 
     job: Job
@@ -88,71 +78,6 @@ class Case:
     def traits(self) -> Traits:
         """The runtime's behaviour."""
         return self.runtime.traits
-
-    @cached_property
-    def engine(self) -> Engine:
-        """Who keeps weights, gradients and optimizer states."""
-        return ENGINES[self.traits.engine.name]
-
-    @cached_property
-    def allocator(self) -> Allocator:
-        """Who finds a place for each tensor."""
-        return ALLOCATORS[self.traits.allocator.name]
-
-    @cached_property
-    def retry_seconds(self) -> float:
-        """Time of a step in which the allocator gives blocks back for others; 0 if it never does. [s]"""
-        return self.traits.allocator.retry_seconds if self.allocator.retries else 0.0
-
-    @cached_property
-    def loss(self) -> Loss:
-        """How head and cross entropy run."""
-        return LOSSES[self.traits.loss.kind]
-
-    @cached_property
-    def checkpointing(self) -> Checkpointing:
-        """How a layer that is recomputed whole runs again."""
-        return CHECKPOINTING[self.traits.recompute.kind]
-
-    @cached_property
-    def tensor_library(self) -> TensorLibrary:
-        """Whose layers run under tensor and sequence parallelism."""
-        return TENSOR_LIBRARIES[self.traits.tensor.library]
-
-    @cached_property
-    def ring(self) -> RingAttention:
-        """Whose code runs attention whose keys and values come from other ranks."""
-        return RINGS[self.traits.context.ring]
-
-    @cached_property
-    def expert_code(self) -> ExpertCode:
-        """Whose code multiplies experts with the tokens that chose them."""
-        return EXPERT_CODES[self.traits.experts.code]
-
-    @cached_property
-    def norms(self) -> NormCode:
-        """Whose code runs norms."""
-        return NORMS[self.traits.kernels.norms]
-
-    @cached_property
-    def adapter_library(self) -> AdapterLibrary:
-        """Whose code puts adapters beside linear layers."""
-        return ADAPTER_LIBRARIES[self.traits.adapters.library]
-
-    @cached_property
-    def router(self) -> RouterCode:
-        """Whose code scores tokens and chooses their experts."""
-        return ROUTERS[self.traits.experts.router]
-
-    @cached_property
-    def attention_kernel(self) -> AttentionKernel:
-        """What computes the core of attention."""
-        return ATTENTION_KERNELS[self.traits.attention.kernel]
-
-    @cached_property
-    def dispatcher(self) -> Dispatcher:
-        """Who sends tokens to their experts."""
-        return DISPATCHERS[self.traits.experts.dispatcher]
 
     @property
     def plays(self) -> bool:

@@ -197,7 +197,8 @@ def test_weights_sent_round_before_the_next_pass_hide_behind_nothing(monkeypatch
     """As those of nanotron and InternEvo are, whose engines are alike but for that."""
     plain = ENGINES["distributed-optimizer"]
     waiting = replace(plain, gathers_at_once=True)
-    monkeypatch.setattr("planner.cost.case.ENGINES", {plain.name: plain, "waiting": waiting})
+    for user in ("case", "stack"):
+        monkeypatch.setattr(f"planner.cost.{user}.ENGINES", {plain.name: plain, "waiting": waiting})
     assert ENGINES["nanotron-zero"].gathers_at_once
     assert ENGINES["internevo-zero"].gathers_at_once
 

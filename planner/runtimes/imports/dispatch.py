@@ -60,6 +60,8 @@ def read_runner_file(path: Path, vocab: int | None = None) -> Imported:
         return _from_config(path, _starter(path), vocab)
     if suffix in (".csv", ".md", ".html", ".py", ".json", ".toml", ".yaml", ".yml"):
         raise InputError(Problem(str(path), f"a {suffix} file", KINDS))
+    if read_text(path).lstrip().startswith("{"):  # as DeepSpeed's files are also called: .conf, .config
+        return _from_config(path, _starter(path), vocab, ".json")
     return _from_script(path, vocab)
 
 
@@ -128,25 +130,25 @@ def _named(config: Path, script: Path) -> Path:
     return next((place for place in places if is_file(place)), script.with_name(config.name))
 
 
-def _from_config(path: Path, starter: Training | None, vocab: int | None) -> Imported:
-    """Read a configuration by the first format of the table that it fits."""
+def _from_config(path: Path, starter: Training | None, vocab: int | None, suffix: str = "") -> Imported:
+    """Read a configuration by the first format of the table that it fits; ``suffix``: instead of its own."""
     text = read_text(path)
-    tree, repeated = _tree(path, text)
+    suffix = suffix or path.suffix.lower()
+    tree, repeated = _tree(path, text, suffix)
     source = Source(path, text, tree, starter, vocab)
-    known = [entry for entry in FORMATS if path.suffix.lower() in entry.suffixes]
+    known = [entry for entry in FORMATS if suffix in entry.suffixes]
     for entry in known:
         if entry.fits(source):
             found = entry.read(source)
             notes = (f"{', '.join(repeated)} twice: the last counts",) if repeated else ()
             return replace(found, notes=(*notes, *found.notes))
-    expected = f"{KINDS}; a model's config.json is MODEL" if path.suffix.lower() == ".json" else KINDS
+    expected = f"{KINDS}; a model's config.json is MODEL" if suffix == ".json" else KINDS
     names = " or ".join(entry.title for entry in known) or "none of these"
     raise InputError(Problem(str(path), f"no key of {names}", expected))
 
 
-def _tree(path: Path, text: str) -> tuple[Mapping[str, Any], tuple[str, ...]]:
+def _tree(path: Path, text: str, suffix: str) -> tuple[Mapping[str, Any], tuple[str, ...]]:
     """Return a file's nested tables, and the keys that it repeats where its runner takes the last."""
-    suffix = path.suffix.lower()
     if suffix == ".json":
         return read_json(path), ()
     if suffix in (".yaml", ".yml"):

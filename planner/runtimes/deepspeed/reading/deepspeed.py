@@ -37,7 +37,7 @@ WITHOUT_EFFECT: Final = re.compile(
     r"gradient_clipping|steps_per_print|wall_clock_breakdown|prescale_gradients|dump_state|memory_breakdown"
     r"|zero_allow_untested_optimizer|zero_force_ds_cpu_optimizer|disable_allgather"
     r"|communication_data_type|gradient_predivide_factor"
-    r"|_comment|(?:scheduler|optimizer\.params|flops_profiler|tensorboard|wandb|csv_monitor|comms_(?:logger|config)|checkpoint"
+    r"|_\w*|(?:scheduler|optimizer\.params|flops_profiler|tensorboard|wandb|csv_monitor|comms_(?:logger|config)|checkpoint"
     r"|monitor_config|aio|data_efficiency|elasticity|autotuning|compile|timers|zero_optimization\.log_trace_cache_warnings"
     r"|pipeline)\..*"
     r"|(?:fp16|bf16)\.(?!enabled).*"

@@ -89,13 +89,9 @@ IMAGES: Final = re.compile(
 
 def _images(sheet: Sheet, model: str | None) -> None:
     """Say whether an encoder of images is left as it is; of a language model the keys mean nothing."""
-    spec = known_model(model)
-    frozen = sheet.values.get("freeze_vision_tower")
-    if spec is not None and spec.encoder is not None and str(frozen).lower() != "false":
-        sheet.say("freeze_encoder", "true", "freeze_vision_tower")
-        projector = str(sheet.values.get("freeze_multi_modal_projector")).lower() != "false"
-        if not projector and sheet.values.get("finetuning_type") == "full":
-            sheet.say("train_projector", "true", "freeze_multi_modal_projector")
+    full = sheet.values.get("finetuning_type") == "full"
+    keys = ("freeze_vision_tower", "freeze_multi_modal_projector")
+    trainer.frozen_encoder(sheet, known_model(model), *keys, full)
     sheet.seen.update(key for key in sheet.values if IMAGES.fullmatch(key))
     if sheet.has("freeze_language_model"):
         sheet.fault("freeze_language_model", "true", "false: training of an encoder alone is not priced")

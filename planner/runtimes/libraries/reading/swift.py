@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from planner.dataclasses import replace
+from planner.inputs.model import ModelSpec
+from planner.inputs.prediction import PredictionLayers
 from planner.runtimes.imports.command_line import Training
 from planner.runtimes.imports.hub import model_named
 from planner.runtimes.imports.literals import flat
@@ -42,7 +44,7 @@ MEGATRON: Final[dict[str, Any]] = {
 SWIFT: Final = frozenset(
     {"attn_impl", "load_from_cache_file", "use_hf", "agent_template", "loss_scale", "truncation_strategy",
      "split_dataset_ratio",
-     "freeze_vit", "freeze_aligner", "vit_gradient_checkpointing", "padding_free", "padding_side",
+     "vit_gradient_checkpointing", "padding_free", "padding_side",
      "use_chat_template",
      "max_new_tokens", "temperature", "stream", "custom_register_path", "external_plugins",
      "save_safetensors",
@@ -54,7 +56,7 @@ SWIFT: Final = frozenset(
      "enable_thinking", "target_regex", "recompute_modules", "calculate_per_token_loss", "train_iters",
      "max_epochs",
      "group_by_length", "dataset_shuffle", "train_dataloader_shuffle", "ddp_timeout", "use_flash_ckpt",
-     "enable_npu_fusion"}
+     "enable_npu_fusion", "early_stop_interval", "model_author", "model_name"}
 )  # fmt: skip
 """Arguments of ms-swift beside the Trainer's that decide neither layout nor memory."""
 
@@ -99,7 +101,9 @@ def from_tree(tree: Mapping[str, Any], path: Path, launch: TrainerLaunch) -> Imp
         {"rlhf_type": ENDED, "use_galore": ENDED, "lisa_activated_layers": ENDED, "use_dora": "plain LoRA"},
     )
     _kind(sheet, launch)
+    trainer.told_kernels(sheet)
     model = model_named(sheet, path, "model", "model_id_or_path", "model_type")
+    _frozen(sheet, known_model(model))
     sheet.ignore(trainer.WITHOUT_EFFECT, *SWIFT)
     return with_own_dtypes(laid_out(sheet, tree, path, launch, model))
 
@@ -113,6 +117,30 @@ def _kind(sheet: Sheet, launch: TrainerLaunch) -> None:
         expected = "NPROC_PER_NODE as many as the devices: layers spread over devices are not priced"
         sheet.fault("CUDA_VISIBLE_DEVICES", "several devices for each process", expected)
     sheet.seen.update(key for key in sheet.values if key.startswith("ENV."))
+
+
+FROZEN: Final = ("freeze_vit", "freeze_aligner")
+"""What is left as it is unless told (swift/arguments/tuner_args.py, swift/megatron/arguments)."""
+
+
+def _frozen(sheet: Sheet, model: ModelSpec | None) -> None:
+    """Say what of an encoder learns; an encoder alone is not priced."""
+    trainer.frozen_encoder(sheet, model, *FROZEN, "method" not in sheet.options)
+    sheet.seen.update(FROZEN)
+    if sheet.has("freeze_llm"):
+        sheet.fault("freeze_llm", "true", "false: training of an encoder alone is not priced")
+
+
+def _predicting(sheet: Sheet, model: ModelSpec | None) -> ModelSpec | None:
+    """Return a model with the prediction layers that are asked for: none unless told, whatever it has."""
+    layers = sheet.whole("mtp_num_layers") or 0
+    if model is None or (model.prediction.layers if model.prediction else 0) == layers:
+        return model
+    told = "as mtp_num_layers says" if layers else "no mtp_num_layers, so the model's own are not trained"
+    sheet.notes.append(f"{layers or 'no'} prediction layer{'s' * (layers != 1)}: {told}")
+    block = model.prediction.block if model.prediction else model.layers[-1]
+    extra = PredictionLayers(layers=layers, block=block) if layers else None
+    return model.model_copy(update={"prediction": extra, "aliases": ()})
 
 
 def _batch(sheet: Sheet, gpus: int | None) -> None:
@@ -176,6 +204,9 @@ def _megatron(tree: Mapping[str, Any], path: Path, launch: TrainerLaunch) -> Imp
     values = {key: value for key, value in sheet.values.items() if key not in SWIFT}
     name = model_named(sheet, path, "model", "load")
     _method(sheet, "full")
+    named = known_model(name) if name else None
+    _frozen(sheet, named)
+    model = _predicting(sheet, named)
     trainer.length(sheet, "max_length" if "max_length" in tree else "seq_length", 2048, sheet.has("packing"))
     trainer.refuse(sheet, {"rlhf_type": ENDED})
     _kind(sheet, launch)
@@ -189,7 +220,7 @@ def _megatron(tree: Mapping[str, Any], path: Path, launch: TrainerLaunch) -> Imp
     flags = flags_of({key: value for key, value in values.items() if key not in own})
     flags.setdefault("--seq-length", sheet.options.get("seq_len", ""))
     training = Training("megatron-lm", flags, 1 if launch.gpus else None, launch.gpus, None, ())
-    found, _ = from_script(training, str(path), known_model(name) if name else None)
+    found, _ = from_script(training, str(path), model)
     options = {**found.options, **sheet.options}
     adapted = "method" in sheet.options
     faults = [*found.faults, *sheet.imported("").faults]
@@ -198,7 +229,8 @@ def _megatron(tree: Mapping[str, Any], path: Path, launch: TrainerLaunch) -> Imp
         runtime="megatron-bridge" if adapted else "megatron-lm",
         options=options,
         places={**found.places, **sheet.places},
-        model_name=name,
+        model=None if model is named else model,
+        model_name=name if model is named else None,
         changes=(*found.changes, *sheet.changes),
         notes=(*sheet.notes, *found.notes),
         faults=tuple(faults),

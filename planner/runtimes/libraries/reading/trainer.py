@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
+from planner.inputs.model import ModelSpec
 from planner.runtimes.imports.sheet import Sheet
 from planner.techniques.optimizers import OPTIMIZERS as PRICED
 
@@ -208,6 +209,18 @@ def told_kernels(sheet: Sheet) -> None:
     if any(sheet.has(key) for key in keys):
         sheet.notes.append("Liger's kernels: priced without, with whole logits and a little slower")
     sheet.seen.update(keys)
+
+
+def frozen_encoder(sheet: Sheet, model: ModelSpec | None, encoder: str, projector: str, full: bool) -> None:
+    """Say what of an encoder is left as it is, all of it where neither key is said.
+
+    ``encoder``, ``projector``: keys that freeze them; ``full``: whether the language model's weights learn.
+    """
+    if model is None or model.encoder is None or str(sheet.values.get(encoder)).lower() == "false":
+        return
+    sheet.say("freeze_encoder", "true", encoder)
+    if full and str(sheet.values.get(projector)).lower() == "false":
+        sheet.say("train_projector", "true", projector)
 
 
 def adapters_alone(sheet: Sheet) -> None:

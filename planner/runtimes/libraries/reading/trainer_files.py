@@ -40,7 +40,7 @@ LIBRARIES: Final[Mapping[str, tuple[Callable[[Mapping[str, Any]], bool], Reader]
 }
 """Whether a file is a library's, and what reads it; asked in this order."""
 
-_YAML: Final = re.compile(r".*\.(?:ya?ml|json)")
+_YAML: Final = re.compile(r"[^-=][^=]*\.(?:ya?ml|json)")
 _ASSIGNED: Final = re.compile(r"([A-Za-z_][\w.]*)=(.*)")
 RANKS: Final = ("NPROC_PER_NODE", "GPUS_PER_NODE")
 NODES: Final = ("NNODES", "NUM_NODES")

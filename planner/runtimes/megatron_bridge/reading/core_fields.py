@@ -229,6 +229,7 @@ WITHOUT_EFFECT: Final = re.compile(
     r"|hetereogenous_dist_checkpoint|cuda_graph_.*|use_te_rng_tracker|moe_paged_stash.*|moe_expert_rank_capacity_factor"
     r"|moe_pad_experts_for_cuda_graph_inference|moe_shared_expert_overlap|use_transformer_engine_op_fuser"
     r"|overlap_moe_expert_parallel_comm|delay_wgrad_compute|exit_.*|eval_.*|hidden_act|.*_path|.*_dir|fp[48]_.*|defer_embedding_wgrad_compute"
+    r"|calculate_per_token_loss"
 )
 """Fields that decide neither layout nor shape, or are read together with another."""
 

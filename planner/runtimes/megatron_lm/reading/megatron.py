@@ -83,7 +83,7 @@ WITHOUT_EFFECT: Final = re.compile(
     r"|spec|is-hybrid-model|mamba-chunk-size|fim-.*|valid-.*|test-(?:data|weighted).*|structured-logs.*|no-query-key-layer-scaling|apply-query-key-layer-scaling"
     r"|no-pipeline-parallel|no-async-tensor-model-parallel-allreduce|universal-checkpoint"
     r"|no-barrier-with-level-1-timing|zero-bubble-.*timers.*|merge-file|tokenizer-file|special-.*"
-    r"|cuda-graph-warmup-steps|calculate-per-token-loss|enable-experimental|result-rejected-tracker-filename"
+    r"|num-dataset-builder-threads|no-log-.*|repeated-dataloader|DDP-impl|wandb_.*|trigger-path|cuda-graph-warmup-steps|calculate-per-token-loss|enable-experimental|result-rejected-tracker-filename"
     r")"
 )
 """Flags that decide neither layout nor shape; where they change speed, the runtime's traits are priced."""
@@ -101,7 +101,7 @@ def from_script(
     InputError
         With every fault of the arguments.
     """
-    flags, notes = forked(training.flags)
+    flags, notes = forked(training.flags, training.gpus)
     if training.doubts and "--data-path" in flags:
         flags = {flag: value for flag, value in flags.items() if flag != "--mock-data"}
     sheet = Sheet(where, (DROPPED if training.words else {}) | flags)

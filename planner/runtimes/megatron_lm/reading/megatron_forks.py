@@ -10,6 +10,8 @@ References
 .. [4] Megatron-LM, megatron/training/arguments.py: ``--use-rotary-position-embeddings``.
 .. [6] bigscience's Megatron-DeepSpeed 8387ae17, megatron/model/transformer.py, ``ParallelMLP``, and
    megatron/arguments.py: ``--glu-activation``.
+.. [7] MegaBlocks (https://github.com/databricks/megablocks), megablocks/layers/mpu.py and arguments.py, and
+   its fork of Megatron-LM (https://github.com/stanford-futuredata/Megatron-LM), megatron/arguments.py.
 """
 
 from __future__ import annotations
@@ -38,8 +40,10 @@ ALIBI: Final = (
 KIND: Final = "--position-embedding-type"
 
 
-def forked(flags: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
+def forked(flags: Mapping[str, str], gpus: int | None = None) -> tuple[dict[str, str], list[str]]:
     """Return flags of a fork as Megatron-LM's, and what to note.
+
+    ``gpus``: accelerators in all, where they are known: some forks lay experts over what is left of them.
 
     Examples
     --------
@@ -49,6 +53,10 @@ def forked(flags: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
     {'--ffn-hidden-size': '2048', '--hidden-size': '512', '--swiglu': ''}
     >>> forked({"--attention-head-type": "multiquery"})[0]
     {'--group-query-attention': '', '--num-query-groups': '1'}
+    >>> forked({"--moe-num-experts": "4", "--moe-expert-model-parallelism": ""}, 8)[0]
+    ... # doctest: +NORMALIZE_WHITESPACE
+    {'--num-experts': '4', '--moe-router-topk': '1', '--moe-router-pre-softmax': '',
+     '--expert-tensor-parallel-size': '1', '--expert-model-parallel-size': '4'}
     """
     same = mindspeed(_dashed(flags))
     notes = [LOWER] if same.get("--normalization") in LOWERED else []
@@ -57,6 +65,8 @@ def forked(flags: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
         same = {key: value for key, value in same.items() if key not in MPI}
     if not DEEPSPEED.isdisjoint(same):
         same = _deepspeed(same)
+    if "--moe-num-experts" in same:
+        same = _megablocks(same, gpus)
     if same.pop("--attention-head-type", "") == "multiquery":
         same |= {"--group-query-attention": "", "--num-query-groups": "1"}
     if "--glu-activation" in same:
@@ -70,6 +80,38 @@ def forked(flags: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
     if "--seq-length" in same:
         same.setdefault("--max-position-embeddings", same["--seq-length"])
     return same, [*notes, *([ALIBI] if kind == "alibi" else [])]
+
+
+OF_BLOCKS: Final = {
+    "--moe-num-experts": "--num-experts",
+    "--moe-top-k": "--moe-router-topk",
+    "--moe-loss-weight": "--moe-aux-loss-coeff",
+    "--moe-capacity-factor": "--moe-expert-capacity-factor",
+}
+OVER_DATA: Final = "--moe-expert-model-parallelism"
+
+
+def _megablocks(flags: dict[str, str], gpus: int | None) -> dict[str, str]:
+    """Return flags of MegaBlocks: experts in every layer, one a token unless told, dropless without a factor.
+
+    With ``--moe-expert-model-parallelism`` experts lie over the data-parallel ranks, as far as they go; of
+    more ranks than experts each expert's inner width is shared, which is priced as copies [7]_.
+    """
+    same = {OF_BLOCKS.get(key, key): value for key, value in flags.items()}
+    same.setdefault("--moe-router-topk", "1")
+    same["--moe-router-pre-softmax"] = ""
+    if same.get("--moe-expert-capacity-factor") == "0":
+        del same["--moe-expert-capacity-factor"]
+    if OVER_DATA not in same or same["--num-experts"] == "1":
+        return same
+    same["--expert-tensor-parallel-size"] = "1"
+    sizes = [same.get(f"--{name}-model-parallel-size", "1") for name in ("tensor", "pipeline")]
+    known = gpus and all(is_whole(size) and int(size) for size in (*sizes, same["--num-experts"]))
+    if gpus and known:
+        ranks = max(1, gpus // (int(sizes[0]) * int(sizes[1])))
+        same["--expert-model-parallel-size"] = str(min(ranks, int(same["--num-experts"])))
+        del same[OVER_DATA]
+    return same
 
 
 def _gated(flags: dict[str, str]) -> dict[str, str]:
@@ -130,6 +172,9 @@ def fork_sums(sheet: Sheet) -> None:
 
     Megatron-DeepSpeed's ``--cpu-optimizer`` takes DeepSpeed's Adam for states on the host [1]_.
     """
+    if sheet.values.get(OVER_DATA) is not None:
+        sheet.instead[OVER_DATA] = "ep"
+        sheet.fault(OVER_DATA, "experts over ranks that are not counted", "the accelerators: --gpus N --ep N")
     if sheet.has("--cpu-optimizer"):
         sheet.say("offload", "optimizer", "--cpu-optimizer")
     for key in SCHEDULES:

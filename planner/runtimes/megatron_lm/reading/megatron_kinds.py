@@ -6,6 +6,7 @@ releases, so that another is told alone.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from functools import cache
@@ -67,6 +68,9 @@ def number_kinds(sheet: Sheet, said: Iterable[tuple[str, object]], parsed: bool 
 
 SINGLE: Final = ("int", "float", "choice", "one")
 WORDS: Final = {"switch": "no value", "one": "one value", "many": "one value or more"}
+STANDS: Final = re.compile(r"(?i)(?:your|path/to|the)(?: [\w./-]+)*")
+"""Words that stand for a path in a script that is published: ``your model ckpt path``."""
+PATHS: Final = re.compile(r"--(?:load|save|.*-path|.*-dir|.*-file|tokenizer-(?:model|name-or-path)|.*-load)")
 LIKE: Final = 0.94
 """Likeness of a name to one of the parser's from which it is taken for a slip."""
 
@@ -104,8 +108,10 @@ def word_counts(sheet: Sheet, words: Iterable[str]) -> None:
         wrong = len(values) > {"switch": 0, "one": 1}.get(count, len(values))
         few = not values and count in ("one", "many")
         filled = count == "many" or name in _words() or name in _kinds()
-        if count != "any" and not open_ended and (wrong or few or (values == [""] and filled)):
-            found = " ".join(values)[:60]
+        found = " ".join(values)[:60]
+        if wrong and PATHS.fullmatch(name) and STANDS.fullmatch(found):
+            sheet.notes.append(f"{name} {found}: taken as one path that is still to be filled in")
+        elif count != "any" and not open_ended and (wrong or few or (values == [""] and filled)):
             sheet.fault(name, repr(found) if values else "nothing", WORDS[count])
     for key in sheet.values:
         if key not in _counts() and (near := get_close_matches(key, _counts(), 1, LIKE)):

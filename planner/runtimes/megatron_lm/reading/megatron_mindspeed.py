@@ -31,9 +31,9 @@ OWN: Final = frozenset(
 
 DROPPED: Final = re.compile(
     r"--(?:use-fused-(?:rmsnorm|swiglu|rotary-pos-emb)|no-shared-storage|handler-name|ai-framework|model-type-hf"
-    r"|enable-hf2mg-convert|prompt-type.*|is-instruction-dataset|variable-seq-lengths|beta-(?:fast|slow)"
+    r"|enable-hf2mg-convert|prompt-type.*|is-instruction-dataset|beta-(?:fast|slow)"
     r"|(?:low|high)-freq-factor|original-max-position-embeddings|norm-topk-prob|seq-aux|mla-(?:mm-split|fa-.*)"
-    r"|enable-mla-absorb|tokenizer-not-use-fast|no-pad-to-seq-lengths|padded-samples|neat-pack|pack"
+    r"|enable-mla-absorb|tokenizer-not-use-fast|padded-samples|neat-pack|pack"
     r"|gemm-gradient-accumulation-fusion|shape-order|attention-mask-type|mtp-mem-efficient-logits"
     r"|topk-softmax-in-fp32|router-gating-in-fp32|enable-thinking|lora-(?:alpha|dropout|fusion|load|ckpt-.*)"
     r"|rmsnorm-weight-in-fp32|add-rmsnorm-offset|use-triton-gdn|use-(?:sparse-flash-attn|fused-lightning-indexer.*)"
@@ -43,7 +43,10 @@ DROPPED: Final = re.compile(
 )
 """Fused kernels, which are what is priced, and flags that decide neither layout nor memory."""
 
+UNPADDED: Final = "no padding: every sequence is priced at its full length, which the data may not reach"
 NOTED: Final = {
+    "--variable-seq-lengths": UNPADDED,
+    "--no-pad-to-seq-lengths": UNPADDED,
     "--moe-permutation-async-comm": "its overlap of experts' messages is not priced",
     "--moe-alltoall-overlap-comm": "its overlap of experts' messages is not priced",
     "--use-ascend-coc": "its overlap of tensor-parallel messages is not priced",

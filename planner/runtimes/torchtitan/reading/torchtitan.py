@@ -221,6 +221,20 @@ def plain(found: Imported) -> Imported:
     return replace(found, model=bare, model_name=None)
 
 
+def split_experts(found: Imported) -> Imported:
+    """Return what was found, with experts that tensor parallelism splits where no expert parallelism does.
+
+    torchtitan 0.2, models/llama4/infra/parallelize.py, ``apply_moe_ep_tp``: without a mesh of experts that of
+    tensor parallelism shards them, whatever ``expert_tensor_parallel_degree`` says.
+    """
+    tp, ep, within = (found.options.get(name, "1") for name in ("tp", "ep", "etp"))
+    model = found.model or (load_model(found.model_name) if found.model_name else None)
+    if model is None or not model.expert_kinds or (ep, within) != ("1", "1") or tp == "1":
+        return found
+    key = f"{P}{DEGREES['etp']}"
+    return replace(found, options={**found.options, "etp": tp}, places={**found.places, "etp": key})
+
+
 def read(source: Source) -> Imported:
     """Return what a job config says, with the model that its own module registers."""
     custom = source.tree.get("experimental", {})
@@ -237,7 +251,7 @@ def read(source: Source) -> Imported:
         found = replace(found, runtime=f"torchtitan@{TOML_RELEASE}")
     if found.model_name is not None or known:  # what torchtitan registers by itself is in torchtitan
         found = replace(found, lifted=(*found.lifted, "model-in-torchtitan"))
-    return with_record(found, record, source.path, "MODEL")
+    return split_experts(with_record(found, record, source.path, "MODEL"))
 
 
 ENTRY: Final = FileFormat("a torchtitan .toml", (".toml",), lambda source: True, read)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from planner.errors import InputError
 from planner.runtimes.imports.dispatch import read_runner_file
 from planner.runtimes.imports.sheet import Imported
 
@@ -107,3 +108,134 @@ def test_a_flag_with_its_value_is_no_file(tmp_path: Path) -> None:
     words = "--deepspeed=zero2.json --per_device_train_batch_size 1 --bf16 --max_seq_length 512"
     found = read(tmp_path, f"deepspeed --num_gpus 8 sft.py {words} --model_name_or_path gpt2\n")
     assert (found.runtime, found.options["zero"]) == ("deepspeed", "2")
+
+
+def test_nodes_of_a_launcher_that_multiplies_processes_count(tmp_path: Path) -> None:
+    """AI2's mason.py starts ``--num_processes`` on each of its nodes; read as one node before."""
+    words = "--model_name_or_path gpt2 --per_device_train_batch_size 1 --max_seq_length 512"
+    text = f"python mason.py --num_nodes 8 --gpus 8 -- accelerate launch --num_processes 8 sft.py {words}\n"
+    assert read(tmp_path, text).options["gpus"] == "64"
+    assert read(tmp_path, text.replace("mason.py", "ours.py")).options["gpus"] == "8"
+
+
+BRIDGE = """
+model: {tensor_model_parallel_size: 1, pipeline_model_parallel_size: 1, context_parallel_size: 1,
+  expert_model_parallel_size: 4, expert_tensor_parallel_size: 1, moe_flex_dispatcher_backend: null}
+train: {global_batch_size: 64, micro_batch_size: 1}
+dataset: {seq_length: 4096}
+"""
+
+
+def test_changes_of_a_bridge_recipe_keep_their_expert_degree(tmp_path: Path) -> None:
+    """It was asked for although the file says it, since the recipe alone has the number of experts."""
+    found = read(tmp_path, BRIDGE, "changes.yaml")
+    assert found.options["ep"] == "4"
+    assert "ep" not in [option for option, _ in found.faults]
+
+
+TUNE = """
+# tune run --nnodes 1 --nproc_per_node 4 full_finetune_distributed --config llama3_1/train
+model: {_component_: torchtune.models.llama3_1.llama3_1_8b}
+tokenizer: {max_seq_len: 2048}
+dataset: {packed: true}
+optimizer: {_component_: torch.optim.AdamW, fused: true}
+loss: {_component_: torchtune.modules.loss.LinearCrossEntropyLoss}
+batch_size: 2
+gradient_accumulation_steps: 8
+dtype: bf16
+enable_activation_checkpointing: true
+compile: false
+"""
+
+
+def test_a_torchtune_file_is_read(tmp_path: Path) -> None:
+    found = read(tmp_path, TUNE, "train.yaml")
+    wanted = {"gpus": "4", "zero": "3", "micro_batch": "2", "accumulation": "8", "recompute": "full"}
+    assert found.options.items() >= (wanted | {"seq_len": "2048", "master_dtype": "bf16"}).items()
+    assert (found.runtime, found.model_name, found.faults, found.unknown) == ("fsdp", "llama3.1-8b", (), ())
+    assert "allocator=growing" in found.changes
+
+
+def test_adapters_and_single_devices_of_torchtune(tmp_path: Path) -> None:
+    model = "torchtune.models.qwen2_5.qlora_qwen2_5_7b_instruct, lora_rank: 16, apply_lora_to_mlp: true"
+    text = TUNE.replace("torchtune.models.llama3_1.llama3_1_8b", model).replace("# tune", "# ")
+    found = read(tmp_path, text, "7B_single_device.yaml")
+    wanted = {"gpus": "1", "zero": "0", "method": "qlora", "lora_rank": "16", "lora_targets": "qkv+fc1+fc2"}
+    assert found.options.items() >= wanted.items()
+    assert found.model_name == "qwen2.5-7b"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "optimizer_in_bwd: true",
+        "enable_activation_offloading: true",
+        "quantizer: {_component_: torchtune.training.quantization.Int8DynActInt4WeightQATQuantizer}",
+        "loss: {_component_: torchtune.rlhf.loss.DPOLoss}",
+    ],
+)
+def test_what_torchtune_keeps_otherwise_is_a_fault(line: str, tmp_path: Path) -> None:
+    key = line.partition(":")[0]
+    kept = "\n".join(row for row in TUNE.splitlines() if not row.startswith(f"{key}:"))
+    ((_, problem),) = read(tmp_path, f"{kept}\n{line}\n", "train.yaml").faults
+    assert key in problem.where
+
+
+def test_a_torchtune_command_is_read(tmp_path: Path) -> None:
+    (tmp_path / "mine.yaml").write_text(TUNE, encoding="utf-8")
+    words = "full_finetune_distributed --config mine.yaml batch_size=4 tokenizer.max_seq_len=512"
+    text = f"tune run --nproc_per_node 8 {words}\n"
+    found = read(tmp_path, text)
+    wanted = {"gpus": "8", "micro_batch": "4", "seq_len": "512"}
+    assert found.options.items() >= wanted.items()
+    assert found.unknown == ()
+
+
+NEOX = """
+{"pipe-parallel-size": 2, "model-parallel-size": 2, "num-layers": 24, "hidden-size": 2048,
+ "num-attention-heads": 16, "seq-length": 2048, "max-position-embeddings": 2048, "pos-emb": "rotary",
+ "rotary-pct": 0.25, "no-weight-tying": true, "gpt-j-residual": true,
+ "attention-config": [[["flash"], 24]], "train_micro_batch_size_per_gpu": 4,
+ "gradient_accumulation_steps": 8, "optimizer": {"type": "Adam", "params": {"lr": 0.0002}},
+ "zero_optimization": {"stage": 1}, "checkpoint-activations": true, "partition-activations": true,
+ "fp16": {"enabled": true}, "min-lr": 0.00002, "tokenizer_type": "HFTokenizer"}
+"""
+
+
+def test_a_neox_file_is_read(tmp_path: Path) -> None:
+    found = read(tmp_path, NEOX, "1-4B.yml")
+    wanted = {"tp": "2", "pp": "2", "zero": "1", "micro_batch": "4", "accumulation": "8", "precision": "fp16"}
+    assert found.options.items() >= (wanted | {"recompute": "full"}).items()
+    assert (found.model_name, found.faults, found.unknown) == ("pythia-1.4b", (), ())
+
+
+def test_a_gated_width_of_neox_is_a_third(tmp_path: Path) -> None:
+    more = '"activation": "swiglu", "intermediate_size": 32768, "use_bias_in_mlp": false, "fp16"'
+    found = read(tmp_path, NEOX.replace('"fp16"', more), "gated.yml")
+    assert found.model is not None
+    ffn = found.model.blocks[found.model.layers[0]].ffn
+    assert (ffn.inner, ffn.gated, ffn.bias) == (11008, True, False)
+
+
+@pytest.mark.parametrize(
+    ("was", "now", "key"),
+    [
+        ('[[["flash"], 24]]', '[[["mamba"], 24]]', "attention_config"),
+        ('"rotary",', '"rpe",', "pos_emb"),
+        ('"Adam"', '"OneBitAdam"', "optimizer.type"),
+        ('"gpt-j-residual"', '"moe_num_experts": 8, "gpt-j-residual"', "moe_num_experts"),
+    ],
+)
+def test_what_neox_has_alone_is_a_fault(was: str, now: str, key: str, tmp_path: Path) -> None:
+    places = [problem.where for _, problem in read(tmp_path, NEOX.replace(was, now), "other.yml").faults]
+    assert any(place.endswith(key) for place in places)
+
+
+@pytest.mark.parametrize(
+    ("text", "title"),
+    [("apiVersion: v1\nkind: Job\n", "Kubernetes"), ("actor_rollout_ref: {}\n", "verl"),
+     ("display_name: x\ninstance_types: []\n", "HyperPod"), ("parallel: {fsdp_size: 8}\n", "MindSpeed-LLM")],
+)  # fmt: skip
+def test_a_file_of_a_tool_that_is_not_read_is_called_so(text: str, title: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=f"{title}.*which is not read"):
+        read(tmp_path, text, "other.yaml")

@@ -24,6 +24,7 @@ from planner.runtimes.imports.file_format import Source, beside
 from planner.runtimes.imports.formats import COMMANDS, FORMATS, KINDS, suffixes
 from planner.runtimes.imports.model import started
 from planner.runtimes.imports.sheet import Imported
+from planner.runtimes.imports.unread import unread
 from planner.units import is_whole
 
 SCRIPTS: Final = ("train.sh", "train.sbatch")
@@ -142,6 +143,9 @@ def _from_config(path: Path, starter: Training | None, vocab: int | None, suffix
             found = entry.read(source)
             notes = (f"{', '.join(repeated)} twice: the last counts",) if repeated else ()
             return replace(found, notes=(*notes, *found.notes))
+    other = unread(tree)
+    if other is not None:
+        raise InputError(Problem(str(path), f"{other[0]}, which is not read", other[1]))
     expected = f"{KINDS}; a model's config.json is MODEL" if suffix == ".json" else KINDS
     names = " or ".join(entry.title for entry in known) or "none of these"
     raise InputError(Problem(str(path), f"no key of {names}", expected))

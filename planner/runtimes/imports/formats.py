@@ -14,7 +14,7 @@ from planner.runtimes.imports.file_format import FileFormat
 from planner.runtimes.imports.sheet import Imported
 from planner.runtimes.libraries.reading import trainer_files
 from planner.runtimes.megatron_bridge.reading import bridge, bridge_launch, bridge_yaml, nemo, nemo_python
-from planner.runtimes.megatron_lm.reading import megatron, megatron_files
+from planner.runtimes.megatron_lm.reading import megatron, megatron_files, neox
 from planner.runtimes.nanotron.reading import nanotron
 from planner.runtimes.torchtitan.reading import torchtitan, torchtitan_flags
 
@@ -22,6 +22,7 @@ FORMATS: Final[tuple[FileFormat, ...]] = (
     deepspeed.ENTRY,
     torchtitan.ENTRY,
     *megatron_files.ENTRIES,
+    neox.ENTRY,
     *trainer_files.ENTRIES,
     accelerate.ENTRY,
     nanotron.ENTRY,

@@ -34,7 +34,8 @@ def allocated(found: Imported, path: Path) -> Imported:
     """
     if found.runtime != "fsdp":
         found = replace(found, changes=tuple(one for one in found.changes if one not in FOREACH))
-    saved = "hardware" in found.cluster  # a plan, whose launch files set the variable
+    # a plan, whose launch files set the variable, or a library that does
+    saved = "hardware" in found.cluster or "allocator=growing" in found.changes
     if found.runtime not in ("fsdp", "deepspeed") or saved or any(map(GROWS.search, _said(path))):
         return found
     return replace(found, changes=(*found.changes, f"allocator={FIXED.name}"), notes=(*found.notes, NOTE))

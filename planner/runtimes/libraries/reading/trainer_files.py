@@ -22,6 +22,7 @@ from planner.runtimes.libraries.reading import (
     llama_factory,
     llm_foundry,
     swift,
+    torchtune,
     trainer,
     xtuner,
 )
@@ -36,6 +37,7 @@ LIBRARIES: Final[Mapping[str, tuple[Callable[[Mapping[str, Any]], bool], Reader]
     "llama-factory": (llama_factory.is_one, llama_factory.from_tree),
     "axolotl": (axolotl.is_one, axolotl.from_tree),
     "swift": (swift.is_one, swift.from_tree),
+    "torchtune": (torchtune.is_one, torchtune.from_tree),
     "trl": (hf_trainer.is_one, hf_trainer.from_tree),
 }
 """Whether a file is a library's, and what reads it; asked in this order."""
@@ -46,8 +48,13 @@ RANKS: Final = ("NPROC_PER_NODE", "GPUS_PER_NODE")
 NODES: Final = ("NNODES", "NUM_NODES")
 PROCESSES: Final = ("--num_processes", "--num-processes")
 OF_COMPOSER: Final = ("-n", "--nproc", "--world_size")
+OF_MASON: Final = "--num_nodes"
+"""Nodes for which AI2's launcher multiplies the processes of ``accelerate launch``
+(https://github.com/allenai/open-instruct, mason.py)."""
 OWN_RANKS: Final = ("--nproc-per-node", "--nproc_per_node")
-"""Flags after its file with which ``automodel`` starts torchrun."""
+OF_PROGRAM: Final = {"automodel": OWN_RANKS, "torchtune": (*OWN_RANKS, "--nnodes")}
+"""Flags of a program with which it starts torchrun."""
+STARTERS: Final = ("accelerate launch", "tune run")
 
 
 def read_command(training: Training, path: Path, vocab: int | None) -> Imported:
@@ -96,6 +103,8 @@ def _read_command(training: Training, path: Path) -> Imported:
 def _recipe(training: Training, flags: Mapping[str, Any], path: Path) -> Path | None:
     """Return the file of arguments that a command names: the first word, or what ``--config`` says."""
     named = flags.get("config", flags.get("c"))
+    if training.kind == "torchtune" and named is not None:
+        named = str(named).partition(" ")[0]  # keys that it sets otherwise stand behind it
     word = next((word for word in training.words[1:2] if _YAML.fullmatch(word)), None)
     name = str(named) if named is not None and _YAML.fullmatch(str(named)) else word
     if name is None:
@@ -130,8 +139,14 @@ def _overrides(training: Training) -> dict[str, str]:
 
 def _launch(training: Training, path: Path) -> TrainerLaunch:
     """Return on what a command starts, by its launcher's flags and the variables before it."""
-    own = (*PROCESSES, *(OWN_RANKS if training.kind == "automodel" else ()))
-    before = {**training.before, **{key: value for key, value in training.flags.items() if key in own}}
+    own = (*PROCESSES, *OF_PROGRAM.get(training.kind, ()))
+    mine = {key: value.partition(" ")[0] for key, value in training.flags.items() if key in own}
+    before = {**training.before, **mine}
+    if training.kind == "torchtune":
+        before = {
+            **dict.fromkeys(training.words, ""),
+            **before,
+        }  # the recipe stands among its launcher's flags
     named = before.get(
         "--config_file", before.get("--config-file", training.flags.get("--accelerate_config"))
     )
@@ -149,18 +164,24 @@ def _processes(training: Training, before: Mapping[str, str]) -> int | None:
     """Return the accelerators of a command; None where it does not say."""
     for flag in (*PROCESSES, *(OF_COMPOSER if "composer" in before else ())):
         if is_whole(before.get(flag, "")):
-            return int(before[flag])
+            nodes = before.get(OF_MASON, "") if any(word.endswith("mason.py") for word in before) else ""
+            return int(before[flag]) * (int(nodes) if is_whole(nodes) else 1)
     if training.gpus is not None:
         return training.gpus
     told = next((int(before[flag]) for flag in OWN_RANKS if is_whole(before.get(flag, ""))), None)
     ranks = training.ranks or told or _first(training, RANKS)
-    nodes = training.nodes or _first(training, NODES)
+    count = training.nodes or _first(training, NODES) or whole_of(before.get("--nnodes"))
     several = any(flag in before for flag in ("--nnodes", "--num_nodes", "--hostfile", "--num_machines"))
     if ranks is not None:
-        return ranks * nodes if nodes else None if several else ranks
+        return ranks * count if count else None if several else ranks
     included = re.fullmatch(r"localhost:([\d,]+)", before.get("--include", ""))
     devices = included[1].split(",") if included else _devices(training)
-    return len(devices) if devices and not several and nodes in (None, 1) else None
+    return len(devices) if devices and not several and count in (None, 1) else None
+
+
+def whole_of(text: str | None) -> int | None:
+    """Return a count above 0, None where the text is none."""
+    return int(text) if text is not None and is_whole(text) and int(text) > 0 else None
 
 
 def _devices(training: Training) -> list[str]:
@@ -198,10 +219,12 @@ def _told(source: Source) -> Training | None:
     """Return the command that a comment of the file starts it with, where one names the file."""
     lines = [line.lstrip("# ").rstrip() for line in source.text.splitlines() if line.startswith("#")]
     text = "\n".join(lines)
-    if "accelerate launch" not in text or source.path.name not in text:
+    start = next((word for word in STARTERS if word in text), None)
+    name = source.path.stem if start == "tune run" else source.path.name
+    if start is None or name not in text:
         return None
     try:
-        return training_of(text[text.index("accelerate launch") :].partition("\n\n")[0], source.where)
+        return training_of(text[text.index(start) :].partition("\n\n")[0], source.where)
     except InputError:
         return None
 
@@ -222,6 +245,7 @@ ENTRIES: Final = (
     _entry("a LLaMA-Factory .yaml", "llama-factory"),
     _entry("an Axolotl .yaml", "axolotl"),
     _entry("an ms-swift .yaml", "swift"),
+    _entry("a torchtune .yaml", "torchtune"),
     _entry("a TRL .yaml", "trl"),
     FileFormat(
         "an xtuner .py",

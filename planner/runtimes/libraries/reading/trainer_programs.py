@@ -15,6 +15,7 @@ COMMANDS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
     "swift": ("swift", ("sft", "pt", "rlhf")),
     "megatron": ("swift", ("sft", "pt", "rlhf")),
     "xtuner": ("xtuner", ("train",)),
+    "tune": ("torchtune", ("run",)),
 }
 """Program to the library that it is of, and those of its commands that train."""
 

@@ -161,8 +161,10 @@ def _fields(
     if benchmark and "model.tensor_model_parallel_size" in flags:
         flags["model.sequence_parallel"] = flags["model.tensor_model_parallel_size"] != 1
     said = {**said, **flags} if benchmark else {**flags, **said}
+    if LONG in said:
+        said[LENGTH] = said.pop(LONG)
     _several(words, said)
-    _checked(said, where, benchmark)
+    _checked(said, where, None if benchmark else said.get(LENGTH, fields.get(LENGTH)))
     _joined(said)
     fields_before = dict(fields)
     if "mixed_precision" in said:
@@ -178,10 +180,18 @@ def _fields(
     return fields, [f"changed of the recipe: {', '.join(changed)}"] if changed else []
 
 
-def _checked(said: Mapping[str, Any], where: str, benchmark: bool) -> None:
-    """Refuse fields that are not known, and those that the runner sets by another."""
+LENGTH: Final = "dataset.seq_length"
+LONG: Final = "dataset.sequence_length"
+"""The same by the name that the class of datasets has it (training/config.py, ``GPTDatasetConfig``)."""
+
+
+def _checked(said: Mapping[str, Any], where: str, length: object) -> None:
+    """Refuse fields that are not known, and those that the runner sets by another.
+
+    ``length``: tokens of a sequence by the dataset, None where the model's own count.
+    """
     problems = [fault for key in said if (fault := _unknown(key, where)) is not None]
-    if "model.seq_length" in said and not benchmark:
+    if length is not None and said.get("model.seq_length", length) != length:
         expected = "dataset.seq_length, which decides: the runner sets model.seq_length by it"
         problems.append(Problem(f"{where}: model.seq_length", str(said["model.seq_length"]), expected))
     recipes = said.get("mixed_precision", "bf16_mixed")

@@ -29,6 +29,8 @@ DEGREES: Final = {
 }  # fmt: skip
 """Degrees that a recipe has values of its own for."""
 
+BACKEND: Final = "model.moe_flex_dispatcher_backend"
+
 LOW: Final = {
     "delayed": "bf16_with_fp8_delayed_scaling_mixed", "tensorwise": "bf16_with_fp8_current_scaling_mixed",
     "blockwise": "bf16_with_fp8_subchannel_scaling_mixed", "mxfp8": "bf16_with_mxfp8_mixed",
@@ -45,8 +47,8 @@ def fits(source: Source) -> bool:
 
 def read(source: Source) -> Imported:
     """Return what the YAML says; a degree that changes leave to their recipe is a fault."""
-    said = _fields(source.tree)
     whole = str(source.tree.get("_target_", "")).endswith(".ConfigContainer")
+    said = _fields(source.tree, whole)
     found = read_fields(said, source)
     if whole:
         return replace(found, unknown=tuple(key for key in found.unknown if _tells(said, key)))
@@ -81,8 +83,11 @@ def _usual() -> frozenset[str]:
     return frozenset(line for line in text.splitlines() if not line.startswith("#"))
 
 
-def _fields(tree: Mapping[str, Any]) -> Fields:
-    """Return the fields of all sections, as those of a Python file that makes the same container."""
+def _fields(tree: Mapping[str, Any], whole: bool) -> Fields:
+    """Return the fields of all sections, as those of a Python file that makes the same container.
+
+    A backend of experts' messages that is null is one that nobody asks.
+    """
     said: Fields = {}
     for section, part in tree.items():
         if not isinstance(part, Mapping):
@@ -91,12 +96,14 @@ def _fields(tree: Mapping[str, Any]) -> Fields:
         target = str(part.get("_target_") or "").rpartition(".")[2]
         said |= {f"{ROOT}{section}": target} if target else {}
         said |= {f"{ROOT}{section}.{key}": _plain(value) for key, value in part.items() if key != "_target_"}
+    if said.get(f"{ROOT}{BACKEND}", "") is None:
+        del said[f"{ROOT}{BACKEND}"]
     overlap = tree.get("comm_overlap")
     for key, value in overlap.items() if isinstance(overlap, Mapping) else ():
         if value is not None:  # training/comm_overlap.py, ``CommOverlapConfig.setup``, sets it in both
             said.pop(f"{ROOT}model.{key}", None)
             said.pop(f"{ROOT}ddp.{key}", None)
-    if said.get(f"{ROOT}model.num_moe_experts") is None:
+    if whole and said.get(f"{ROOT}model.num_moe_experts") is None:
         said = {key: value for key, value in said.items() if key.rpartition(".")[2] not in OF_EXPERTS}
     if said.get(f"{ROOT}mixed_precision") == "MixedPrecisionConfig":
         said[f"{ROOT}mixed_precision."] = _recipe(tree["mixed_precision"])

@@ -226,11 +226,11 @@ def test_a_nemo_yaml_refers_to_its_own_keys_and_names_its_tokenizer(tmp_path: Pa
 
 
 def test_the_launcher_of_accelerate_says_numbers_and_the_file_of_deepspeed(tmp_path: Path) -> None:
-    """As mason.py of open-instruct starts it: what follows ``accelerate launch`` trains."""
+    """As mason.py of open-instruct starts it: what follows ``accelerate launch`` trains, on each node."""
     (tmp_path / "stage3.conf").write_text(ZERO_3)
     script = (
         "python mason.py --cluster x --num_nodes 2 -- accelerate launch --mixed_precision bf16 "
-        "--num_processes 16 --use_deepspeed --deepspeed_config_file stage3.conf finetune.py "
+        "--num_processes 8 --use_deepspeed --deepspeed_config_file stage3.conf finetune.py "
         f"--model_name_or_path meta-llama/Llama-3.1-8B {TRAINED}\n"
     )
     found = read(tmp_path, script).checked()

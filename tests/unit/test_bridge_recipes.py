@@ -109,6 +109,13 @@ def test_a_benchmarks_batch_grows_with_its_ranks(tmp_path: Path, nodes: int) -> 
     assert int(found.options["global_batch"]) * 2 == whole * nodes
 
 
+@pytest.mark.parametrize("name", ["dataset.seq_length", "dataset.sequence_length"])
+def test_a_length_that_both_say_is_one(tmp_path: Path, name: str) -> None:
+    """training/config.py, ``GPTDatasetConfig``: its fields have both names."""
+    found = read(tmp_path, f"{LLAMA} model.seq_length=4096 {name}=4096")
+    assert found.options["seq_len"] == "4096"
+
+
 @pytest.mark.parametrize(
     ("line", "said"),
     [

@@ -164,7 +164,7 @@ def _fields(
     if LONG in said:
         said[LENGTH] = said.pop(LONG)
     _several(words, said)
-    _checked(said, where, None if benchmark else said.get(LENGTH, fields.get(LENGTH)))
+    _checked(said, where, None if benchmark else said.get(LENGTH, fields.get("model.seq_length")))
     _joined(said)
     fields_before = dict(fields)
     if "mixed_precision" in said:
@@ -191,7 +191,7 @@ def _checked(said: Mapping[str, Any], where: str, length: object) -> None:
     ``length``: tokens of a sequence by the dataset, None where the model's own count.
     """
     problems = [fault for key in said if (fault := _unknown(key, where)) is not None]
-    if length is not None and said.get("model.seq_length", length) != length:
+    if length is not None and str(said.get("model.seq_length", length)) != str(length):
         expected = "dataset.seq_length, which decides: the runner sets model.seq_length by it"
         problems.append(Problem(f"{where}: model.seq_length", str(said["model.seq_length"]), expected))
     recipes = said.get("mixed_precision", "bf16_mixed")

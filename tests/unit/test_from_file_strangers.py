@@ -191,6 +191,50 @@ def test_a_torchtune_command_is_read(tmp_path: Path) -> None:
     assert found.unknown == ()
 
 
+LIT = """
+checkpoint_dir: checkpoints/meta-llama/Llama-2-7b-hf
+precision: bf16-true
+devices: 1
+num_nodes: 1
+lora_r: 32
+lora_value: true
+lora_mlp: true
+train: {global_batch_size: 6, micro_batch_size: 4, max_seq_length: 512}
+optimizer: {class_path: torch.optim.AdamW, init_args: {lr: 0.0002}}
+"""
+
+
+def test_adapters_of_litgpt_are_read(tmp_path: Path) -> None:
+    """One device has no recompute; of six sequences one whole pass of four runs."""
+    found = read(tmp_path, LIT, "lora.yaml")
+    wanted = {"gpus": "1", "zero": "0", "recompute": "none", "accumulation": "1", "lora_rank": "32"}
+    assert found.options.items() >= (wanted | {"lora_targets": "qkv+fc1+fc2"}).items()
+    assert (found.model_name, found.faults, found.unknown) == ("llama2-7b", (), ())
+    assert any("4 run" in note for note in found.notes)
+
+
+def test_whole_weights_of_litgpt_are_sharded_over_several_devices(tmp_path: Path) -> None:
+    text = "\n".join(line for line in LIT.splitlines() if not line.startswith("lora_"))
+    found = read(tmp_path, text.replace("devices: 1", "devices: 4"), "full.yaml")
+    wanted = {"gpus": "4", "zero": "3", "recompute": "full", "master_dtype": "bf16"}
+    assert found.options.items() >= wanted.items()
+    fresh = text.replace(
+        "checkpoint_dir: checkpoints/meta-llama/Llama-2-7b-hf", "model_name: tiny-llama-1.1b"
+    )
+    fresh = fresh.replace("devices: 1", "devices: 8").replace("num_nodes: 1", "num_nodes: 2")
+    found = read(tmp_path, fresh.replace("bf16-true", "bf16-mixed"), "pretrain.yaml")
+    wanted = {"gpus": "16", "zero_shards": "8", "recompute": "none"}
+    assert found.options.items() >= wanted.items()
+    assert "master_dtype" not in found.options
+
+
+def test_a_litgpt_command_names_its_checkpoint(tmp_path: Path) -> None:
+    (tmp_path / "lora.yaml").write_text(LIT, encoding="utf-8")
+    words = "litgpt finetune_lora checkpoints/google/gemma-2b --config lora.yaml --train.micro_batch_size 2"
+    found = read(tmp_path, f"{words}\n")
+    assert (found.model_name, found.options["micro_batch"]) == ("gemma-2b", "2")
+
+
 NEOX = """
 {"pipe-parallel-size": 2, "model-parallel-size": 2, "num-layers": 24, "hidden-size": 2048,
  "num-attention-heads": 16, "seq-length": 2048, "max-position-embeddings": 2048, "pos-emb": "rotary",

@@ -26,6 +26,7 @@ from planner.runtimes.libraries.reading.trainer_layout import OF_OUR_FILES, Trai
 
 MODEL: Final = "model._component_"
 MODELS: Final = "torchtune.models."
+COMPONENT: Final = "optimizer._component_"
 
 ZOO: Final = {
     "llama3_2_vision_11b": "Llama-3.2-11B-Vision", "llama3_2_vision_90b": "Llama-3.2-90B-Vision",
@@ -91,7 +92,7 @@ def from_tree(tree: Mapping[str, Any], path: Path, launch: TrainerLaunch) -> Imp
     sheet.say("micro_batch", sheet.whole("batch_size"), "batch_size")
     sheet.say("accumulation", sheet.whole("gradient_accumulation_steps") or 1, "gradient_accumulation_steps")
     trainer.length(sheet, "tokenizer.max_seq_len", None, sheet.has("dataset.packed"))
-    _optimizer(sheet)
+    say_optimizer(sheet, sheet.values, COMPONENT)
     trainer.recompute(sheet, "enable_activation_checkpointing", False)
     _method(sheet)
     _numbers(sheet)
@@ -103,16 +104,17 @@ def from_tree(tree: Mapping[str, Any], path: Path, launch: TrainerLaunch) -> Imp
     return replace(sheet.imported("fsdp", model_name=model), lifted=OF_OUR_FILES)
 
 
-def _optimizer(sheet: Sheet) -> None:
-    key = "optimizer._component_"
-    name = str(sheet.take(key) or "torch.optim.AdamW")
+def say_optimizer(sheet: Sheet, values: Mapping[str, Any], place: str) -> None:
+    """Say the optimizer of a class that ``values`` name; one that is not priced is a fault at ``place``."""
+    name = str(values.get(COMPONENT) or "torch.optim.AdamW")
     word = OPTIMIZERS.get(name, name)
-    if word == "adamw_torch" and sheet.has("optimizer.fused"):
+    if word == "adamw_torch" and str(values.get("optimizer.fused")).lower() == "true":
         word = "adamw_torch_fused"
-    inner = Sheet(sheet.where, {key: word})
+    sheet.seen.add(COMPONENT)
+    inner = Sheet(sheet.where, {place: word})
     inner.problems, inner.instead, inner.notes = sheet.problems, sheet.instead, sheet.notes
     inner.options, inner.places, inner.changes = sheet.options, sheet.places, sheet.changes
-    trainer.optimizer(inner, key)
+    trainer.optimizer(inner, place)
 
 
 def _method(sheet: Sheet) -> None:
@@ -126,7 +128,7 @@ def _method(sheet: Sheet) -> None:
     if sheet.has("model.apply_lora_to_mlp"):
         words += ["gate_proj", "up_proj", "down_proj"]
     if sheet.has("model.apply_lora_to_output"):
-        sheet.fault("model.apply_lora_to_output", "true", "false: adapters of the head are not priced")
+        sheet.notes.append("adapters of the head are left out of the price")
     keys = (("model.lora_rank", 8), ("model.lora_targets", words), ("model.lora_dropout", 0.0))
     say_adapter(sheet, 4 if four else 16, *keys)
 

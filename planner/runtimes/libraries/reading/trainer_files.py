@@ -19,6 +19,7 @@ from planner.runtimes.libraries.reading import (
     automodel,
     axolotl,
     hf_trainer,
+    litgpt,
     llama_factory,
     llm_foundry,
     swift,
@@ -37,6 +38,7 @@ LIBRARIES: Final[Mapping[str, tuple[Callable[[Mapping[str, Any]], bool], Reader]
     "llama-factory": (llama_factory.is_one, llama_factory.from_tree),
     "axolotl": (axolotl.is_one, axolotl.from_tree),
     "swift": (swift.is_one, swift.from_tree),
+    "litgpt": (litgpt.is_one, litgpt.from_tree),
     "torchtune": (torchtune.is_one, torchtune.from_tree),
     "trl": (hf_trainer.is_one, hf_trainer.from_tree),
 }
@@ -81,6 +83,8 @@ def _read_command(training: Training, path: Path) -> Imported:
     flags = trainer.plain(training.flags)
     launch = _launch(training, path)
     library = training.kind
+    if library == "litgpt" and len(training.words) > 1 and not training.words[1].startswith("-"):
+        flags = {"checkpoint_dir": training.words[1], **flags}
     recipe = _recipe(training, flags, path)
     if library == "xtuner":
         return _xtuner(training, flags, path, launch)
@@ -246,6 +250,7 @@ ENTRIES: Final = (
     _entry("an Axolotl .yaml", "axolotl"),
     _entry("an ms-swift .yaml", "swift"),
     _entry("a torchtune .yaml", "torchtune"),
+    _entry("a LitGPT .yaml", "litgpt"),
     _entry("a TRL .yaml", "trl"),
     FileFormat(
         "an xtuner .py",

@@ -16,6 +16,7 @@ COMMANDS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
     "megatron": ("swift", ("sft", "pt", "rlhf")),
     "xtuner": ("xtuner", ("train",)),
     "tune": ("torchtune", ("run",)),
+    "litgpt": ("litgpt", ("finetune", "finetune_full", "finetune_lora", "pretrain")),
 }
 """Program to the library that it is of, and those of its commands that train."""
 

@@ -18,6 +18,9 @@ from planner.formulas.spread import Spread, spread
 from planner.numeric import ByValue, Num, is_short, maximum, minimum, where
 from planner.remembered import remembered
 
+RATES = ("bandwidth", "pair_bandwidth", "shared", "reduced")
+"""Fields of a tier that a share of its rates scales."""
+
 
 @dataclass(frozen=True)
 class Tier:
@@ -47,6 +50,9 @@ class Tier:
         Rate that one collective among them reaches at most, whatever its members' links carry. [byte/s]
     shared : float
         Rate that all ranks of a domain of the tier below share, 0 where each has links of its own. [byte/s]
+    reduced : float
+        Rate of an all-reduce among all ranks of one domain where a switch adds up what they send, counted as
+        that of a ring; 0 where none does. [byte/s]
     """
 
     name: str
@@ -60,10 +66,11 @@ class Tier:
     crowd: tuple[float, ...] = ()
     crowd_rates: tuple[float, ...] = ()
     shared: float = 0.0
+    reduced: float = 0.0
 
     def scaled(self, share: float) -> Tier:
         """Return the tier at a share of its rates."""
-        rates = {name: share * getattr(self, name) for name in ("bandwidth", "pair_bandwidth", "shared")}
+        rates = {name: share * getattr(self, name) for name in RATES}
         return replace(self, **rates)
 
     def spread(self, stride: Num, ranks: Num) -> Spread:
@@ -215,6 +222,43 @@ def ring_seconds(nbytes: Num, ranks: Num, stride: Num, tiers: Sequence[Tier], me
     """
     latency, slowest = _ring_terms(ranks, stride, tiers)
     return messages * latency + (ranks - 1) / ranks * nbytes * slowest
+
+
+def switch_pass_seconds(nbytes: Num, ranks: Num, stride: Num, tiers: Sequence[Tier]) -> Num:
+    r"""Seconds of half an all-reduce, whose buffer a switch adds up where it joins all its ranks. [s]
+
+    .. math:: t = \sum_k h_k \alpha_k + S \frac{n-1}{n} \frac{1}{B_r}
+
+    where the group is a whole domain, with the rate :math:`B_r` of the innermost tier whose switch adds up.
+
+    Parameters
+    ----------
+    nbytes : Num
+        Size :math:`S` of the buffer. [byte]
+    ranks, stride : Num
+        Members and the distance between them; elsewhere than in one whole domain this is a ring pass. [-]
+    tiers : sequence of Tier
+        From the innermost to the outermost.
+
+    References
+    ----------
+    .. [1] NVIDIA aiconfigurator, commit 095f58a, systems/data/h100_sxm, nccl-tests tables: on 2, 4 and 8
+       ranks an all-reduce of 256 MiB reaches 305, 341 and 430 GB/s, a gather on two and eight 245 and 322.
+    .. [2] NVIDIA, "NCCL environment variables," NCCL_NVLS_ENABLE: NVLink SHARP, from release 2.17 on.
+
+    Examples
+    --------
+    >>> link = Tier("nvlink", 8, 337.5e9, 0.0, 337.5e9, reduced=450e9)
+    >>> [round(1e3 * float(switch_pass_seconds(1e9, ranks, 1, [link])), 3) for ranks in (4.0, 8.0)]
+    [2.222, 1.944]
+    """
+    ring = ring_seconds(nbytes, ranks, stride, tiers)
+    tier = next((tier for tier in tiers if tier.reduced), None)
+    if tier is None:
+        return ring
+    latency, _ = _ring_terms(ranks, stride, tiers)
+    whole = np.equal(ranks, tier.domain) & np.equal(stride, 1.0)
+    return where(whole, latency + (ranks - 1) / ranks * nbytes / tier.reduced, ring)
 
 
 PROTOCOL_LATENCY = (1.9 / 3.4, 0.6 / 3.4)

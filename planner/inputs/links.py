@@ -52,7 +52,8 @@ class ScaleUp(Record):
     """The fast links that join a domain of accelerators.
 
     The efficiencies are the shares of the link rate that large collectives reach, over the whole domain
-    and between two members; ``ramp`` is the slow start of their ring passes, where it was measured.
+    and between two members, ``reduced_efficiency`` that of an all-reduce over the whole domain where a switch
+    adds up; ``ramp`` is the slow start of their ring passes, where it was measured.
     """
 
     name: str
@@ -64,6 +65,7 @@ class ScaleUp(Record):
     pair_bandwidth: Rate
     efficiency: Efficiency
     pair_efficiency: Efficiency | None = None
+    reduced_efficiency: Efficiency | None = None
     latency: Delay
     ramp: Delay | None = None
     note: str = ""
@@ -93,4 +95,5 @@ class ScaleUp(Record):
             pair_bandwidth=float(self.pair_bandwidth * pair_share),
             host_staged=self.topology == "host",
             ramp=0.0 if self.ramp is None else float(self.ramp),
+            reduced=float(self.bandwidth * (self.reduced_efficiency or 0.0)),
         )

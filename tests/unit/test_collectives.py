@@ -15,6 +15,7 @@ from planner.formulas.collectives import (
     group_bandwidth,
     ring_seconds,
     ring_sent_bytes,
+    switch_pass_seconds,
 )
 from planner.formulas.dispatch import dispatch_seconds, distinct_domains
 from planner.formulas.messages import point_to_point_seconds, shift_seconds
@@ -68,6 +69,27 @@ def test_the_network_ports_of_a_node_carry_its_ring_together() -> None:
 
 def test_an_all_reduce_is_two_passes() -> None:
     assert all_reduce_seconds(8e9, 16, 1, BOTH) == 2 * ring_seconds(8e9, 16, 1, BOTH)
+
+
+IN_SWITCH = Tier("nvlink", 8, 337.5e9, 3.4e-6, 247.5e9, reduced=450e9)
+"""Eight H100, as their profile has them."""
+
+
+@pytest.mark.parametrize(("mebibytes", "microseconds"), [(64, 324.5), (128, 578.8), (256, 1092.2)])
+def test_a_switch_that_adds_up_takes_what_nccl_tests_take(mebibytes: int, microseconds: float) -> None:
+    """An all-reduce of eight H100 (aiconfigurator 095f58a, h100_sxm, NCCL 2.29.2); a ring's is longer."""
+    nbytes = mebibytes * 2.0**20
+    assert 2e6 * switch_pass_seconds(nbytes, 8.0, 1.0, [IN_SWITCH]) == pytest.approx(microseconds, rel=0.09)
+    assert 2e6 * ring_seconds(nbytes, 8.0, 1.0, [IN_SWITCH]) > 1.19 * microseconds
+
+
+def test_a_switch_adds_up_for_all_its_ranks_alone() -> None:
+    tiers = [IN_SWITCH, NETWORK]
+    for ranks, stride in ((2.0, 1.0), (4.0, 1.0), (8.0, 2.0), (16.0, 1.0)):
+        assert switch_pass_seconds(1e9, ranks, stride, tiers) == ring_seconds(1e9, ranks, stride, tiers)
+    assert switch_pass_seconds(1e9, 8.0, 1.0, BOTH) == ring_seconds(1e9, 8.0, 1.0, BOTH)
+    many = switch_pass_seconds(1e9, np.array([4.0, 8.0]), 1.0, tiers)
+    assert list(np.asarray(many)) == [switch_pass_seconds(1e9, ranks, 1.0, tiers) for ranks in (4.0, 8.0)]
 
 
 def test_pieces_that_follow_one_another_pay_latency_each() -> None:

@@ -13,6 +13,8 @@ from planner.calibrate.runs.plan import habit_defaults
 from planner.calibrate.runs.table import Run
 from planner.cost.case import case_of
 from planner.cost.estimate import estimate
+from planner.cost.layer.block_cost import priced_layer
+from planner.cost.layer.operators import Pricer
 from planner.cost.memory.allocator import stalled_seconds
 from planner.formulas.collectives import Tier, ring_seconds
 from planner.formulas.launches import floored_seconds
@@ -147,3 +149,21 @@ def test_rings_of_each_parameter_cost_their_latency() -> None:
     # Nine parameters of 32 layers, seven hops of 25 us, both ways, of which LL has 0.18 and LL128 0.56.
     most = 2 * 9 * 32 * 7 * 25e-6 * 0.56 / runtimes()["nanotron"].traits.data.rate_share
     assert 0.0 < apart - whole <= 1.001 * most
+
+
+@pytest.mark.parametrize(
+    ("tp", "sequence", "switched"), [(8, False, True), (8, True, False), (4, False, False)]
+)
+def test_all_reduces_of_nanotron_in_a_whole_node_are_added_up_in_its_switches(
+    tp: int, sequence: bool, switched: bool
+) -> None:
+    """As NCCL does unless told not to; gathers and reduce-scatters go round, and so do fewer ranks."""
+    job = job_on(8, 64)
+    plan = replace(SMALL, tp=float(tp), dp=8.0 / tp, micro_batch=8.0, sequence_parallel=sequence)
+    inside, around = (
+        priced_layer(Pricer(case_of(plan, job, with_traits(switch_reductions=on)), plan), job.model.layers[0])
+        for on in (True, False)
+    )
+    assert runtimes()["nanotron"].traits.tensor.switch_reductions
+    assert (inside.exchanges.tp.forward < 0.8 * around.exchanges.tp.forward) == switched
+    assert switched or inside.exchanges.tp == around.exchanges.tp

@@ -16,7 +16,7 @@ from planner.cost.layer.operators import SPLIT_PAIRS, Operator, Pricer
 from planner.cost.layer.sparse_attention import index_exchange
 from planner.cost.layer.state_passing import state_exchange
 from planner.dataclasses import dataclass
-from planner.formulas.collectives import ring_seconds, ring_sent_bytes
+from planner.formulas.collectives import ring_seconds, ring_sent_bytes, switch_pass_seconds
 from planner.formulas.overlap import exposed_seconds
 from planner.formulas.shortcut import shortcut_window
 from planner.formulas.zero_experts import peak_picks
@@ -53,7 +53,9 @@ def tensor_exchange(pricer: Pricer, sublayers: int, gathered: float = 1.0, kept_
     if isinstance(plan.tp, float) and plan.tp == 1.0:
         return NO_EXCHANGE
     nbytes = ACTIVATION_BYTES * pricer.tokens * case.model.hidden
-    once = ring_seconds(nbytes, plan.tp, 1.0, case.tensor_tiers) * tensor_exposed(case, plan.tp)
+    switched = case.traits.tensor.switch_reductions and not case.sequence_parallel
+    one_pass = switch_pass_seconds if switched else ring_seconds
+    once = one_pass(nbytes, plan.tp, 1.0, case.tensor_tiers) * tensor_exposed(case, plan.tp)
     if case.traits.tensor.hop_seconds:
         once = once + case.traits.tensor.hop_seconds * doublings(case.fast_tier.spread(1.0, plan.tp).domains)
     sent = ring_sent_bytes(nbytes, plan.tp)

@@ -21,6 +21,7 @@ ENTRY = Runtime(
         fused_weight_gradient=False,
         fused_activation=False,
         tp_bandwidth_share=1.0,
+        switch_reductions=True,
         dp_exposed=1.0,
         engine="nanotron-zero",
         gradient_copy_bytes=2.0,

@@ -37,6 +37,11 @@ class TensorTraits:
         name="tp_exposed",
         up_to=1.0,
     )
+    switch_reductions: bool = trait(
+        False,
+        "Whether all-reduces of tensor parallelism are added up in NVLink's switches, as NCCL does unless "
+        "NCCL_NVLS_ENABLE is 0.",
+    )
     hop_seconds: float = trait(
         0.0,
         "Latency of a ring pass of a tensor-parallel collective for each doubling of its nodes, beside the "

@@ -11,6 +11,8 @@ from planner.registry import member_modules
 FAMILIES: Final = (
     *("methods", "precision", "optimizers", "settings", "offload", "recompute", "schedules", "context"),
     *("layouts", "recovery", "sync", "compress", "feedback", "states", "scaling_laws"),
+    *("engines", "attention", "losses", "allocators", "checkpointing", "rings", "tensor", "dispatchers"),
+    *("experts", "routers", "norms", "adapters"),
 )
 
 

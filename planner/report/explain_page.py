@@ -108,5 +108,5 @@ def _memory_line(told: Explanation) -> str:
         f"The peak stage, {told.fullest.stage}, uses {answer.peak / GIB:.1f} of "
         f"{answer.capacity / GIB:.1f} GiB; "
         f"{free}; probability of running out of memory {percent(answer.oom_probability)} "
-        f"{allocator.about}."
+        f"{allocator.told}."
     )

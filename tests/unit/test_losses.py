@@ -106,7 +106,7 @@ TOYS = {
     "losses": "from dataclasses import replace\n\nfrom planner.techniques.losses import eager\n\n"
     'ENTRY = replace(eager.ENTRY, name="toy", cite="None.", logit_bytes=3.0)\n',
     "allocators": "from planner.techniques.allocators.family import Allocator\n\n"
-    'ENTRY = Allocator(name="toy", cite="None.", about="with a toy", needed=0.5)\n',
+    'ENTRY = Allocator(name="toy", cite="None.", told="with a toy", needed=0.5)\n',
 }
 
 

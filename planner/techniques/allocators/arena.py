@@ -5,6 +5,6 @@ from planner.techniques.allocators.family import Allocator
 ENTRY = Allocator(
     name="arena",
     cite="https://github.com/openxla/xla, xla/service/buffer_assignment.h, BufferAssignment",
-    about="with places that the compiler planned",
+    told="with places that the compiler planned",
     planned=True,
 )

@@ -13,7 +13,7 @@ class Allocator:
     """As in ``--set allocator=NAME``."""
     cite: str
     """Where it was read."""
-    about: str
+    told: str
     """What a chance of running out of memory counts on, as users read it."""
     needed: float = 0.0
     """The least that it needs beside what passes take, as a share of that, where the device is full; more

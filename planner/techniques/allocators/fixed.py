@@ -9,7 +9,7 @@ from planner.techniques.allocators.family import Allocator
 ENTRY = Allocator(
     name="fixed",
     cite="PyTorch 2.9: c10/cuda/CUDACachingAllocator.cpp, malloc and release_cached_blocks",
-    about="with segments of PyTorch's allocator that do not grow",
+    told="with segments of PyTorch's allocator that do not grow",
     needed=0.07,
     shown=0.3,
     retries=True,

@@ -6,5 +6,5 @@ ENTRY = Allocator(
     name="growing",
     cite="https://docs.pytorch.org/docs/stable/notes/cuda.html, expandable_segments; PyTorch 2.9: "
     "c10/cuda/CUDACachingAllocator.cpp, ExpandableSegment",
-    about="with `expandable_segments:True`, which the launch files set",
+    told="with `expandable_segments:True`, which the launch files set",
 )

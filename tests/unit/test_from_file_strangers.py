@@ -118,6 +118,23 @@ def test_nodes_of_a_launcher_that_multiplies_processes_count(tmp_path: Path) -> 
     assert read(tmp_path, text.replace("mason.py", "ours.py")).options["gpus"] == "8"
 
 
+def test_variables_of_a_shell_in_a_shell_count(tmp_path: Path) -> None:
+    words = "swift sft --model Qwen/Qwen3-4B --torch_dtype bfloat16 --max_length 512"
+    found = read(tmp_path, f'docker exec box bash -lc "NPROC_PER_NODE=4 {words}"\n')
+    assert found.options["gpus"] == "4"
+
+
+def test_keys_that_mindspeed_repeats_need_not_divide(tmp_path: Path) -> None:
+    """Its all-to-all repeats keys of few heads; Megatron-LM's does not."""
+    words = f"{GPT} --group-query-attention --num-query-groups 2 --context-parallel-size 4"
+    mine = f"{words} --context-parallel-algo ulysses_cp_algo --use-fused-rmsnorm"
+    assert read(tmp_path, f"torchrun --nproc_per_node 8 pretrain_gpt.py {mine}\n").lifted == (
+        "cp-divides-heads",
+    )
+    plain = f"{words} --cp-comm-type a2a"
+    assert read(tmp_path, f"torchrun --nproc_per_node 8 pretrain_gpt.py {plain}\n").lifted == ()
+
+
 BRIDGE = """
 model: {tensor_model_parallel_size: 1, pipeline_model_parallel_size: 1, context_parallel_size: 1,
   expert_model_parallel_size: 4, expert_tensor_parallel_size: 1, moe_flex_dispatcher_backend: null}

@@ -29,6 +29,8 @@ _DEEPSPEED: Final = ("--deepspeed_config", "--deepspeed-config", "--deepspeed")
 _MAY_TRAIN: Final = re.compile(
     r"\.py|torchtitan|llamafactory-cli|axolotl|(?:trl|swift|megatron|xtuner) (?:sft|pt|train)"
 )
+_INNER: Final = re.compile(r"-[a-z]{0,4}c")
+"""Options of a shell before the commands that it runs: ``bash -c``, ``bash -lc``."""
 _PRINTS: Final = ("echo", "printf")
 """Commands that start nothing of what stands behind them."""
 
@@ -197,9 +199,12 @@ def _candidates(script: ShellScript, where: str) -> Iterator[tuple[tuple[str, ..
             continue
         yield words, doubts
         for place, word in enumerate(words):
-            inner = words[place - 1 : place] == ("-c",)
+            inner = place > 0 and bool(_INNER.fullmatch(words[place - 1]))
             if " " in word.strip() and (inner or _MAY_TRAIN.search(word)):
-                for command in read_script(word, where, script if inner else None).commands:
+                within = read_script(word, where, script if inner else None)
+                if inner:  # what it sets for its commands counts as what the script sets
+                    script.variables.update(within.variables)
+                for command in within.commands:
                     yield (*words[:place], *command), doubts
     for text in script.texts:
         if _MAY_TRAIN.search(text):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
@@ -58,7 +58,7 @@ class ShellScript:
     """For each command the variables in it that have several values, by conditions that nobody has tried."""
     texts: tuple[str, ...] = ()
     """Values of variables that are several words, such as a command kept for later; the last first."""
-    variables: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    variables: dict[str, list[str]] = field(default_factory=dict)
     """Values of each variable that the script sets."""
     written: Mapping[str, str] = field(default_factory=dict)
     """Text of each file that it writes from a here-document, or with ``echo``."""

@@ -51,7 +51,8 @@ FINE: Final = frozenset(
      "heads_k_stride", "dataset_exact_deduplication", "peft.loftq_config.loftq_bits",
      "peft_layers_to_transform",
      "use_ray", "ray_num_workers", "resources_per_worker.GPU", "processor_type", "roles_to_train",
-     "message_field_training", "model_config.output_router_logits"}
+     "resize_token_embeddings_to_32x", "revision_of_model", "eot_tokens", "use_otel_metrics",
+     "otel_metrics_host", "otel_metrics_port", "message_field_training", "model_config.output_router_logits"}
 )  # fmt: skip
 """Keys beside those of the Trainer that decide neither layout nor memory."""
 

@@ -110,7 +110,7 @@ def _method(sheet: Sheet) -> None:
     on = [key for key, (_, usual) in PARTS.items() if str(usual if said[key] is None else said[key]) in ON]
     words = [word for key in on for word in PARTS[key][0].split()]
     sheet.notes += [HEAD] * bool(said["lora_head"])
-    targets, dropout = ("lora_layers", words), ("lora_dropout", 0.05)
+    targets, dropout = ("lora_layers", words[::-1]), ("lora_dropout", 0.05)
     say_adapter(sheet, 16 if kind is None else 4, ("lora_r", 8), targets, dropout)
 
 

@@ -234,4 +234,5 @@ def _megatron(tree: Mapping[str, Any], path: Path, launch: TrainerLaunch) -> Imp
         changes=(*found.changes, *sheet.changes),
         notes=(*sheet.notes, *found.notes),
         faults=tuple(faults),
+        lifted=(*found.lifted, *(("vision-trains-whole",) if adapted else ())),
     )

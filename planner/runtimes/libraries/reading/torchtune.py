@@ -129,7 +129,7 @@ def _method(sheet: Sheet) -> None:
         words += ["gate_proj", "up_proj", "down_proj"]
     if sheet.has("model.apply_lora_to_output"):
         sheet.notes.append("adapters of the head are left out of the price")
-    keys = (("model.lora_rank", 8), ("model.lora_targets", words), ("model.lora_dropout", 0.0))
+    keys = (("model.lora_rank", 8), ("model.lora_targets", words[::-1]), ("model.lora_dropout", 0.0))
     say_adapter(sheet, 4 if four else 16, *keys)
 
 

@@ -19,7 +19,7 @@ from planner.runtimes.megatron_lm.reading.megatron_forks import ALIBI, fork_sums
 from planner.runtimes.megatron_lm.reading.megatron_hybrid import hybrid_program, hybrid_stages
 from planner.runtimes.megatron_lm.reading.megatron_kinds import number_kinds, other_words, word_counts
 from planner.runtimes.megatron_lm.reading.megatron_layout_sums import PARTITION, WITH_ENDS
-from planner.runtimes.megatron_lm.reading.megatron_mindspeed import tuned
+from planner.runtimes.megatron_lm.reading.megatron_mindspeed import tuned, with_repeated_keys
 from planner.runtimes.megatron_lm.reading.megatron_model import model_record
 from planner.runtimes.megatron_lm.reading.megatron_names import BY_LENGTH, TE_LOSS, UNDELAYED
 from planner.runtimes.megatron_lm.reading.megatron_offload import offloaded
@@ -136,7 +136,8 @@ def from_script(
     if training.doubts:
         names = ", ".join(training.doubts)
         sheet.notes.append(f"{names}: changed under conditions; the first value counts, with what extends it")
-    return sheet.imported("megatron-bridge" if adapted else "megatron-lm"), record
+    found = sheet.imported("megatron-bridge" if adapted else "megatron-lm")
+    return with_repeated_keys(found, training.flags), record
 
 
 def _degrees(sheet: Sheet, record: Mapping[str, Any] | None) -> None:

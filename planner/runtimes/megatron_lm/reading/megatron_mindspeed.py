@@ -9,9 +9,11 @@ References
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Final
 
-from planner.runtimes.imports.sheet import Sheet
+from planner.dataclasses import replace
+from planner.runtimes.imports.sheet import Imported, Sheet
 from planner.runtimes.libraries.reading.adapters import say_adapter
 from planner.units import is_whole
 
@@ -39,7 +41,8 @@ DROPPED: Final = re.compile(
     r"|rmsnorm-weight-in-fp32|add-rmsnorm-offset|use-triton-gdn|use-(?:sparse-flash-attn|fused-lightning-indexer.*)"
     r"|indexer-loss-coeff|max-samples|history-turns|full-shuffle-.*|overwrite-cache|dataset-additional-keys"
     r"|use-cp-send-recv-overlap|kv-head-repeat-before-uly-alltoall|sparse-mode|pre-tockens|next-tockens"
-    r"|load-checkpoint-loosely|npu-deterministic|rollback-.*|swap-optimizer-times|recompute-in-.*|init-norm-weight-in-fp32|hf-(?:config|load|save).*|mg-.*|enable-mg2hf-convert)"
+    r"|load-checkpoint-loosely|npu-deterministic|rollback-.*|swap-optimizer-times|recompute-in-.*|init-norm-weight-in-fp32|hf-(?:config|load|save).*|mg-.*|enable-mg2hf-convert"
+    r"|no-shuffle|workers|recompute-activation-function-num-layers|moe-zero-memory-num-layers)"
 )
 """Fused kernels, which are what is priced, and flags that decide neither layout nor memory."""
 
@@ -49,6 +52,9 @@ NOTED: Final = {
     "--no-pad-to-seq-lengths": UNPADDED,
     "--moe-permutation-async-comm": "its overlap of experts' messages is not priced",
     "--moe-alltoall-overlap-comm": "its overlap of experts' messages is not priced",
+    "--recompute-activation-function": "priced without: a little more memory",
+    "--moe-zero-memory": "priced without: more memory",
+    "--use-ascend-mc2": "its overlap of tensor-parallel messages is not priced",
     "--use-ascend-coc": "its overlap of tensor-parallel messages is not priced",
     "--coc-fused-kernel": "its overlap of tensor-parallel messages is not priced",
     "--reuse-fp32-param": "priced with weights beside their float32 copies, a little more memory",
@@ -119,6 +125,27 @@ def _context(flags: dict[str, str]) -> None:
         and int(cp) % int(inner) == 0
     ):
         flags["--hierarchical-context-parallel-sizes"] = f"{inner} {int(cp) // int(inner)}"
+
+
+REPEATED: Final = (
+    "ulysses_cp_algo: keys of fewer heads than ranks are repeated; priced without, with smaller messages"
+)
+
+
+def with_repeated_keys(found: Imported, flags: Mapping[str, str]) -> Imported:
+    """Return what was found; where all-to-all over a sequence repeats keys, query heads alone have to divide.
+
+    ``--kv-head-repeat-before-uly-alltoall`` is on by default [1]_.
+    """
+    names = ("context-parallel-size", "tensor-model-parallel-size", "num-attention-heads", "num-query-groups")
+    cp, tp, heads, groups = (flags.get(f"--{name}", "1") for name in names)
+    ulysses = flags.get("--context-parallel-algo") == "ulysses_cp_algo"
+    if not ulysses or not all(is_whole(size) and int(size) for size in (cp, tp, heads, groups)):
+        return found
+    ranks = int(cp) * int(tp)
+    if int(heads) % ranks or int(groups) % ranks == 0:
+        return found
+    return replace(found, lifted=(*found.lifted, "cp-divides-heads"), notes=(*found.notes, REPEATED))
 
 
 def _experts(flags: dict[str, str]) -> dict[str, str]:

@@ -135,6 +135,38 @@ def test_keys_that_mindspeed_repeats_need_not_divide(tmp_path: Path) -> None:
     assert read(tmp_path, f"torchrun --nproc_per_node 8 pretrain_gpt.py {plain}\n").lifted == ()
 
 
+def test_a_teacher_beside_the_model_is_a_fault(tmp_path: Path) -> None:
+    """Megatron-DeepSpeed's distillation was priced as plain training."""
+    words = (
+        f"{GPT} --kd --kd-beta-ce 1 --num-layers-teacher 4 --hidden-size-teacher 512 --load-teacher /data/t"
+    )
+    found = read(tmp_path, f"torchrun --nproc_per_node 8 pretrain_gpt.py {words}\n")
+    assert [problem.found for _, problem in found.faults] == ["a teacher beside the model"]
+    assert found.unknown == ()
+
+
+@pytest.mark.parametrize(
+    "name", ["models/LlamaMoEForCausalLM/llama2_7B-scaled", "llama2_7B-16Select4-688Neurons"]
+)
+def test_experts_made_of_a_known_model_are_another_one(name: str, tmp_path: Path) -> None:
+    words = f"--model_name_or_path {name} --per_device_train_batch_size 1 --max_seq_length 512 --bf16"
+    faults = read(tmp_path, f"torchrun --nproc_per_node 8 train.py {words}\n").faults
+    assert [option for option, _ in faults] == ["model"]
+    known = read(
+        tmp_path, f"torchrun --nproc_per_node 8 train.py {words.replace(name, 'gpt2')} --num_selects 4\n"
+    )
+    assert [problem.where.rpartition(": ")[2] for _, problem in known.faults] == ["num_selects"]
+
+
+def test_a_flavor_that_no_registry_has_is_named(tmp_path: Path) -> None:
+    text = '[model]\nname = "llama3"\nflavor = "1B"\n[training]\nlocal_batch_size = 1\nseq_len = 8192\n'
+    found = read(tmp_path, text, "train.toml")
+    assert any("llama3 1B" in note and "MODEL" in note for note in found.notes)
+    assert read(
+        tmp_path, text.replace('llama3"', 'llama2"').replace("1B", "7B"), "train.toml"
+    ).model_name == ("llama2-7b")
+
+
 BRIDGE = """
 model: {tensor_model_parallel_size: 1, pipeline_model_parallel_size: 1, context_parallel_size: 1,
   expert_model_parallel_size: 4, expert_tensor_parallel_size: 1, moe_flex_dispatcher_backend: null}

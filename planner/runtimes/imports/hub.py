@@ -29,9 +29,11 @@ _ENDING: Final = re.compile(TUNED.pattern.removesuffix("(?=-|$)") + "$")
 _SIZE: Final = re.compile(r"(?<![a-z\d.])(?:\d+x)?\d+(?:\.\d+)?[bm](?![a-z\d])")
 _SHAPED: Final = re.compile(
     r"vl|vision|omni|audio|moe|embed|rerank|reward|hybrid|mamba|draft|eagle|mini|tiny|nano|lite|distil|prun"
-    r"|merge|layer|slim|long(?:llama|cat)|\d+e-(?!\d)|experts?|upcycl|mtp"
+    r"|merge|layer|slim|long(?:llama|cat)|\d+e-(?!\d)|experts?|upcycl|mtp|\d+select|neurons|shear"
 )
 """Words of a name that may mean another shape."""
+_EXPERTS: Final = re.compile(r"(?i)moefor")
+"""Of a folder that is called after a class, such as ``LlamaMoEForCausalLM``."""
 
 
 @cache
@@ -75,7 +77,7 @@ def known_name(name: str) -> str | None:
 def likely_name(name: str) -> str | None:
     """Return the zoo's name that the last part of a name or path begins with, None where there is none.
 
-    What follows may not be a size or a word for another shape.
+    What follows may not be a size or a word for another shape, nor a folder a class that has experts.
 
     Examples
     --------
@@ -86,7 +88,12 @@ def likely_name(name: str) -> str | None:
     known = {TUNED.sub("", word): stem for word, stem in (_index() | TWINS).items() if _SIZE.search(word)}
     begun = [word for word in known if tail.startswith(f"{word}-")]
     longest = max(begun, key=len, default=None)
-    if longest is None or _SIZE.search(tail[len(longest) :]) or _SHAPED.search(tail[len(longest) :]):
+    if (
+        longest is None
+        or _EXPERTS.search(name)
+        or _SIZE.search(tail[len(longest) :])
+        or _SHAPED.search(tail[len(longest) :])
+    ):
         return None
     return known[longest]
 

@@ -182,6 +182,8 @@ def _unpriced(sheet: Sheet) -> None:
     degrees = {"tensor_parallel_size": "tp", "context_parallel_size": "cp", "sequence_parallel_size": "cp",
                "tp_size": "tp", "pp_size": "pp"}  # fmt: skip
     trainer.refuse(sheet, {key: why.format(option) for key, option in degrees.items()}, degrees)
+    own = dict.fromkeys(("num_selects", "moe_enable"), "none: experts of its own are not read; or MODEL")
+    trainer.refuse(sheet, own, dict.fromkeys(own, "model"))
     if sheet.has("use_lisa"):
         sheet.instead["use_lisa"] = "method"
         sheet.fault("use_lisa", "layers that take turns", "all weights or adapters; --method full or lora")

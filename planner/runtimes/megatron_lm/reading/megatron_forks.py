@@ -16,6 +16,7 @@ References
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Final
 
@@ -167,11 +168,19 @@ SCHEDULES: Final = (
 """Pipeline schedules of forks (https://github.com/sail-sg/zero-bubble-pipeline-parallelism and others)."""
 
 
+TEACHER: Final = re.compile(r"--(?:kd|mos|load-teacher|[\w-]+-teacher)")
+"""Distillation of Megatron-DeepSpeed [1]_ (examples_deepspeed/compression)."""
+
+
 def fork_sums(sheet: Sheet) -> None:
     """Make faults of a fork's schedules, which decide the layout and which Megatron-LM does not run.
 
     Megatron-DeepSpeed's ``--cpu-optimizer`` takes DeepSpeed's Adam for states on the host [1]_.
     """
+    taught = [key for key in sheet.values if TEACHER.fullmatch(key)]
+    if taught:
+        sheet.seen.update(key for key in sheet.values if key.startswith("--kd") or key in taught)
+        sheet.fault(taught[0], "a teacher beside the model", "none: distillation is not priced")
     if sheet.values.get(OVER_DATA) is not None:
         sheet.instead[OVER_DATA] = "ep"
         sheet.fault(OVER_DATA, "experts over ranks that are not counted", "the accelerators: --gpus N --ep N")

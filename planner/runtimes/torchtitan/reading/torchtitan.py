@@ -23,6 +23,7 @@ from planner.units import is_whole
 OURS: Final = {entry.name.lower(): name for name, entry in SCHEDULES.items()}
 METHODS: Final = {"allgather": "all-gather", "alltoall": "ring"}
 ZOO: Final = {
+    ("llama2", "7b"): "llama2-7b", ("llama2", "13b"): "llama2-13b", ("llama2", "70b"): "llama2-70b",
     ("llama3", "8b"): "llama3-8b", ("llama3", "70b"): "llama3-70b", ("llama3", "405b"): "llama3.1-405b",
     ("deepseek_v3", "671b"): "deepseek-v3", ("qwen3", "8b"): "qwen3-8b", ("qwen3", "32b"): "qwen3-32b",
     ("qwen3", "30b-a3b"): "qwen3-30b-a3b", ("qwen3", "235b-a22b"): "qwen3-235b-a22b",
@@ -251,7 +252,15 @@ def read(source: Source) -> Imported:
         found = replace(found, runtime=f"torchtitan@{TOML_RELEASE}")
     if found.model_name is not None or known:  # what torchtitan registers by itself is in torchtitan
         found = replace(found, lifted=(*found.lifted, "model-in-torchtitan"))
-    return split_experts(with_record(found, record, source.path, "MODEL"))
+    found = split_experts(with_record(found, record, source.path, "MODEL"))
+    if found.model is None and found.model_name is None:
+        model = source.tree.get("model")
+        words = [str(model.get(key)) for key in ("name", "flavor")] if isinstance(model, Mapping) else []
+        note = (
+            f"{' '.join(words) or 'nothing'} in model, which no registry that is known has; name it as MODEL"
+        )
+        found = replace(found, notes=(*found.notes, note))
+    return found
 
 
 ENTRY: Final = FileFormat("a torchtitan .toml", (".toml",), lambda source: True, read)

@@ -9,12 +9,17 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 import yaml
 
 from planner.cost.case import case_of
 from planner.cost.estimate import estimate
+from planner.cost.memory.stage_memory import _logits, loss_parts
+from planner.dataclasses import replace
+from planner.plan import Plan
 from planner.runtimes import runtimes
+from planner.runtimes.family import Job
 from planner.runtimes.settings import changed
 from planner.runtimes.traits import Traits, over
 from planner.techniques.losses import LOSSES
@@ -34,6 +39,8 @@ BY_HAND = {
     # Logarithms and two gradients in fp32; the model's output holds the 16-bit logits besides.
     "eager": (4 + 4 + 4, 36),
     "transformers": (2 + 4 + 4 + 4, 36),
+    # Liger's: a gradient in the place of its 16-bit logit, which is read twice.
+    "fused-linear": (2, 2 + 2 + 2),
     # Logits, logarithms and gradients in 16 bits.
     "sixteen-bit": (2 + 2 + 2, 12),
 }
@@ -91,6 +98,39 @@ def test_what_the_parts_gather_is_in_the_dtype_of_the_kind() -> None:
     work = job(gpus=1)
     cases = [case_of(plan_of(work), work, runtime(loss=kind)) for kind in ("tiled", "chunked")]
     assert [case.loss.gradient_bytes for case in cases] == [2.0, 4.0]
+
+
+@pytest.mark.parametrize(
+    ("vocab", "hidden", "tokens", "parts"),
+    [(32000, 4096, 16384, 8), (128256, 4096, 8192, 32), (151936, 4096, 8192, 32), (32000, 2048, 4, 4)],
+)
+def test_a_fused_linear_loss_has_parts_of_a_power_of_two(
+    vocab: int, hidden: int, tokens: int, parts: int
+) -> None:
+    """8 parts of 2,048 is the example of its source; 38 would be 216 tokens, which are taken as 256."""
+    work = job(gpus=1)
+    case = case_of(plan_of(work), work, runtime(loss="fused-linear"))
+    model = case.model.model_copy(update={"vocab": vocab, "hidden": hidden})
+    case = replace(case, job=replace(case.job, model=model))
+    assert float(loss_parts(case, float(tokens))) == parts
+    assert loss_parts(case, np.array([tokens, 1.0])).tolist() == [parts, 1.0]
+
+
+def test_a_fused_linear_loss_needs_the_bytes_of_a_part() -> None:
+    """32,000 words over 2,048: 16 parts of 2,048 tokens, and the hidden state's gradient, 2 bytes each."""
+    work = job(gpus=1, global_batch=16)
+    whole, parts = (
+        step_passes(plan_of(work, micro_batch=16), work, kind) for kind in ("sixteen-bit", "fused-linear")
+    )
+    tokens = 16 * 2048
+    assert whole == 6 * tokens * 32000
+    assert parts == 2 * tokens / 16 * 32000 + 2 * tokens * 2048
+
+
+def step_passes(plan: Plan, work: Job, kind: str) -> float:
+    """Return the bytes of the loss of a plan."""
+    case = case_of(plan, work, runtime(loss=kind))
+    return float(_logits(case, plan, case.rank_tokens(plan)))
 
 
 def test_answers_name_the_loss(tmp_path: Path) -> None:

@@ -47,7 +47,7 @@ def step_of(case: Case, plan: Plan, passes: PassBytes, gradients: Num, gathered:
         waiting=waiting_bytes(case),
         whole_layers=case.recompute.whole_layer,
         loss_beside=case.loss.beside_backward,
-        loss_in_parts=case.traits.loss.chunks > 1.0,
+        loss_in_parts=case.traits.loss.chunks > 1.0 or case.loss.by_width,
         whole_tables=not case.tensor_library.regathers,
         after_others=case.traits.optimizer.after_others,
         live_elements=engine.live_elements,

@@ -32,7 +32,7 @@ from planner.cost.memory.weights import StageWeights
 from planner.cost.stages import ENCODER, ENDS, Piece, Stages, whole_ends
 from planner.dataclasses import dataclass, replace
 from planner.formulas.elementwise import BOUND_KEPT
-from planner.numeric import Num, ceil, maximum, minimum, where
+from planner.numeric import Num, ceil, doublings, maximum, minimum, power, where
 from planner.plan import Plan
 from planner.rules import Mask
 from planner.techniques.engines.family import Moment, Moments, PassBytes
@@ -318,11 +318,26 @@ def _end(stages: Stages, costs: Mapping[Piece, LayerCost], names: tuple[str, ...
     return result
 
 
+def loss_parts(case: Case, tokens: Num) -> Num:
+    """Return in how many parts a rank's tokens pass through head and loss. [-]
+
+    References
+    ----------
+    .. [1] Liger-Kernel 00eba634, ``src/liger_kernel/ops/fused_linear_cross_entropy.py``: ``inc_factor`` and
+       ``chunk_size``.
+    """
+    parts: Num = max(1.0, case.traits.loss.chunks)
+    if not case.loss.by_width:
+        return parts
+    wanted = ceil(tokens / ceil(case.model.vocab / case.model.hidden))
+    return maximum(parts, tokens / minimum(tokens, power(2.0, doublings(wanted))))
+
+
 def _logits(case: Case, plan: Plan, tokens: Num) -> Num:
     """Bytes of the logits and of what the loss makes of them, of one part where it comes in parts. [byte]
 
     Then the gradient of the hidden state is gathered from all parts, in fp32 (torchtitan) or as the state is
-    (DeepSpeed).
+    (DeepSpeed, Liger).
 
     References
     ----------
@@ -332,9 +347,8 @@ def _logits(case: Case, plan: Plan, tokens: Num) -> Num:
     """
     if case.model.diffusion is not None:
         return 0.0
-    traits = case.traits.loss
-    parts = max(1.0, traits.chunks)
-    gathered = case.loss.gradient_bytes * tokens * case.model.hidden * (parts > 1.0)
+    traits, parts = case.traits.loss, loss_parts(case, tokens)
+    gathered = where(parts > 1.0, case.loss.gradient_bytes * tokens * case.model.hidden, 0.0)
     there = float(case.model.vocab) if not traits.vocab_parallel else case.model.vocab / plan.tp
     return live_logit_bytes(case, plan) * (tokens / parts) * there + gathered
 

@@ -25,6 +25,9 @@ class Loss:
     """Further live bytes of a logit where the loss runs on logits divided by tp. [byte]"""
     gathered_bytes: float = 0.0
     """Further bytes of a logit that an allocator keeps where logits divided by tp are gathered. [byte]"""
+    by_width: bool = False
+    """Whether it comes in as many parts as the vocabulary is wider than the hidden state, and more where
+    ``loss_chunks`` says so, each of a power of two of tokens."""
     reruns: bool = False
     """Whether head and loss run forward again in backward where a micro-batch comes in parts."""
     gradient_bytes: float = 4.0

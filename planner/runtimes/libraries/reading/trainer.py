@@ -207,7 +207,10 @@ def told_kernels(sheet: Sheet) -> None:
     """Tell that Liger's kernels are not priced where they are on."""
     keys = [key for key in sheet.values if LIGER.fullmatch(key)]
     if any(sheet.has(key) for key in keys):
-        sheet.notes.append("Liger's kernels: priced without, with whole logits and a little slower")
+        sheet.notes.append(
+            "Liger's kernels: priced without, with whole logits and a little slower; --set loss=fused-linear "
+            "prices its loss"
+        )
     sheet.seen.update(keys)
 
 

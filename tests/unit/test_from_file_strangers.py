@@ -167,6 +167,30 @@ def test_a_flavor_that_no_registry_has_is_named(tmp_path: Path) -> None:
     ).model_name == ("llama2-7b")
 
 
+@pytest.mark.parametrize(
+    ("words", "wanted"),
+    [
+        ("--attn_implementation eager", True),
+        ("--attn_implementation sdpa", False),
+        ("--attn_implementation flash_attention_2", False),
+        ("", False),
+    ],
+)
+def test_scores_that_eager_attention_keeps_are_priced(words: str, wanted: bool, tmp_path: Path) -> None:
+    text = "--model_name_or_path gpt2 --per_device_train_batch_size 1 --max_seq_length 512 --bf16"
+    found = read(tmp_path, f"torchrun --nproc_per_node 8 sft.py {text} {words}\n")
+    assert ("attention=unfused" in found.changes) is wanted
+
+
+def test_a_loss_without_whole_logits_is_told(tmp_path: Path) -> None:
+    text = "base_model: gpt2\nmicro_batch_size: 1\nsequence_len: 512\ndatasets: []\n"
+    text += "plugins: [axolotl.integrations.cut_cross_entropy.CutCrossEntropyPlugin]\n"
+    found = read(tmp_path, text, "sft.yaml")
+    assert any(note.startswith("cut_cross_entropy") for note in found.notes)
+    eager = read(tmp_path, f"{text}eager_attention: true\n", "sft.yaml")
+    assert "attention=unfused" in eager.changes
+
+
 BRIDGE = """
 model: {tensor_model_parallel_size: 1, pipeline_model_parallel_size: 1, context_parallel_size: 1,
   expert_model_parallel_size: 4, expert_tensor_parallel_size: 1, moe_flex_dispatcher_backend: null}

@@ -214,6 +214,23 @@ def told_kernels(sheet: Sheet) -> None:
     sheet.seen.update(keys)
 
 
+EAGER: Final = {
+    "attn_implementation": ("eager",), "attn_impl": ("eager",), "flash_attn": ("disabled",),
+    "eager_attention": ("true",), "model_kwargs.attn_implementation": ("eager",),
+}  # fmt: skip
+"""Keys with the values that keep all scores, by transformers' eager attention: those of TRL and of scripts of
+the Trainer, ms-swift, LLaMA-Factory (extras/constants.py, ``AttentionFunction``) and Axolotl."""
+CUT: Final = re.compile(r"cut_cross_entropy")
+
+
+def kernels(sheet: Sheet) -> None:
+    """Say attention whose scores are kept, and tell a loss without whole logits, which is not priced."""
+    if any(str(sheet.values.get(key)).lower() in values for key, values in EAGER.items()):
+        sheet.changes.append("attention=unfused")
+    if CUT.search(str(sheet.values.get("plugins"))) or sheet.has("cut_cross_entropy"):
+        sheet.notes.append("cut_cross_entropy: priced with whole logits, so with more memory")
+
+
 def frozen_encoder(sheet: Sheet, model: ModelSpec | None, encoder: str, projector: str, full: bool) -> None:
     """Say what of an encoder is left as it is, all of it where neither key is said.
 

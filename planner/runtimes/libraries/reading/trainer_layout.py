@@ -72,7 +72,8 @@ def laid_out(
     """Return what the arguments on the sheet say, with the layout that they or the launcher name."""
     given = tree.get("deepspeed")
     sheet.instead["deepspeed"] = "zero"
-    sheet.seen.update(("deepspeed", "fsdp"))
+    sheet.seen.update(("deepspeed", "fsdp", "cut_cross_entropy"))
+    trainer.kernels(sheet)
     runtime, inner = "fsdp", None
     if given not in (None, "", "none", False):
         sheet.seen.update(key for key in sheet.values if key.split(".")[0] == "deepspeed")

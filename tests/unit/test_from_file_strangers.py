@@ -262,6 +262,8 @@ def test_a_torchtune_command_is_read(tmp_path: Path) -> None:
     wanted = {"gpus": "8", "micro_batch": "4", "seq_len": "512"}
     assert found.options.items() >= wanted.items()
     assert found.unknown == ()
+    with pytest.raises(InputError, match="no training command"):
+        read(tmp_path, "tune run eleuther_eval --config mine.yaml\n")
 
 
 LIT = """

@@ -163,8 +163,8 @@ def training_of(text: str, where: str) -> Training:
                     return replace(found, connections=told.pop()) if len(told) == 1 else found
     expected = (
         "a command with pretrain_gpt.py, torchtitan.train, --deepspeed_config, accelerate launch, "
-        "--model_name_or_path and --per_device_train_batch_size, or of llamafactory-cli, axolotl, trl, swift "
-        "or xtuner"
+        "--model_name_or_path and --per_device_train_batch_size, or of llamafactory-cli, axolotl, trl, "
+        "swift, xtuner, tune or litgpt"
     )
     hidden = _unset_program(script)
     if hidden:

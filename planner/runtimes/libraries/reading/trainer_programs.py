@@ -45,6 +45,8 @@ MODELS: Final = (
 LASTS: Final = ("--num_train_epochs", "--max_steps", "--num-train-epochs", "--max-steps")
 """What the Trainer calls how long it trains; a script with them may name its model itself."""
 
+_TUNED: Final = re.compile(r"finetune|qat|distillation|dpo|ppo|grpo")
+"""Of the recipes that ``tune run`` starts those that train."""
 _YAML: Final = re.compile(r"[^=]*\.(?:ya?ml|json)")
 _RECIPE: Final = re.compile(r"--config(?:=.*)?|-c")
 
@@ -54,7 +56,8 @@ def place(words: tuple[str, ...]) -> int | None:
     for at, word in enumerate(words):
         name = word.rpartition("/")[2]
         known = COMMANDS.get(name)
-        if known is not None and at + 1 < len(words) and words[at + 1] in known[1]:
+        trains = name != "tune" or any(map(_TUNED.search, words[at + 2 :]))
+        if trains and known is not None and at + 1 < len(words) and words[at + 1] in known[1]:
             return at + 1
         if name == "automodel" and any(_YAML.fullmatch(other) for other in words[at + 1 : at + 5]):
             return at

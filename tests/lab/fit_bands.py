@@ -1,4 +1,7 @@
-"""Fit the error bands alone, to the present stages: ``python -m tests.lab.fit_bands RUNS_DIR``."""
+"""Fit the error bands alone, to the present stages: ``python -m tests.lab.fit_bands RUNS_DIR``.
+
+Four minutes of processor time: a stage with the runs and constants of another fold is not fitted again.
+"""
 
 from __future__ import annotations
 

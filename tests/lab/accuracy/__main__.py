@@ -2,7 +2,8 @@
 
 Prints ``docs/accuracy.md``. With ``--plot FILE.svg`` it also writes the plot that the page shows, and with
 ``--out-of-fold source accelerator family model`` rows are priced with constants that have not seen their
-source, accelerator, family of models or model: minutes each, a quarter of an hour for models.
+source, accelerator, family of models or model: the first three take ten minutes of processor time
+together, whatever a clock says beside other work; models a quarter of an hour.
 """
 
 from __future__ import annotations

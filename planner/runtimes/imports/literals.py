@@ -4,13 +4,23 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
+
+
+@lru_cache(maxsize=16)
+def tree_of(text: str) -> ast.Module:
+    """Return the syntax tree of a module, which nobody may change.
+
+    Raises what `ast.parse` raises if the text is no Python.
+    """
+    return ast.parse(text)
 
 
 def statements(text: str) -> list[ast.stmt]:
     """Return the statements at the top of a module; none where the text is no Python."""
     try:
-        return ast.parse(text).body
+        return tree_of(text).body
     except (SyntaxError, ValueError, RecursionError):
         return []
 

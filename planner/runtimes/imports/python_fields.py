@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from typing import Any
 
+from planner.runtimes.imports.literals import tree_of
 from planner.runtimes.imports.python_values import Unread
 
 Fields = dict[str, Any]
@@ -24,7 +25,7 @@ def python_fields(text: str) -> Fields:
     {'Config.model': 'Model', 'Config.model.tp': 2, 'Config.model.pp': 4}
     """
     try:
-        tree = ast.parse(text)
+        tree = tree_of(text)
     except (SyntaxError, ValueError, RecursionError):
         return {}
     reader = _Reader()

@@ -10,6 +10,7 @@ import ast
 from collections.abc import Mapping
 from typing import Any, Final
 
+from planner.runtimes.imports.literals import tree_of
 from planner.runtimes.imports.python_values import (
     COMPARED,
     COUNTED,
@@ -44,7 +45,7 @@ def objects(text: str) -> list[Made]:
     [{'tp': 4, 'pp': 4}]
     """
     try:
-        tree = ast.parse(text)
+        tree = tree_of(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return []
     program = _Program()

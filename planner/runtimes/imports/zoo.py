@@ -22,8 +22,9 @@ def same_parts(one: ModelSpec, other: ModelSpec) -> bool:
 
 
 def _parts(model: ModelSpec) -> tuple[Any, ...]:
+    """Return what a model is built of, its vocabulary first."""
     positions = (model.position_rows, model.spare_positions, model.token_types, model.head_product)
-    whole = (model.hidden, model.vocab, model.tied_embeddings, positions, model.encoder)
+    whole = (model.vocab, model.hidden, model.tied_embeddings, positions, model.encoder)
     norms = (model.norm, model.norm_bias, model.final_norm, model.variants, model.diffusion)
     extra = model.prediction and (
         model.prediction.layers,
@@ -87,15 +88,14 @@ def zoo_name(model: ModelSpec, any_vocab: bool = False) -> str | None:
 
 def zoo_names(model: ModelSpec, any_vocab: bool = False) -> list[str]:
     """Return the names of all models of the zoo that are built alike, the likeliest first."""
-    found = []
+    own, found = _parts(model), []
     with os.scandir(data_folder("models_zoo")) as files:
         entries = [(entry.path, entry.stat().st_mtime_ns) for entry in files if entry.name.endswith(".yaml")]
     for path, changed in entries:
         if _hidden(path, changed) != str(model.hidden):
             continue
-        known = _known(path, changed)
-        alike = model.model_copy(update={"vocab": known.vocab}) if any_vocab else model
-        if same_parts(alike, known):
+        known, parts = _known(path, changed)
+        if own[1:] == parts[1:] and (any_vocab or own[0] == parts[0]):
             name = Path(path).stem
             other, alike_in = _differing(model.numerics, known.numerics), _agreeing(model, known)
             longest = model.max_positions not in (None, known.max_positions)
@@ -111,9 +111,10 @@ def _hidden(path: str, changed: int) -> str:
 
 
 @lru_cache(maxsize=1024)
-def _known(path: str, changed: int) -> ModelSpec:
-    """Return the model of a file of the zoo, last ``changed`` at a time."""
-    return load_model(path)
+def _known(path: str, changed: int) -> tuple[ModelSpec, tuple[Any, ...]]:
+    """Return the model of a file of the zoo, last ``changed`` at a time, and its parts."""
+    model = load_model(path)
+    return model, _parts(model)
 
 
 def with_own_numbers(

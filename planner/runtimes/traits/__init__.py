@@ -7,6 +7,7 @@ Runtimes, eras, fitted constants, plan files and users know each trait by one fl
 from __future__ import annotations
 
 from collections.abc import Mapping
+from operator import attrgetter
 from types import MappingProxyType
 from typing import Any
 
@@ -70,11 +71,11 @@ class Traits:
 
     def value_of(self, name: str) -> Any:
         """Return the value of a trait, by flat name."""
-        return getattr(getattr(self, TRAITS[name].subject), TRAITS[name].field)
+        return GETTERS[name](self)
 
     def flat(self) -> dict[str, Any]:
         """Return all values by flat name."""
-        return {name: self.value_of(name) for name in TRAITS}
+        return {name: getter(self) for name, getter in GETTERS.items()}
 
 
 def _all() -> Mapping[str, Trait]:
@@ -88,6 +89,9 @@ def _all() -> Mapping[str, Trait]:
 
 TRAITS = _all()
 """All traits by flat name."""
+
+GETTERS = {name: attrgetter(f"{one.subject}.{one.field}") for name, one in TRAITS.items()}
+"""What returns the value of each trait of a stack."""
 
 _RENAMED = MappingProxyType({old: one.name for one in TRAITS.values() for old in one.aliases})
 

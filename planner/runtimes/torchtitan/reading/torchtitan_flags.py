@@ -232,11 +232,7 @@ def _expected(option: str) -> str:
 
 def _module_flags(text: str, config: str) -> dict[str, str]:
     """Return as flags what a function of a module says by keywords of its ``Trainer.Config``."""
-    try:
-        body = ast.parse(text).body
-    except (SyntaxError, ValueError, RecursionError):
-        return {}
-    found = [node for node in body if isinstance(node, ast.FunctionDef) and node.name == config]
+    found = [node for node in statements(text) if isinstance(node, ast.FunctionDef) and node.name == config]
     fields = python_fields(ast.unparse(found[0])) if found else {}
     sections = ("parallelism", "training", "compile")
     flags = {

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import settings
+from hypothesis import given, settings
+from hypothesis.strategies import just
 
 from tests.helpers import assert_golden
 from tests.searched_once import SHARED, Switch, changes_planner, forget_all, searched_once
@@ -42,9 +43,16 @@ class ExamplesAlone:
 def pytest_configure(config: pytest.Config) -> None:
     """Make no passes over all objects while tests are collected: what they make stays to the end."""
     gc.disable()
+    _first_draw()
     config.pluginmanager.register(ExamplesAlone())
     if (own := getattr(config, "workerinput", None)) is not None:
         config.pluginmanager.register(Worker(int(own["workerid"].removeprefix("gw"))))
+
+
+@settings(max_examples=1)
+@given(just(None))
+def _first_draw(_: None) -> None:
+    """Draw nothing: with the first draw Hypothesis looks who else has its generators, among all objects."""
 
 
 def pytest_collection_finish() -> None:

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -26,10 +27,23 @@ def parsed(path: Path) -> ast.Module:
     return parsed_text(path.read_text(encoding="utf-8"))
 
 
+def walk(tree: ast.AST) -> list[ast.AST]:
+    """Return a tree's nodes as `ast.walk` does, in half the time."""
+    found = [tree]
+    for node in found:
+        for name in node._fields:
+            part = getattr(node, name, None)
+            if isinstance(part, ast.AST):
+                found.append(part)
+            elif isinstance(part, list):
+                found += [one for one in part if isinstance(one, ast.AST)]
+    return found
+
+
 @cache
 def _walked(path: Path) -> dict[type[ast.AST], list[ast.AST]]:
     found: dict[type[ast.AST], list[ast.AST]] = {}
-    for node in ast.walk(parsed(path)):
+    for node in walk(parsed(path)):
         found.setdefault(type(node), []).append(node)
     return found
 
@@ -85,6 +99,16 @@ def assert_golden(path: Path, text: str, update: bool) -> None:
         (pair for pair in zip(known.splitlines(), text.splitlines(), strict=False) if len(set(pair)) > 1), ""
     )
     assert text == known, f"{path} differs: run `make golden` and read the diff; first {first}"
+
+
+def wait_until_busy(process: subprocess.Popen[str], seconds: float = 1.2) -> None:
+    """Wait until a process has worked for some seconds of processor time: it is past its imports then."""
+    used, clock = Path(f"/proc/{process.pid}/stat"), os.sysconf("SC_CLK_TCK")
+    if not used.is_file():
+        time.sleep(2 * seconds)
+        return
+    while process.poll() is None and sum(map(int, used.read_text().split()[13:15])) < seconds * clock:
+        time.sleep(0.02)
 
 
 def hears_interrupts() -> None:

@@ -10,7 +10,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from unittest import mock
 
@@ -20,7 +19,7 @@ from planner import files
 from planner.cli.app import ended, main
 from planner.errors import SolverError
 from tests.cli.command import Done, planner
-from tests.helpers import ROOT, hears_interrupts, run_planner, user_environment
+from tests.helpers import ROOT, hears_interrupts, run_planner, user_environment, wait_until_busy
 
 CLUSTER = ("--hardware", "dgx-h100", "--gpus", "8")
 JOB = ("llama2-7b", *CLUSTER)
@@ -395,7 +394,7 @@ def test_ctrl_c_exits_with_130(tmp_path: Path) -> None:
         text=True,
         preexec_fn=hears_interrupts,
     )
-    time.sleep(2.5)
+    wait_until_busy(process)
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=30)
     assert (process.returncode, out) == (130, "")

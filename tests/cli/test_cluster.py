@@ -54,7 +54,7 @@ def test_twenty_jobs_share_a_cluster_better_than_a_queue_and_equal_shares(tmp_pa
 
 def test_shares_that_change_are_taken_where_they_are_better(tmp_path: Path) -> None:
     ask = ("cluster", twenty(tmp_path / "jobs.yaml"), "-q", "--format", "json", "--objective")
-    with mock.patch("planner.search.shares.SOLVER_SECONDS", 1.0):
+    with mock.patch("planner.search.shares.SOLVER_SECONDS", 0.3):
         changed = planner(*ask, "makespan", "--changing").json
     assert changed["cost"] <= changed["baselines"]["changing shares"]["cost"] * (1 + 1e-9)
     assert 0 < changed["figures"]["in_use"] <= 1
@@ -64,7 +64,7 @@ def test_shares_that_change_are_taken_where_they_are_better(tmp_path: Path) -> N
     for _, change in sorted(events):
         used += change
         assert 0 <= used <= 64
-    with mock.patch("planner.search.shares.SOLVER_SECONDS", 1.0):
+    with mock.patch("planner.search.shares.SOLVER_SECONDS", 0.3):
         fair = planner(*ask, "fairness", "--changing")
     assert fair.code == 0, fair.err
     figures = fair.json["baselines"]["changing shares"]

@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 from tests.cli.command import planner
+from tests.deep import deep
 
 JOB = ("--hardware", "dgx-h100", "--gpus", "64", "--seq-len", "8192", "--global-batch", "128")
 PLAN = ("--tp", "8", "--pp", "4", "--vpp", "5", "--sequence-parallel")
@@ -206,7 +207,7 @@ def test_no_wrong_value_leads_to_a_traceback(name: str, tmp_path: Path) -> None:
     path.write_text(as_text(name, CONFIGS[name]))
     assert planner("estimate", *known, "--micro-batch", "1", "--from", str(path)).code in (0, 1)
     for number, place in enumerate(leaves(CONFIGS[name])):
-        for wrong in WRONG[number % 3 :: 3]:
+        for wrong in WRONG[number % deep(6, 3) :: deep(6, 3)]:
             tree = copy.deepcopy(CONFIGS[name])
             part: Any = tree
             for key in place[:-1]:

@@ -11,6 +11,7 @@ import pytest
 
 from tests.cli.command import once, planner
 from tests.cli.schema import ESTIMATE_KEYS, PLAN_KEYS, SEARCH_KEYS, key_tree
+from tests.deep import deep
 
 JOB = ("llama2-7b", "--hardware", "dgx-h100", "--gpus", "4", "--global-batch", "16")
 SMALL = (*JOB, "--cp", "1")
@@ -81,7 +82,7 @@ def test_fixed_axes_are_kept() -> None:
 def test_a_degree_that_is_fixed_holds_in_every_plan(axis: str, value: int) -> None:
     job = ("qwen3-8b", *JOB[1:], "--memory-limit", "2000") if axis != "ep" else ("qwen3-30b-a3b", *JOB[1:])
     option = f"--{axis.replace('_', '-')}"
-    more = ("--recompute", "none", "--top", "150", "--uniform", "--format", "json")
+    more = ("--recompute", "none", "--top", deep("40", "150"), "--uniform", "--format", "json")
     done = planner("search", *job, option, str(value), *more)
     assert {answer["plan"][axis] for answer in done.json["plans"]} == {value}
 
@@ -292,7 +293,7 @@ def test_an_uneven_split_far_down_the_bounds_is_found_without_being_asked_for() 
     ask = ("search", "llama3-70b", "--hardware", "dgx-a100-80gb", "--gpus", "32", "--global-batch", "256")
     work = (*ask, "--cp", "1", "--top", "1", "--format", "json")
     whole = planner(*work).json["plans"][0]["step_time_s"]
-    for axes in (("--tp", "4"), ("--tp", "2"), ("--pp", "4"), ("--micro-batch", "1")):
+    for axes in (("--tp", "4"), ("--micro-batch", "1"), *deep((), (("--tp", "2"), ("--pp", "4")))):
         assert planner(*work, *axes).json["plans"][0]["step_time_s"] >= whole * (1 - 1e-9)
 
 

@@ -76,7 +76,8 @@ def without_times(document: Any) -> Any:
 
 
 def test_two_processes_say_what_one_says_and_what_a_search_alone_says(folder: Path) -> None:
-    one = planner("sweep", "grid.yaml", "--jobs", "1", "--out", "one.jsonl", "--json")
+    with swept_here():
+        one = planner("sweep", "grid.yaml", "--jobs", "1", "--out", "one.jsonl", "--json")
     two = planner("sweep", "grid.yaml", "--jobs", "2", "--out", "two.jsonl", "--format", "json")
     assert (one.code, two.code, one.err, two.err) == (0, 0, "", "")
     assert without_times(one.json) == without_times(two.json)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
+from functools import cache
 from itertools import combinations, groupby, pairwise
 
 import numpy as np
@@ -112,13 +112,16 @@ def scan(limit: float = 1e15, recompute: str | None = None, uneven: bool = False
     return Scan(WORK, runner, space, choices_of(runner, fixed), limit, limit, keep=500, uneven=uneven)
 
 
-def all_plans(plan: Plan) -> Iterator[Estimate]:
-    """Yield every split of the layers with every recompute choice that is tried."""
+@cache
+def all_plans(plan: Plan) -> list[Estimate]:
+    """Return every split of the layers with every recompute choice that is tried."""
+    found = []
     modules = module_names(freed_by(plan, WORK, runtime(), known_modules(WORK, runtime())))
     for cut in combinations(range(1, SMALL.num_layers), int(plan.pp) - 1):
         split = tuple(int(size) for size in np.diff((0, *cut, SMALL.num_layers)))
         for name in ("none", "selective", "full", *(f"full:{count}" for count in range(1, 8)), *modules):
-            yield estimate(replace(plan, stage_layers=split, recompute=name), WORK, runtime())
+            found.append(estimate(replace(plan, stage_layers=split, recompute=name), WORK, runtime()))
+    return found
 
 
 @pytest.mark.parametrize("pp", [2, 4])

@@ -7,11 +7,11 @@ import pytest
 from planner.inputs.workload import Workload
 from planner.search.optimise import search
 from planner.search.request import SearchRequest, objective_value
+from tests.deep import in_turn
 from tests.unit.cost_jobs import BUILT, MODELS, cluster, runtime
 
 
-@pytest.mark.parametrize("objective", ["time", "memory"])
-@pytest.mark.parametrize("name", BUILT)
+@pytest.mark.parametrize(("name", "objective"), in_turn(BUILT, ("time", "memory")))
 def test_the_search_is_never_worse_than_its_baselines(name: str, objective: str) -> None:
     request = SearchRequest(
         MODELS[name], (cluster("dgx-a100-80gb"),), (16,), Workload(seq_len=2048, global_batch=32),

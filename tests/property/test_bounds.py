@@ -22,6 +22,7 @@ from planner.search.space import make_space
 from planner.simulate.plan import play_plan
 from planner.techniques.schedules import SCHEDULES
 from planner.techniques.schedules.engine import Pipeline, play
+from tests.deep import deep, in_turn
 from tests.unit.cost_jobs import BUILT, MODELS, any_runtime, job, plan_of, random_plans, runtime
 
 ROUNDING = 1 + 1e-12
@@ -31,7 +32,7 @@ ROUNDING = 1 + 1e-12
 def test_no_split_of_the_layers_beats_the_bound(name: str) -> None:
     work, draw = job(MODELS[name]), np.random.default_rng(3)
     layers = work.model.num_layers
-    for plan in random_plans(work, any_runtime(), 40, seed=4):
+    for plan in random_plans(work, any_runtime(), deep(20, 40), seed=4):
         known = estimate(plan, work, any_runtime())
         assert known.bound <= known.step * ROUNDING
         if plan.pp * plan.vpp > layers:
@@ -77,8 +78,7 @@ PLAYED = (
 """Schedules whose floors were compared with played steps."""
 
 
-@pytest.mark.parametrize("occupies", [True, False])
-@pytest.mark.parametrize("name", PLAYED)
+@pytest.mark.parametrize(("name", "occupies"), in_turn(PLAYED, (True, False)))
 def test_no_step_is_played_faster_than_its_floor(name: str, occupies: bool) -> None:
     """Plans with the default split and with a random one, whose layers are all recomputed alike."""
     runner = any_runtime(p2p_occupies=occupies)
@@ -126,9 +126,9 @@ def test_slow_early_stages_hide_less_than_half_of_the_bubble(ranks: int, passes:
 
 FIXED = {"micro_batch": 1, "cp": 1, "etp": 1}
 SEARCHED = (
-    *((name, 16, {**FIXED, "pp": pp}) for name in BUILT for pp in (2, 4)),
+    *((name, 16, {**FIXED, "pp": pp}) for name, pp in in_turn(BUILT, (2, 4))),
     ("llama3-70b", 128, {**FIXED, "pp": 8, "tp": 8, "schedule": "1f1b"}),
-    ("llama3.1-405b", 4096, {**FIXED, "pp": 8, "tp": 8}),
+    *deep((), (("llama3.1-405b", 4096, {**FIXED, "pp": 8, "tp": 8}),)),
 )
 """Models, accelerators and what is fixed."""
 

@@ -16,6 +16,7 @@ from planner.techniques.precision import PRECISIONS
 from planner.techniques.schedules import SCHEDULES
 from tests.cli.command import Done, planner
 from tests.cli.schema import ESTIMATE_KEYS, SEARCH_KEYS, key_tree
+from tests.texts import LETTERS
 
 DEGREES = st.sampled_from([1, 1, 1, 2, 2, 3, 4, 5, 8, 16])
 OPTIONS = (
@@ -26,7 +27,7 @@ OPTIONS = (
     "--offload", "--stage-layers", "--format",
 )  # fmt: skip
 VALUES = st.one_of(
-    st.text(max_size=12),
+    st.text(LETTERS, max_size=12),
     st.integers(-(10**20), 10**20).map(str),
     st.floats().map(str),
     st.sampled_from(
@@ -129,7 +130,8 @@ def test_broken_options_are_told(options: list[tuple[str, str]], job: bool) -> N
 @settings(max_examples=40)
 @given(
     st.lists(
-        st.one_of(st.text(max_size=10), st.sampled_from(["search", "models", "--help", "emit"])), max_size=4
+        st.one_of(st.text(LETTERS, max_size=10), st.sampled_from(["search", "models", "--help", "emit"])),
+        max_size=4,
     )
 )
 def test_any_words_are_answered(words: list[str]) -> None:

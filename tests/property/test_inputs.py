@@ -21,6 +21,7 @@ from planner.inputs.model import ModelSpec
 from planner.inputs.model_yaml import model_yaml
 from planner.inputs.shipped import data_folder
 from planner.inputs.yaml_file import parse_yaml
+from tests.texts import LETTERS
 
 ZOO = [
     path.read_text()
@@ -36,12 +37,12 @@ ODD = st.one_of(
     st.integers(),
     st.integers(min_value=10**30, max_value=10**60),
     st.floats(),
-    st.text(max_size=8),
+    st.text(LETTERS, max_size=8),
     st.sampled_from(
         ["dense", "32", "3 dense", "1e9", "full_attention", "llama", "moe", "10000 x (10000 dense)"]
     ),
-    st.lists(st.one_of(st.integers(), st.text(max_size=3), st.booleans()), max_size=4),
-    st.dictionaries(st.text(max_size=4), st.integers(), max_size=3),
+    st.lists(st.one_of(st.integers(), st.text(LETTERS, max_size=3), st.booleans()), max_size=4),
+    st.dictionaries(st.text(LETTERS, max_size=4), st.integers(), max_size=3),
 )
 
 
@@ -69,7 +70,7 @@ def mutated(draw: st.DrawFn, originals: list[dict[str, Any]]) -> dict[str, Any]:
         elif action == "remove":
             del parent[last]
         elif isinstance(parent, dict):
-            parent[draw(st.one_of(st.text(max_size=6), st.integers(), st.booleans()))] = draw(ODD)
+            parent[draw(st.one_of(st.text(LETTERS, max_size=6), st.integers(), st.booleans()))] = draw(ODD)
         if not raw:
             break
     return raw
@@ -107,7 +108,7 @@ def test_broken_yaml_text_is_sound_or_refused(text: str, data: st.DataObject) ->
     end = data.draw(st.integers(start, min(len(text), start + 40)))
     junk = data.draw(
         st.one_of(
-            st.text(max_size=12),
+            st.text(LETTERS, max_size=12),
             st.sampled_from(
                 [
                     "\t",
@@ -150,7 +151,7 @@ def test_any_bytes_as_a_file_are_refused(tmp_path_factory: pytest.TempPathFactor
 
 
 @settings(max_examples=100)
-@given(st.sampled_from(CONFIGS), st.integers(0, 400), st.text(max_size=6))
+@given(st.sampled_from(CONFIGS), st.integers(0, 400), st.text(LETTERS, max_size=6))
 def test_broken_json_text_is_sound_or_refused(
     tmp_path_factory: pytest.TempPathFactory, raw: dict[str, Any], place: int, junk: str
 ) -> None:
@@ -176,7 +177,7 @@ def test_every_order_of_layers_can_be_written(layers: list[str]) -> None:
 
 
 @settings(max_examples=100)
-@given(st.sampled_from(CONFIGS), st.text(min_size=1, max_size=20), st.text(max_size=150))
+@given(st.sampled_from(CONFIGS), st.text(LETTERS, min_size=1, max_size=20), st.text(LETTERS, max_size=150))
 def test_what_is_imported_can_be_written_and_read(raw: dict[str, Any], name: str, note: str) -> None:
     model = model_from_config(raw, "config.json", name).model.model_copy(
         update={"note": " ".join(note.split())}

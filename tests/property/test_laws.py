@@ -15,11 +15,12 @@ from planner.runtimes.family import Job
 from planner.simulate.plan import play_plan
 from planner.techniques.context import CONTEXT_METHODS
 from planner.techniques.schedules import SCHEDULES
+from tests.deep import deep
 from tests.unit.cost_jobs import MODELS, any_runtime, faster, job, plan_of, random_plans
 
 RUNTIME = any_runtime()
 CLUSTERS = {"dense": "dgx-h100", "tied": "l40s-8-pcie", "experts": "mi300x-8", "latent": "gb200-nvl72"}
-PLANS = 20
+PLANS = deep(12, 20)
 EACH = pytest.mark.parametrize("name", MODELS)
 
 
@@ -184,12 +185,12 @@ def test_no_rank_is_played_with_more_memory_than_is_estimated(schedule: str) -> 
     for name in MODELS:
         work = job(MODELS[name], 8)
         slack = 1e-9 if len(set(work.model.layers)) == 1 else 0.004
-        for plan in random_plans(work, runner, 12, seed=7):
+        for plan in random_plans(work, runner, deep(5, 12), seed=7):
             played, alike = play_plan(plan, work, runner), work.model.num_layers % (plan.pp * plan.vpp) == 0
             unlike += not alike
             for stage, known in zip(played.record.stages, played.estimate.stages, strict=True):
                 assert (stage.peak_bytes or 0.0) <= known.total * (1 + slack), (plan, stage.stage)
-    assert unlike > 5
+    assert unlike > deep(2, 5)
 
 
 def test_chunks_in_flight_by_hand() -> None:
@@ -212,7 +213,7 @@ def test_chunks_in_flight_by_hand() -> None:
 def test_recompute_of_some_layers_never_makes_a_step_faster(name: str, hardware: str) -> None:
     """Unlike layers, slow links; without offloaded activations, of which recompute leaves fewer to move."""
     work, slower = job(MODELS[name], hardware=hardware), 0
-    for known in random_plans(work, RUNTIME, 100, seed=9):
+    for known in random_plans(work, RUNTIME, deep(40, 100), seed=9):
         plan = replace(known, offload="none")
         none, some, more, every = (
             estimate(replace(plan, recompute=choice), work, RUNTIME).step
@@ -220,4 +221,4 @@ def test_recompute_of_some_layers_never_makes_a_step_faster(name: str, hardware:
         )
         assert none <= min(some, more, every) * (1 + 1e-12), plan
         slower += none < some
-    assert slower > 50
+    assert slower > deep(20, 50)

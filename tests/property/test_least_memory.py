@@ -16,6 +16,7 @@ from planner.search.operators.split import balanced
 from planner.search.optimise import SearchResult, search
 from planner.search.request import SearchRequest, scan_of
 from planner.search.ties import TIE
+from tests.deep import in_turn
 
 JOBS = {
     "hosted": ("llama3-8b", "dgx-h100", 8, 4096, 32, "megatron-lm"),
@@ -44,23 +45,21 @@ def within(found: SearchResult) -> float:
     return float(str(found.optimality["within_s"]))
 
 
-@pytest.mark.parametrize("name", JOBS)
-def test_no_plan_of_a_search_for_time_is_in_time_and_needs_less(name: str) -> None:
+@pytest.mark.parametrize(("name", "slowdown", "uniform"), in_turn(JOBS, (1.25, 1.0, 2.0), (False, True)))
+def test_no_plan_of_a_search_for_time_is_in_time_and_needs_less(
+    name: str, slowdown: float, uniform: bool
+) -> None:
     asked = request(name)
-    shown = [
-        plan for uniform in (False, True) for plan in search(replace(asked, top=200, uniform=uniform)).plans
-    ]
-    for slowdown in (1.0, 1.25, 2.0):
-        least = search(replace(asked, objective="memory", slowdown=slowdown))
-        assert within(least) >= least.plans[0].step
-        timely = [one for one in shown if one.step <= within(least)]
-        smaller = [one for one in timely if one.peak < least_peak(least)]
-        assert least.plans[0].peak <= least_peak(least) * (1 + TIE)
-        assert not smaller, (slowdown, smaller[0].plan, least.plans[0].plan)
+    shown = search(replace(asked, top=200, uniform=uniform)).plans
+    least = search(replace(asked, objective="memory", slowdown=slowdown))
+    assert within(least) >= least.plans[0].step
+    timely = [one for one in shown if one.step <= within(least)]
+    smaller = [one for one in timely if one.peak < least_peak(least)]
+    assert least.plans[0].peak <= least_peak(least) * (1 + TIE)
+    assert not smaller, (smaller[0].plan, least.plans[0].plan)
 
 
-@pytest.mark.parametrize("name", ["hosted", "short of memory"])
-@pytest.mark.parametrize("slowdown", [1.02, 1.25])
+@pytest.mark.parametrize(("name", "slowdown"), in_turn(("hosted", "short of memory"), (1.02, 1.25)))
 def test_every_number_of_layers_on_the_host_was_looked_at(name: str, slowdown: float) -> None:
     """Against every plan of one stage with every number of layers, each priced by itself."""
     asked = request(name, pp=1, cp=1, zero=2, recompute="none", sequence_parallel=False, schedule="1f1b")

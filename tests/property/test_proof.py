@@ -16,6 +16,7 @@ from planner.search.optimise import SearchResult, search, why_left_out
 from planner.search.request import SearchRequest, objective_value
 from planner.search.ties import TIE
 from tests.cli.command import planner
+from tests.deep import in_turn
 
 
 def request(
@@ -97,8 +98,10 @@ def test_a_faster_baseline_says_why_it_is_no_plan() -> None:
     assert "0.86 times the best" not in page
 
 
-@pytest.mark.parametrize("limit", [None, 60e9, 45e9, 30e9])
-@pytest.mark.parametrize("names", [("megatron-lm",), ("fsdp",), ("deepspeed", "torchtitan")])
+@pytest.mark.parametrize(
+    ("limit", "names"),
+    in_turn((None, 60e9, 45e9, 30e9), (("megatron-lm",), ("fsdp",), ("deepspeed", "torchtitan"))),
+)
 def test_no_baseline_without_a_reason_is_faster_than_the_best(
     limit: float | None, names: tuple[str, ...]
 ) -> None:

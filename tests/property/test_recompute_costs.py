@@ -16,11 +16,11 @@ from planner.runtimes.family import Job
 from planner.search.optimise import search
 from planner.search.request import SearchRequest
 from planner.techniques.schedules import SCHEDULES
+from tests.deep import in_turn
 from tests.unit.cost_jobs import MODELS, any_runtime, job, random_plans
 
 
-@pytest.mark.parametrize("name", MODELS)
-@pytest.mark.parametrize("batch", [1, 16])
+@pytest.mark.parametrize(("name", "batch"), in_turn(MODELS, (1, 16)))
 def test_recompute_is_never_free(name: str, batch: int) -> None:
     """Random degrees, ZeRO stages and schedules, with so few sequences that traffic can exceed the passes.
 

@@ -12,6 +12,7 @@ from planner.simulate.bare import BarePipeline
 from planner.simulate.record import step_record
 from planner.techniques.schedules import SCHEDULES, Schedule
 from planner.techniques.schedules.family import PassTimes
+from tests.deep import deep
 
 EXACT = {
     "gpipe", "1f1b", "interleaved-1f1b", "breadth-first", "zb-h1", "zb-h2", "zb-1p", "interleaved-zb", "2bp",
@@ -43,7 +44,7 @@ def cases(schedule: Schedule, count: int) -> Iterator[Case]:
 def test_closed_forms(name: str) -> None:
     schedule = SCHEDULES[name]
     misses = 0
-    for pp, vpp, m, (forward, gradient, weight, hop) in cases(schedule, 60):
+    for pp, vpp, m, (forward, gradient, weight, hop) in cases(schedule, deep(25, 60)):
         times = PassTimes(forward / vpp, gradient / vpp, weight / vpp, hop)
         step = step_record(BarePipeline(schedule, pp, vpp, m, times).played())
         work = m * (forward + gradient + weight)
@@ -91,7 +92,7 @@ NEVER_ABOVE = (
 def test_no_form_is_above_the_played_step(name: str, recomputed: bool) -> None:
     """Few micro-batches above all; the input gradient is no shorter than the forward, or than two."""
     schedule, draw, played = SCHEDULES[name], random.Random(name), 0
-    while played < 150:
+    while played < deep(50, 150):
         pp, vpp, m = draw.randint(1, 8), draw.randint(1, 3), draw.randint(1, 20)
         if schedule.supports(pp, vpp, m):
             continue

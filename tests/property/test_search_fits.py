@@ -25,11 +25,12 @@ from planner.search.request import scan_of as requested_scan
 from planner.search.scan import Scan
 from planner.search.space import make_space
 from planner.techniques.schedules import SCHEDULES
+from tests.deep import deep, in_turn
 from tests.unit.cost_jobs import BUILT, MODELS, any_runtime, job, random_plans, runtime
 
 RUNTIMES = ("megatron-lm", "torchtitan", "deepspeed", "nanotron")
 
-SHARES = (0.5, 0.9, 0.999, 1.0, 1.3)
+SHARES = deep((0.9, 0.999, 1.0), (0.5, 0.9, 0.999, 1.0, 1.3))
 """Limits, as shares of what the smallest plan needs."""
 
 
@@ -39,8 +40,9 @@ def scan_of(name: str, limit: float, shown: str = "megatron-lm", cp: int | None 
     return Scan(work, runner, space, choices_of(runner, fixed), limit, limit, keep=1)
 
 
-@pytest.mark.parametrize("shown", ["megatron-lm", "deepspeed", "fsdp", "torchtitan"])
-@pytest.mark.parametrize("name", ["dense", "experts"])
+@pytest.mark.parametrize(
+    ("shown", "name"), in_turn(("megatron-lm", "deepspeed", "torchtitan", "fsdp"), ("experts", "dense"))
+)
 def test_something_fits_where_a_whole_scan_finds_it(name: str, shown: str) -> None:
     smallest = scan_of(name, 1e30, shown).run(objective_column("memory")).best
     least = smallest[0].total_bytes if smallest else 1e10
@@ -95,8 +97,7 @@ def random_split(draw: np.random.Generator, layers: int, parts: int) -> tuple[in
     return tuple(int(size) for size in np.diff([0, *cuts, layers]))
 
 
-@pytest.mark.parametrize("engine", ["distributed-optimizer", "fsdp1"])
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize(("name", "engine"), in_turn(MODELS, ("distributed-optimizer", "fsdp1")))
 def test_no_split_needs_less_than_the_least(name: str, engine: str) -> None:
     work, runner = job(MODELS[name], 8, global_batch=16), any_runtime(engine=engine)
     draw, near = np.random.default_rng(5), []
@@ -107,7 +108,7 @@ def test_no_split_needs_less_than_the_least(name: str, engine: str) -> None:
         totals = piece_totals(ranks_of(plan, case))
         costs = piece_costs(case, plan, priced_layers(case, plan, totals), totals)
         least = float(least_bytes(case, plan, costs, totals))
-        for _ in range(4):
+        for _ in range(deep(2, 4)):
             split = random_split(draw, work.model.num_layers, int(plan.pp * plan.vpp))
             peak = estimate(replace(plan, stage_layers=split), work, runner).peak
             assert least <= peak * (1 + 1e-12), (plan, split)

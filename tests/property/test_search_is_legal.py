@@ -14,6 +14,7 @@ from planner.errors import InputError
 from planner.inputs.workload import Workload
 from planner.runtimes.family import Job
 from planner.search.optimise import SearchResult
+from tests.deep import deep
 
 MODELS = ("llama3-8b", "mixtral-8x7b", "qwen3-30b-a3b", "deepseek-v2")
 RUNTIMES = ("megatron-lm", "megatron-bridge", "torchtitan", "deepspeed", "fsdp", "nanotron")
@@ -55,7 +56,11 @@ def without_advice(job: Job, runtime: str, **asked: Any) -> SearchResult:
         return search_plans(job, runtime, **asked)
 
 
-@pytest.mark.parametrize("seed", range(80))
+SLOW = {4, 7, 8, 15, 16, 17, 24, 27, 30, 32, 33, 34, 38, 39, 42, 43, 49, 51, 58, 62, 67, 70, 74, 76, 77}
+"""Seeds whose searches take longest: others fix each value, and each axis for each runtime."""
+
+
+@pytest.mark.parametrize("seed", deep([seed for seed in range(80) if seed not in SLOW], list(range(80))))
 def test_what_a_search_shows_an_estimate_calls_legal(seed: int) -> None:
     """What would fit where nothing does is asked of every fourth, which may recompute what it likes."""
     job, runtime, fixed = drawn(seed)

@@ -23,6 +23,7 @@ from planner.simulate.record import ActivationBytes, memory_over_time, step_reco
 from planner.techniques.schedules import SCHEDULES
 from planner.techniques.schedules.engine import Timeline, play
 from planner.techniques.schedules.family import PassTimes
+from tests.deep import deep
 from tests.unit.synthesis_cases import (
     count_orders,
     least_value,
@@ -100,7 +101,7 @@ def test_integer_program_alone_finds_the_best(start: int) -> None:
         assert made.incumbent == pytest.approx(best, rel=1e-9)
 
 
-@pytest.mark.parametrize("seed", range(1000, 1020))
+@pytest.mark.parametrize("seed", range(1000, deep(1008, 1020)))
 def test_the_simulation_agrees(seed: int) -> None:
     """Value, memory and completeness of the answer by the independent simulation."""
     problem = random_problem(seed, [(3, 1, 5), (4, 1, 6), (2, 2, 4), (3, 2, 3), (2, 3, 3)])
@@ -222,7 +223,7 @@ def test_seeds_are_the_registered_schedules() -> None:
 def test_uneven_stages_are_proved_by_the_integer_program(objective: Objective) -> None:
     """Bounds alone leave a gap here; trying all orders is out of reach, two ways must agree."""
     problem = uneven(objective)
-    alone = synthesise([problem], time_limit=1.0, solver=None)
+    alone = synthesise([problem], time_limit=0.4, solver=None)
     made = synthesise([problem], time_limit=20.0, solver=highs)
     assert alone.gap > 0.02
     assert (made.proved, made.solver, made.note) == (True, "HiGHS", "")

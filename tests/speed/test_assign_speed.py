@@ -6,8 +6,8 @@ import time
 
 from planner.search.assign.decompose import decompose
 from planner.search.assign.problem import AssignProblem
+from tests.property.test_assign import large
 from tests.speed.test_simulate_speed import plain_loop_seconds
-from tests.unit.test_assign import large
 
 
 def quickest(problem: AssignProblem) -> float:

@@ -14,6 +14,7 @@ import pytest
 from planner.inputs.load_hardware import load_hardware
 from planner.rules import violations
 from planner.runtimes import runtimes
+from tests.deep import deep
 from tests.unit.runner_jobs import DENSE, MODELS, MOE, job, plan
 
 CLUSTER = "gb200-nvl72"
@@ -42,7 +43,7 @@ def asked(name: str) -> Iterator[dict[str, Any]]:
 def test_every_name_of_a_written_file_is_defined_there(name: str, tmp_path: Path) -> None:
     runtime, written = runtimes()[name], 0
     for work in asked(name):
-        for model in (DENSE, MOE, *MODELS[:6]):
+        for model in (DENSE, MOE, *MODELS[: deep(2, 6)]):
             task = job(model, 8, seq_len=2048, global_batch=64, **work)
             task = replace(task, hardware=load_hardware(CLUSTER))
             for axes in LAYOUTS:

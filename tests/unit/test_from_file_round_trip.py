@@ -29,12 +29,13 @@ from planner.runtimes.imports.sheet import Sheet
 from planner.runtimes.imports.zoo import same_parts
 from planner.runtimes.megatron_lm.reading.megatron_model import model_record
 from planner.runtimes.offered import stage_layers
+from tests.deep import deep
 from tests.validate.megatron.plans import broken, legal_plans
 from tests.validate.random_plans import cases
 
 CORE = ("megatron-lm", "megatron-bridge")
-COUNT = 25
-MEGATRON_COUNT = 45
+COUNT = deep(10, 25)
+MEGATRON_COUNT = deep(20, 45)
 SEED = 11
 
 TARGETS = {

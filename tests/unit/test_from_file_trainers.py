@@ -16,6 +16,7 @@ from planner.runtimes.imports.dispatch import read_runner_file
 from planner.runtimes.imports.hub import known_name
 from planner.runtimes.imports.sheet import Imported
 from tests.cli.command import planner
+from tests.texts import LETTERS
 
 ZERO_3 = {
     "bf16": {"enabled": "auto"},
@@ -478,8 +479,15 @@ def test_a_command_that_names_no_file_there_is_refused_with_its_place(tmp_path: 
 
 
 ODD = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20) | st.just("${NAME}"),
-    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=5), inner, max_size=2),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(LETTERS, max_size=20)
+    | st.just("${NAME}"),
+    lambda inner: (
+        st.lists(inner, max_size=2) | st.dictionaries(st.text(LETTERS, max_size=5), inner, max_size=2)
+    ),
     max_leaves=4,
 )
 KEYS = (

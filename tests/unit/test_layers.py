@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.helpers import ROOT, nodes
+from tests.helpers import ROOT, nodes, walk
 
 LAYERS = (
     ("__init__", "__main__"),
@@ -114,7 +114,7 @@ def imports_inside(package: Path) -> list[str]:
         f"{path.relative_to(package)}:{node.lineno}: {name}"
         for path in sorted(package.rglob("*.py"))
         for function in nodes(path, ast.FunctionDef, ast.AsyncFunctionDef)
-        for node in ast.walk(function)
+        for node in walk(function)
         if isinstance(node, ast.Import | ast.ImportFrom)
         for name in (
             [alias.name for alias in node.names] if isinstance(node, ast.Import) else [node.module or ""]

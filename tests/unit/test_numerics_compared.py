@@ -17,6 +17,7 @@ from planner.rules import violations
 from planner.runtimes import runtimes
 from planner.runtimes.family import Job
 from planner.runtimes.torchtitan.numerics import unsaid as titan_unsaid
+from tests.deep import deep
 from tests.validate.megatron import cases
 from tests.validate.megatron.numerics import wanted_numerics
 from tests.validate.numerics import LLAMA, YARN, hub_says, nanotron_says, titan_says
@@ -126,7 +127,8 @@ def test_a_judge_is_known_of_every_runtime() -> None:
 @pytest.mark.parametrize("runtime", COMPARED)
 def test_no_number_of_a_model_is_lost(runtime: str) -> None:
     lost = []
-    for name in MODELS:
+    first = list(COMPARED).index(runtime) % 2
+    for name in deep(tuple(MODELS)[first::2], tuple(MODELS)):
         job = cases.job(name, 8, seq_len=1024, global_batch=8)
         if runtime not in ("megatron-lm", "megatron-bridge"):
             job = replace(job, model=job.model.model_copy(update={"prediction": None}))

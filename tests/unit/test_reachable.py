@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
-from tests.helpers import ROOT, parsed_text
+from tests.helpers import ROOT, parsed_text, walk
 
 DOORS = ("planner", "planner.__main__", "planner.cli.app", "planner.api", "planner.notebook")
 LOADERS = ("load_family(", "import_module(", "iter_modules(")
@@ -27,7 +27,7 @@ def modules(package: Path) -> dict[str, str]:
 def named(source: str) -> set[str]:
     """Return all names that a module imports or writes out, members of modules among them."""
     names = set()
-    for node in ast.walk(parsed_text(source)):
+    for node in walk(parsed_text(source)):
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
@@ -97,7 +97,7 @@ def defined(body: list[ast.stmt]) -> dict[str, ast.stmt]:
 def mentions(tree: ast.AST) -> set[str]:
     """Return what code names: plain names, members of imported modules, and ``module:name`` in texts."""
     names = set()
-    for node in ast.walk(tree):
+    for node in walk(tree):
         if isinstance(node, ast.Name):
             names.add(node.id)
         elif isinstance(node, ast.Attribute):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from functools import cache
 from typing import Any, get_args
 
 import pytest
@@ -28,6 +29,13 @@ CASES = json.loads((ROOT / "tests" / "unit" / "data" / "hf_small_configs.json").
 RUNNERS = ("megatron-lm", "megatron-bridge", "torchtitan", "nanotron", "fsdp", "deepspeed")
 ALONE = Plan()
 LLAMA = cases.job("llama3-8b", 8, seq_len=2048, global_batch=8)
+
+
+@cache
+def models_of(kind: str) -> tuple[ModelSpec, ...]:
+    """Return the models that the small configurations of a type are read as, once for all runners."""
+    raws = [case["config"] for case in CASES if case["config"]["model_type"] == kind]
+    return tuple(model_from_config(raw, "config.json", kind).model for raw in raws)
 
 
 def faults(runner: str, model: Any) -> str:
@@ -61,9 +69,7 @@ SAME = {
 @pytest.mark.parametrize("kind", sorted({case["config"]["model_type"] for case in CASES}))
 def test_a_model_with_a_variant_is_written_as_its_own_type_or_by_no_runner(runner: str, kind: str) -> None:
     """What would be written otherwise is another model; FSDP and DeepSpeed train it by its own code."""
-    raws = [case["config"] for case in CASES if case["config"]["model_type"] == kind]
-    for raw in raws:
-        model = model_from_config(raw, "config.json", kind).model
+    for model in models_of(kind):
         if runner in RUNNERS[4:]:
             own = architecture(model) in (kind, SAME.get(kind))
             assert not model.variants or own or runtimes()[runner].unwritten(model)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.helpers import nodes, package_files
+from tests.helpers import nodes, package_files, walk
 
 ORDERLESS = {"any", "all", "sorted", "set", "frozenset", "len", "min", "max"}
 """What says the same of a set in any order."""
@@ -29,7 +29,7 @@ def walks_over_sets(path: Path) -> list[str]:
     """Return the loops of functions that go over a set in its own order."""
     found = []
     for function in nodes(path, ast.FunctionDef):
-        inner = list(ast.walk(function))
+        inner = list(walk(function))
         given = [one for one in inner if isinstance(one, ast.Assign) and is_set(one.value)]
         named = frozenset(one.id for each in given for one in each.targets if isinstance(one, ast.Name))
         calls = [one for one in inner if isinstance(one, ast.Call) and isinstance(one.func, ast.Name)]

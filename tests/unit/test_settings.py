@@ -13,7 +13,9 @@ import pytest
 from planner.cli.estimate import read
 from planner.cli.from_file import asked_of
 from planner.cli.options import JobOptions, PlanOptions
+from planner.cost.case import case_of
 from planner.cost.estimate import estimate
+from planner.cost.legal import all_rules
 from planner.cost.settings import settings_of, with_value
 from planner.inputs.load import load_model
 from planner.inputs.load_hardware import load_hardware
@@ -105,7 +107,7 @@ def combinations(job: Job, plan: Plan, runtime: Runtime) -> list[dict[str, str]]
         for one in found
         if all(one[name] == usual[name] for name in idle & set(one))
         and (job.model.expert_kinds or one.get("cuda_graphs") != "router")
-        and not estimate(plan, job, with_settings(runtime, one)).violations
+        and not violations(all_rules(plan, case_of(plan, job, with_settings(runtime, one))))
     ]
 
 

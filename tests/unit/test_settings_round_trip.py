@@ -44,16 +44,14 @@ def test_a_setting_is_read_back(name: str, trait: str, value: Value, tmp_path: P
         (tmp_path / file).write_text(text, encoding="utf-8")
     plain = runtimes()[name]
     changed = plain.with_traits(**traits)
-    cluster = job.hardware.name
+    cluster, shipped, set_now = job.hardware.name, plain.traits.flat(), changed.traits.flat()
     for file in NAMED[name]:
         request = asked_of(tmp_path / file, JobOptions("", hardware=[cluster]), PlanOptions())
         whole, plan, runtime, _, _ = request.read(read)
         assert request.origin is not None
         assert request.origin.found.unknown == ()
-        wanted = {
-            key: said for key, said in changed.traits.flat().items() if said != plain.traits.flat()[key]
-        }
-        found = {key: said for key, said in runtime.traits.flat().items() if said != plain.traits.flat()[key]}
+        wanted = {key: said for key, said in set_now.items() if said != shipped[key]}
+        found = {key: said for key, said in runtime.traits.flat().items() if said != shipped[key]}
         if found != wanted:
             assert estimate(plan, whole, runtime).step == pytest.approx(
                 estimate(plan, whole, changed).step, rel=1e-9

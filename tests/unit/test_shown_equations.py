@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.helpers import parsed
+from tests.helpers import parsed, walk
 
 ROOT = Path(__file__).parents[2]
 SHOWN = sorted(
@@ -37,13 +37,13 @@ def trees() -> dict[str, ast.Module]:
 @cache
 def used(tree: ast.AST) -> frozenset[str]:
     """Return the names that code uses other than to import or define them."""
-    return frozenset(node.id for node in ast.walk(tree) if isinstance(node, ast.Name))
+    return frozenset(node.id for node in walk(tree) if isinstance(node, ast.Name))
 
 
 @cache
 def imported(module: str) -> tuple[tuple[str | None, ast.alias], ...]:
     """Return what a module imports by name, each with where it is from."""
-    imports = (node for node in ast.walk(trees()[module]) if isinstance(node, ast.ImportFrom))
+    imports = (node for node in walk(trees()[module]) if isinstance(node, ast.ImportFrom))
     return tuple((node.module, alias) for node in imports for alias in node.names)
 
 

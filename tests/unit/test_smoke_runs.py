@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -194,23 +195,37 @@ def test_smoke_files_of_a_runtime_without_one_are_refused() -> None:
 
 
 @pytest.mark.parametrize("launcher", SHELLS)
-@pytest.mark.parametrize("smoke", [("--mock",), (), None], ids=["other", "empty", "none"])
-@pytest.mark.parametrize("production", [("--data", "${DATA_PATH[@]}"), ()], ids=["data", "nothing"])
-def test_scripts_of_both_kinds_pass_shellcheck(
-    launcher: str, smoke: tuple[str, ...] | None, production: tuple[str, ...], tmp_path: Path
-) -> None:
+def test_scripts_of_both_kinds_pass_shellcheck(launcher: str, tmp_path: Path) -> None:
+    """Those of another smoke run, an empty one and none, with data and with nothing, in one call."""
+    scripts: list[str] = []
+    for number, (smoke, production) in enumerate(
+        product((("--mock",), (), None), (("--data", "${DATA_PATH[@]}"), ()))
+    ):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        scripts += scripts_of(launcher, smoke, production, folder)
+    assert len(scripts) >= 6
+    subprocess.run([SHELLCHECK, *scripts], check=True)
+
+
+def scripts_of(
+    launcher: str, smoke: tuple[str, ...] | None, production: tuple[str, ...], folder: Path
+) -> list[str]:
+    """Write a launcher's files and return its shell scripts, those inside other files among them."""
     own = both(smoke=smoke, production=production, where_set={} if not production else both().where_set)
-    files = written(launcher, tmp_path, own)
+    files = written(launcher, folder, own)
     if launcher == "kubernetes":
         files["pod.sh"] = yaml.safe_load(files["trainjob.yaml"])["spec"]["trainer"]["command"][2].replace(
             "$$", "$"
         )
     if launcher == "skypilot":
         files["pod.sh"] = yaml.safe_load(files["task.yaml"])["run"]
+    found = []
     for name, text in files.items():
         if name.endswith((".sh", ".sbatch")):
-            (tmp_path / name).write_text(text if text.startswith("#!") else f"#!/usr/bin/env bash\n{text}")
-            subprocess.run([SHELLCHECK, str(tmp_path / name)], check=True)
+            (folder / name).write_text(text if text.startswith("#!") else f"#!/usr/bin/env bash\n{text}")
+            found.append(str(folder / name))
+    return found
 
 
 RAY = """

@@ -85,7 +85,8 @@ def test_a_value_goes_in_and_comes_out_by_its_flat_name(trait: Trait) -> None:
     word = next((word for word in trait.words if word != trait.default), "")
     other = {bool: not trait.default, float: 0.375}.get(trait.kind, word)
     stack = Traits().with_values(**{trait.name: other})
-    changed = {name: value for name, value in stack.flat().items() if value != Traits().flat()[name]}
+    plain = Traits().flat()
+    changed = {name: value for name, value in stack.flat().items() if value != plain[name]}
     assert changed.keys() - trait.brings.keys() == {trait.name}
     assert getattr(getattr(stack, trait.subject), trait.field) == stack.value_of(trait.name) == other
 

@@ -10,6 +10,7 @@ import pytest
 from planner.errors import UnsupportedPlan
 from planner.launchers import Card, Target, launch_files, launchers
 from planner.plan import Plan
+from planner.remembered import remembered
 from planner.runtimes import runtimes
 from planner.runtimes.family import Job
 from planner.runtimes.settings import CHOICES
@@ -21,6 +22,12 @@ from tests.unit.test_trait_settings import LOW, PLANS, ROUTED, job_for, lines, w
 from tests.validate.megatron import cases
 
 RUNTIMES = ("megatron-lm", "megatron-bridge")
+
+
+@remembered(most=16, records=2)
+def plain_files(name: str, job: Job) -> dict[str, str]:
+    """Return what is written of a job where no trait is changed."""
+    return written(name, job=job)
 
 
 def others(name: str, trait: str) -> list[Any]:
@@ -39,7 +46,7 @@ def test_a_changed_trait_is_in_the_files_or_refused_or_told(name: str, trait: st
     settings = runtimes()[name].settings.get(trait, ())
     for value in others(name, trait):
         job = job_for(trait, name, value)
-        plain = written(name, job=job)
+        plain = plain_files(name, job)
         try:
             found = written(name, job=job, **{trait: value})
         except UnsupportedPlan:

@@ -15,6 +15,7 @@ from planner.runtimes import runtimes
 from planner.search.optimise import search
 from planner.search.request import SearchRequest
 from tests.cli.command import planner
+from tests.deep import in_turn
 
 REQUEST = SearchRequest(
     model=load_model("llama3-8b"),
@@ -111,9 +112,9 @@ def test_without_time_one_count_is_searched_and_all_else_is_named() -> None:
 
 
 @pytest.mark.parametrize(
-    "fixed", [{"pp": 4, "cp": 1, "micro_batch": 1}, {"pp": 2, "cp": 1, "recompute": "full"}]
+    ("fixed", "gib"),
+    in_turn(({"pp": 4, "cp": 1, "micro_batch": 1}, {"pp": 2, "cp": 1, "recompute": "full"}), (40, 80)),
 )
-@pytest.mark.parametrize("gib", [80, 40])
 def test_neither_front_nor_counts_are_worse_than_the_plan_of_their_page(
     fixed: dict[str, object], gib: int
 ) -> None:

@@ -14,6 +14,7 @@ from planner.calibrate.runs.catalogue import shipped_catalogue
 from planner.calibrate.runs.defaults import PricedRun, prepared
 from planner.cost.estimate import Estimate
 from planner.cost.price import price
+from tests.deep import in_turn
 from tests.published_jobs.page import DOCUMENT, END, START, SUMS, evenly, tables_of
 from tests.published_jobs.rows import TABLES, recipes
 from tests.published_jobs.trial import Trial, read_trials, searched, trial_of
@@ -70,8 +71,7 @@ def test_trials_have_the_prices_of_today(table: str) -> None:
         assert BY_ID[run.run.id].priced_s == pytest.approx(answer.step, rel=0.01), run.run.id
 
 
-@pytest.mark.parametrize("third", range(3))
-@pytest.mark.parametrize("table", TABLES)
+@pytest.mark.parametrize(("table", "third"), in_turn(TABLES, range(3)))
 def test_a_search_is_no_slower_than_a_published_layout_that_may_be_its_answer(table: str, third: int) -> None:
     runs = runs_of()[table]
     run = runs[third * len(runs) // 3]

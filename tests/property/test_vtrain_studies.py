@@ -12,6 +12,7 @@ from planner.search.budget import Budget, Sizing, sized
 from planner.search.request import SearchRequest
 from planner.search.shares import LayerRun, Task, cost, planned, played
 from planner.techniques.scaling_laws import SCALING_LAWS
+from tests.deep import deep
 
 DAY = 24 * 3600.0
 
@@ -84,7 +85,7 @@ def test_curves_of_real_plans_share_a_cluster_better_than_linear_ones() -> None:
     Linear curves overstate large shares: the same jobs are planned by both and played by the real ones.
     """
     late, done = [], []
-    for seed in range(4):
+    for seed in range(deep(2, 4)):
         real, linear = curves(seed, 10, False), curves(seed, 10, True)
         for (_, mine), (_, said) in zip(real[0].options[1:], linear[0].options[1:], strict=True):
             assert mine > said

@@ -11,22 +11,50 @@ from tests.cli.command import once
 H100 = ("--hardware", "dgx-h100")
 MOE = ("qwen3-30b-a3b", *H100, "--gpus", "16", "--global-batch", "64")
 SEARCHES = {
-    "dense": ("llama3-70b", *H100, "--gpus", "64", "--seq-len", "8192", "--tp", "4", "--cp", "1"),
+    "dense": (
+        "llama3-70b",
+        *H100,
+        "--gpus",
+        "64",
+        "--seq-len",
+        "8192",
+        "--tp",
+        "4",
+        "--cp",
+        "1",
+        "--zero",
+        "1",
+    ),
     "experts": (*MOE, "--tp", "1", "--zero", "1"),
-    "long sequences": ("llama3.1-8b", *H100, "--gpus", "16", "--seq-len", "128K", "--global-batch", "16"),
+    "long sequences": (
+        *("llama3.1-8b", *H100, "--gpus", "16", "--seq-len", "128K", "--global-batch", "16"),
+        *("--pp", "1", "--micro-batch", "1"),
+    ),
     "nothing fits": ("llama3-70b", *H100, "--gpus", "4", "--global-batch", "64"),
     "lora": ("llama3-8b", "--method", "lora", "--hardware", "rtx4090"),
     "clusters": (
         *("llama3-8b", *H100, "--hardware", "mi300x-8", "--hardware", "dgx-a100-80gb", "--gpus", "8,16"),
-        *("--objective", "cost", "--tokens", "1T", "--pp", "1", "--cp", "1"),
+        *("--objective", "cost", "--tokens", "1T", "--pp", "1", "--cp", "1", "--micro-batch", "1"),
     ),
     "runtimes": (
         *("llama3-8b", *H100, "--gpus", "8", "--runtime", "megatron-lm", "--runtime", "fsdp"),
-        *("--runtime", "deepspeed", "--runtime", "torchtitan", "--pp", "1", "--cp", "1"),
+        *(
+            "--runtime",
+            "deepspeed",
+            "--runtime",
+            "torchtitan",
+            "--pp",
+            "1",
+            "--cp",
+            "1",
+            "--micro-batch",
+            "1",
+        ),
     ),
     "clusters and runtimes": (
         *("llama3-8b", "--hardware", "mi300x-8", "--hardware", "a3-megagpu-8g", "--hardware", "p5.48xlarge"),
         *("--gpus", "16", "--runtime", "megatron-lm", "--runtime", "fsdp", "--pp", "1", "--cp", "1"),
+        *("--micro-batch", "1"),
     ),
     "images": ("qwen2.5-vl-7b", "--hardware", "8xh100", "--pp", "1", "--cp", "1"),
     "goodput": (

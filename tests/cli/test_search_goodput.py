@@ -82,6 +82,8 @@ def test_checkfree_is_priced_where_it_is_named_with_what_it_costs_in_learning() 
         "64",
         "--cp",
         "1",
+        "--micro-batch",
+        "1",
         "--uniform",
         "-q",
         "--objective",

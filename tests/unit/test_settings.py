@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import replace
 from itertools import combinations as pairs_of
 from itertools import product
@@ -30,12 +29,11 @@ from planner.runtimes.family import Job, Runtime
 from planner.runtimes.settings import ANY, changed
 from planner.runtimes.trait_values import is_allowed
 from planner.runtimes.traits import TRAITS, Traits
-from planner.search.legality import Legality, plan_rows
-from planner.search.legality import named as legal_named
 from planner.search.optimise import search
-from planner.search.request import SearchRequest, objective_column, scan_of, scans_of
-from planner.search.settings import OpenSettings, scanned_runtimes
+from planner.search.request import SearchRequest
+from planner.search.settings import OpenSettings
 from planner.techniques.settings import SETTINGS
+from tests.deep import in_turn
 
 SEARCHING = [name for name, runtime in runtimes().items() if runtime.searched]
 FILES = {"megatron-lm": "train.sh", "megatron-bridge": "train.py", "torchtitan": "train.sh"}
@@ -123,7 +121,7 @@ def of_each_pair(found: list[dict[str, str]]) -> list[dict[str, str]]:
 
 @pytest.mark.parametrize(
     ("name", "kind"),
-    [*((name, kind) for name in MEGATRON for kind in ("experts", "dense")), ("torchtitan", "float8")],
+    [*in_turn(MEGATRON, ("experts", "dense")), ("torchtitan", "float8")],
 )
 def test_what_is_written_of_settings_is_read_back_at_the_same_price(
     name: str, kind: str, tmp_path: Path
@@ -227,18 +225,6 @@ def test_a_pinned_setting_is_kept_and_numerics_change_only_where_allowed() -> No
     assert settings_of(job, free.runtime)["gradients"] == "bf16"
 
 
-@pytest.mark.parametrize("job", [qwen(), llama("bf16")], ids=["experts", "dense"])
-def test_no_setting_takes_the_plan_of_least_memory_beyond_its_time(job: Job) -> None:
-    wanted = replace(asked(job, runtimes()["megatron-bridge"], OpenSettings()), objective="memory")
-    result = search(wanted)
-    within = result.optimality["within_s"]
-    assert isinstance(within, float)
-    assert result.plans
-    assert max(plan.step for plan in result.plans) <= within
-    fastest = search(replace(wanted, objective="time")).plans[0]
-    assert within <= wanted.slowdown * fastest.step * (1 + 1e-9)
-
-
 def test_least_memory_is_near_the_fastest_plan_with_its_settings() -> None:
     """Graphs make this job three times as fast, so that the limit follows the plans that have them."""
     model, cluster = load_model("llama3-8b"), load_hardware("dgx-h100")
@@ -271,60 +257,6 @@ def test_a_setting_that_no_measured_run_has_is_called_unproven(monkeypatch: pyte
     monkeypatch.setattr("planner.cost.settings.SETTINGS", unmeasured)
     (told,) = unproven_settings(estimate(plan, job, runtime))
     assert "expert_dispatcher fused" in told
-
-
-@pytest.mark.parametrize(
-    ("job", "name"), [(qwen("bf16", "dgx-h100"), "megatron-lm"), (llama(), "megatron-bridge")]
-)
-def test_no_combination_of_settings_makes_the_best_plan_faster(job: Job, name: str) -> None:
-    """Against brute force over all combinations for the mesh that a search calls best."""
-    runtime = runtimes()[name]
-    best = search(asked(job, runtime, OpenSettings())).plans[0]
-    limit = best.peak
-    for values in combinations(job, best.plan, runtime):
-        if any(one.numerics and values.get(name, one.plain) != one.plain for name, one in SETTINGS.items()):
-            continue  # taken only where it is allowed
-        other = estimate(best.plan, job, with_settings(runtime, values))
-        assert other.step >= best.step * 0.999 or other.peak > limit, values
-
-
-@pytest.mark.parametrize("name", MEGATRON)
-def test_scans_that_share_what_is_legal_find_what_each_finds_alone(name: str) -> None:
-    """Each scan's legal rows and best plans against a scan of its own, whose rows are all priced in full."""
-    job, runtime = qwen("mxfp8"), runtimes()[name]
-    request = replace(asked(job, runtime, OpenSettings()), fixed={"cp": 1})
-    jobs = [(job, one) for one in scanned_runtimes(job, runtime, request.open_settings(job, runtime))]
-    shared = scans_of(request, jobs)
-    assert len(shared) > 1
-    skipped = 0
-    for scan, (_, one) in zip(shared, jobs, strict=True):
-        report = scan.run(objective_column("time"))
-        alone = scan_of(request, job, one).run(objective_column("time"))
-        assert (report.valid, report.removed) == (alone.valid, alone.removed)
-        assert report.best == alone.best
-        assert report.candidates == alone.candidates
-        skipped += report.skipped
-        legality = Legality(scan.space.rows, job, one, scan.choices, scan.shards)
-        for names in scan.choices.passes():
-            legal = legality.rows_of(names, Counter())
-            for states, mask in zip(scan.choices.states(), legal.masks, strict=True):
-                plan = legal_named(plan_rows(scan.space.rows, legal.rows), names, states, scan.shards)
-                for row in range(0, legal.rows.size, 1 + legal.rows.size // 3):
-                    broken = violations(one.rules(plan.row((row,)), job))
-                    assert not (mask[row] and broken)
-    assert skipped > 0
-
-
-def test_plans_that_all_wait_for_their_host_are_told_apart_by_graphs() -> None:
-    """Eagerly sixteen layouts tie at the host's time; which is best is seen where none waits."""
-    work = Workload(seq_len=2048, global_batch=8, method="lora")
-    job = Job(load_model("llama2-7b"), load_hardware("dgx-h100"), 16, work)
-    request = replace(asked(job, runtimes()["megatron-bridge"], OpenSettings()), fixed={})
-    best = search(request).plans[0]
-    assert best.time.other < 0.05 * best.step
-    for fixed in ({"tp": 2, "sequence_parallel": True}, {"tp": 1}, {"cp": 2}):
-        other = search(replace(request, fixed=fixed)).plans[0]
-        assert best.step <= other.step * (1 + 1e-9)
 
 
 def test_a_setting_that_the_accelerator_cannot_run_is_not_scanned() -> None:

@@ -14,7 +14,7 @@ from planner.runtimes import runtimes
 from planner.search.sites.rank import search_sites
 from planner.search.sites.request import SitesRequest
 from planner.techniques.sync import SYNCS
-from tests.unit.test_sites_asked_once import TEXT
+from tests.property.test_sites_asked_once import TEXT
 
 
 def test_what_spes_spares_lets_a_larger_model_train(tmp_path: Path) -> None:

@@ -1,7 +1,8 @@
 """Rules of each runtime that its own code does not check, or checks late, and those that it does.
 
 A judge shows plans that break a rule to the runtime's code. What that takes is in ``UNSEEN`` with the reason;
-what it refuses is in ``REFUSED``. ``tests/unit/test_judged_rules.py`` asks for every rule that a runtime has.
+what it refuses is in ``REFUSED``. ``tests/property/test_judged_rules.py`` asks for every rule of a
+runtime.
 """
 
 from __future__ import annotations

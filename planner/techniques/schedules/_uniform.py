@@ -34,7 +34,7 @@ def in_flight_chunks(pp: Num, vpp: Num, microbatches: Num, rank: Num) -> Num:
 MOVING: Final = 5.0
 """Chunks on their way to the host or back, or in their passes, at most where all go and copies keep up. [-]
 
-Played steps have no more, nearly all of them four (`tests/unit/test_pipeline_offload.py`).
+Played steps have no more, nearly all of them four (`tests/property/test_pipeline_offload.py`).
 
 References
 ----------

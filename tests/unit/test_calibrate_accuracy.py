@@ -16,7 +16,7 @@ from tests.lab.accuracy.__main__ import main
 from tests.lab.accuracy.lines import Accuracy, line_of, lines_of
 from tests.lab.accuracy.page import called, page, worst_table
 from tests.lab.accuracy.plot import scatter
-from tests.unit.test_calibrate import HEAD, row
+from tests.property.test_calibrate import HEAD, row
 
 
 def outcome(name: str, measured: float | None, predicted: float, **more: object) -> Outcome:

@@ -22,7 +22,7 @@ from planner.calibrate.validate import validate_out_of_fold
 from planner.cli.options import Format
 from planner.cli.validate import Fold, validate
 from planner.errors import InputError
-from tests.unit.test_calibrate import HEAD, row
+from tests.property.test_calibrate import HEAD, row
 
 
 def runs(*lines: str) -> list[PricedRun]:

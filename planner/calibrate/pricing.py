@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from operator import attrgetter
 from typing import Final
 
@@ -23,6 +23,7 @@ from planner.cost.stages import Stages, stage_alone, stages_of
 from planner.cost.step.layout import choice_for, piece_costs, priced_layers, ranks_of
 from planner.cost.step.step import (
     PassPrice,
+    StepPrice,
     device_bytes,
     piece_totals,
     price_passes,
@@ -164,44 +165,25 @@ def batch_predictions(runs: Sequence[PricedRun]) -> list[Prediction]:
     passes = price_passes(case, plan, costs, stages, totals, bounded=False)
     result = whole_step(case, plan, passes, stages)
 
-    traits = first.runtime.traits
     capacity = first.job.hardware.pool.accelerator.memory_usable
-    allocated = highest(result.memory.allocated)
-    opening = highest(first_step_bytes(case, result.memory))
-    total = result.total_bytes
-    shown = shown_bytes(case, result.memory, device_bytes(case, result.memory))
-    chance = oom_probability(total, capacity, traits.allocator.memory_spread)
-    within = _Passes(Pricer(case, plan), layers, stages, passes)
-    far, tensor = (within.seconds_of(kind) / result.step for kind in (outside_seconds, _tensor_seconds))
-    own = _of_rank(result.memory.allocated + reserve_bytes(case, result.memory), 0, alone)
-    last = _of_rank(result.memory.allocated, -1, alone)
-    waits, busy = result.host / result.step, _at_peak(runs, case) / result.step
-    unseen = highest(unseen_bytes(case, result.memory))
-    figures = (
-        *(result.step, allocated, opening, total, chance, far),
-        *(shown, own, last, waits, busy, unseen, tensor),
-    )
-    table = zip(*(_row_by_row(column, (len(runs),)) for column in figures), strict=True)
+    table = _figures(runs, _Passes(Pricer(case, plan), layers, stages, passes), result)
     return [
         Prediction(
-            step_s=float(step),
-            allocated_gib=float(live) / GIB,
-            reserve_gib=float(whole - live - beside) / GIB,
-            framework_gib=float(beside) / GIB,
+            step_s=step,
+            allocated_gib=live / GIB,
+            reserve_gib=(whole - live - beside) / GIB,
+            framework_gib=beside / GIB,
             capacity_gib=capacity / GIB,
-            oom_probability=float(share),
-            error_band=_band_of(
-                first,
-                StepShares(float(outside), wait, float(whole) / capacity, float(mfu), float(messages)),
-            ),
-            host_share=float(wait),
-            mfu=float(mfu),
-            extrapolated=float(outside),
-            first_step_gib=float(early) / GIB,
-            free_gib=float(used - whole) / GIB,
-            first_rank_gib=float(own) / GIB,
-            last_rank_gib=float(end) / GIB,
-            tensor_share=float(messages),
+            oom_probability=share,
+            error_band=_band_of(first, StepShares(outside, wait, whole / capacity, mfu, messages)),
+            host_share=wait,
+            mfu=mfu,
+            extrapolated=outside,
+            first_step_gib=early / GIB,
+            free_gib=(used - whole) / GIB,
+            first_rank_gib=own / GIB,
+            last_rank_gib=end / GIB,
+            tensor_share=messages,
         )
         for step, live, early, whole, share, outside, used, own, end, wait, mfu, beside, messages in table
     ]
@@ -219,6 +201,27 @@ def _columns(runs: Sequence[PricedRun]) -> Plan:
     return replace(runs[0].plan, **columns)  # type: ignore[arg-type]
 
 
+def _figures(runs: Sequence[PricedRun], within: _Passes, result: StepPrice) -> Iterator[tuple[float, ...]]:
+    """Yield the figures of each run of a batch, as `batch_predictions` names them."""
+    case, alone, first = within.pricer.case, len(runs) == 1, runs[0]
+    capacity = first.job.hardware.pool.accelerator.memory_usable
+    allocated = highest(result.memory.allocated)
+    opening = highest(first_step_bytes(case, result.memory))
+    total = result.total_bytes
+    shown = shown_bytes(case, result.memory, device_bytes(case, result.memory))
+    chance = oom_probability(total, capacity, first.runtime.traits.allocator.memory_spread)
+    far, tensor = (within.seconds_of(kind) / result.step for kind in (outside_seconds, _tensor_seconds))
+    own = _of_rank(result.memory.allocated + reserve_bytes(case, result.memory), 0, alone)
+    last = _of_rank(result.memory.allocated, -1, alone)
+    waits, busy = result.host / result.step, _at_peak(runs, case) / result.step
+    unseen = highest(unseen_bytes(case, result.memory))
+    figures = (
+        *(result.step, allocated, opening, total, chance, far),
+        *(shown, own, last, waits, busy, unseen, tensor),
+    )
+    return zip(*(_row_by_row(column, len(runs)) for column in figures), strict=True)
+
+
 def _of_rank(column: Num, place: int, alone: bool) -> Num:
     """Return a figure of one pipeline rank, the first axis; a number is that of the only one."""
     if not isinstance(column, np.ndarray):
@@ -227,11 +230,12 @@ def _of_rank(column: Num, place: int, alone: bool) -> Num:
     return found
 
 
-def _row_by_row(column: Num, shape: tuple[int]) -> Iterable[float]:
+def _row_by_row(column: Num, rows: int) -> list[float]:
     """Return a figure of each run of a batch."""
-    if shape == (1,):
-        return (column.item() if isinstance(column, np.ndarray) else column,)
-    return np.broadcast_to(column, shape)
+    if rows == 1:
+        return [float(column.item() if isinstance(column, np.ndarray) else column)]
+    spread: list[float] = np.broadcast_to(column, (rows,)).tolist()
+    return [float(one) for one in spread]
 
 
 @dataclass(frozen=True)

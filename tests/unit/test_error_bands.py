@@ -10,7 +10,7 @@ import pytest
 
 from planner.cost.estimate import estimate
 from planner.inputs import bands as known_bands
-from planner.inputs.bands import TENSOR_ERROR, Asked, Band, error_band
+from planner.inputs.bands import Asked, Band, error_band
 from planner.inputs.hardware import Calibration, HardwareProfile, Pool
 from planner.inputs.load_hardware import load_hardware
 from planner.inputs.measured_bands import MeasuredBand
@@ -104,7 +104,7 @@ def test_more_extrapolation_than_the_runs_had_adds_the_error_of_unmeasured_curve
 def test_more_waiting_for_tensor_parallelism_than_the_runs_had_adds_its_error() -> None:
     # 40% more than the 5% of the runs, at 60%: 24%, independent of 20%, and of 12% of curves.
     found = [error_band("megatron-lm", pool(), far, asked=Asked("", (), 0.45)) for far in (0.1, 0.5)]
-    more = 0.4 * TENSOR_ERROR
+    more = 0.24
     assert [one and one.share for one in found] == pytest.approx(
         [(0.2**2 + more**2) ** 0.5, (0.2**2 + more**2 + 0.12**2) ** 0.5]
     )

@@ -13,7 +13,6 @@ RAY_PACKAGES := ray==2.60.0
 PYTEST := $(RUN) pytest
 # Tests of documents, which `make docs` runs: examples, and the pages for contributors followed word by word.
 DOCUMENTS := tests/cli/test_docs.py tests/cli/test_add_pages.py
-LAW_WORKERS ?= auto
 # uv where it is installed; pip where it is not, or where uv does not know the package index that pip is set to.
 install = { command -v uv >/dev/null && uv pip install -q --python $(VENV)/bin/python -c constraints.txt $(1); } || $(RUN) pip install -q -c constraints.txt $(1)
 
@@ -33,7 +32,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help setup demo test test-torch measure-gpu test-ray test-browser check format lint types spelling docs bench fix golden docs-update coverage wheel install-test changelog clean
-.PHONY: fuzz test-laws test-deep validate validate-full validate-setup
+.PHONY: fuzz test-deep validate validate-full validate-setup
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /  \1\t/p' Makefile | expand -t 18
@@ -45,14 +44,11 @@ demo: setup  ## the main job: plans for a 70B model on 64 GPUs, and the files th
 
 test: setup  ## all light tests, on all cores: no network, no GPU, no torch; `make docs` runs the documents' examples
 	$(RUN) compileall -q -j 0 planner
-	$(PYTEST) -n auto --dist worksteal $(addprefix --ignore ,$(DOCUMENTS) tests/property) --ignore tests/speed
+	$(PYTEST) -n auto --dist worksteal $(addprefix --ignore ,$(DOCUMENTS)) --ignore tests/speed
 	$(PYTEST) tests/speed
 
-test-laws: setup  ## laws over random plans and whole searches, each against another way: a minute and a half on two cores
-	$(PYTEST) -n $(LAW_WORKERS) --dist worksteal tests/property
-
-test-deep: setup  ## the light tests and the laws, with all of their seeds and whole cross products: before a release
-	TEST_DEEP=1 $(PYTEST) -n auto --dist worksteal $(addprefix --ignore ,$(DOCUMENTS)) --ignore tests/speed
+test-deep:  ## all light tests with all of their seeds and whole cross products, as CI runs them
+	TEST_DEEP=1 $(MAKE) test
 
 test-torch: $(TORCH_READY)  ## tests that need PyTorch: profile, check, training steps, imports beside transformers' own code
 	$(TORCH_VENV)/bin/python -m pytest -m torch tests/torch

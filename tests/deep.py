@@ -1,4 +1,4 @@
-"""How much is drawn and crossed: by default what holds each subject, with ``make test-deep`` all of it.
+"""How much is drawn and crossed: what holds each subject, or with ``make test-deep``, and in CI, all of it.
 
 A law over seeds, models or settings is tested in `make test` with as many as hold its subject: each value of
 each axis, and each pair where a pair can break. All seeds and whole cross products run with ``TEST_DEEP=1``.

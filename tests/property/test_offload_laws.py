@@ -38,7 +38,7 @@ def test_more_layers_on_the_host_never_need_more_memory_nor_less_time(name: str,
             assert more.step >= fewer.step, plan
             smaller += more.peak < fewer.peak
             slower += more.step > fewer.step
-    assert smaller > 10
+    assert smaller > deep(10, 20)
     assert slower > 5
 
 

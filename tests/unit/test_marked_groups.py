@@ -1,4 +1,4 @@
-"""Groups that need torch, a GPU, Ray or a runner, and the laws: what they import of the planner is there.
+"""Groups that need torch, a GPU, Ray or a runner: what they import of the planner is there.
 
 The light tests do not import their files, so that a name that goes would be missed until the group runs.
 """
@@ -14,7 +14,7 @@ import pytest
 
 from tests.helpers import ROOT
 
-GROUPS = ("gpu", "property", "ray", "torch", "validate")
+GROUPS = ("gpu", "ray", "torch", "validate")
 
 
 def imported(path: Path) -> Iterator[tuple[str, str]]:

@@ -37,6 +37,7 @@ PLANS: tuple[tuple[str, int, dict[str, Any], dict[str, Any]], ...] = (
     ("megatron-lm", 16, {"precision": "fp16"}, {"tp": 1, "pp": 8, "zero": 1}),
     ("megatron-lm", 16, {"precision": "fp8"}, {"tp": 8, "zero": 1}),
     ("fsdp", 8, {"precision": "bf16", "seq_len": 256}, {"zero": 3}),
+    ("nanotron", 8, {"precision": "bf16"}, {"tp": 8, "micro_batch": 4}),
     ("deepspeed", 16, {"precision": "bf16"}, {"zero": 3, "offload": "optimizer", "recompute": "full"}),
 )
 """Jobs that between them use all links, all formats and the host."""

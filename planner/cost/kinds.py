@@ -106,6 +106,12 @@ def unmeasured_kinds(plan: Plan, job: Job, runtime: Runtime) -> tuple[str, ...]:
     return tuple(name for name in kinds_of(plan, job) if name not in measured)
 
 
+def kinds_without_runs(plan: Plan, job: Job) -> tuple[str, ...]:
+    """Return the kinds of a plan that no measured run is of, whatever its runtime and machine."""
+    known = {kind for _, kind in measured_kinds()}
+    return tuple(name for name in kinds_of(plan, job) if name not in known)
+
+
 @remembered(most=1024, records=2)
 def _measured(job: Job, runtime: Runtime) -> dict[str, KindRuns]:
     """Return the kinds of the runs behind a job's plans: the nearest of each."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from planner.cost.estimate import Estimate
-from planner.cost.kinds import unmeasured_kinds
+from planner.cost.kinds import kinds_without_runs, unmeasured_kinds
 from planner.inputs.bands import chip_of, core_of
 from planner.report.limits import WORTH_TELLING
 from planner.report.settings_line import unproven_settings
@@ -54,9 +54,12 @@ def unproven_base(answer: Estimate) -> list[str]:
 
 
 def _new_kinds(answer: Estimate) -> list[str]:
-    """Say which kinds of plan no measured run has, as a clause; nothing where there is no run at all."""
+    """Say which kinds of plan no measured run has, as a clause; without a run there, those that none has."""
     if answer.error_band is None:
-        return []
+        nowhere = kinds_without_runs(answer.plan, answer.job)
+        if not nowhere or not METHODS[answer.job.workload.method].trains_base:
+            return []
+        return [f"no measured run of whole training, on any machine, has {' or '.join(nowhere)}"]
     kinds = unmeasured_kinds(answer.plan, answer.job, answer.runtime)
     name = answer.job.hardware.pool.accelerator.name
     chip = name if chip_of(name).isalpha() else chip_of(name)

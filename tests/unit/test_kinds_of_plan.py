@@ -87,6 +87,22 @@ def test_what_no_run_has_is_called_unproven_and_has_a_wider_band() -> None:
     assert "no run there has activations on the host" in moved.band_basis
 
 
+def test_where_nothing_was_run_what_no_machine_ever_ran_is_told() -> None:
+    """Without a band there is none to widen; adapters beside a base on the host have a doubt of their own."""
+    cards = replace(DENSE, hardware=load_hardware("rtx4090-8-pcie"), gpus=8)
+    plan = Plan(dp=8.0, zero=3, zero_shards=8.0, num_microbatches=8.0, recompute="full")
+    plain, moved = (
+        estimate(one, cards, runtimes()["fsdp"]) for one in (plan, replace(plan, offload="weights"))
+    )
+    assert moved.error_band is None
+    assert not unproven(plain)
+    (line,) = unproven(moved)
+    assert (
+        "no measured run of whole training, on any machine, has optimizer states on the host or weights"
+        in line
+    )
+
+
 def test_a_band_is_widened_once_for_all_kinds() -> None:
     wide = beyond_runs(Band(0.1, "runs"), ("one", "another"))
     assert wide is not None

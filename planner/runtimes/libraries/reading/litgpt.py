@@ -116,14 +116,7 @@ def _method(sheet: Sheet) -> None:
 
 def _numbers(sheet: Sheet) -> None:
     """Say the numbers; ``true`` weights rest in them, of others there is a copy in float32."""
-    text = str(sheet.take("precision") or "bf16-true")
-    sheet.instead["precision"] = "precision"
-    if text not in PRECISIONS:
-        sheet.fault("precision", repr(text[:40]), f"one of {', '.join(PRECISIONS)}")
-    sheet.say("precision", PRECISIONS.get(text, text), "precision")
-    if text == "bf16-true" and "method" not in sheet.options:
-        trainer.own_bfloat16(sheet, "precision")
-        sheet.notes.append("bf16-true: weights, gradients and states in bfloat16 alone")
+    trainer.numbers(sheet, "precision", "bf16-true", PRECISIONS, "bf16-true", "bf16-true")
 
 
 def _layout(sheet: Sheet, gpus: int | None, fresh: bool) -> None:

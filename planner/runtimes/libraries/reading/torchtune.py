@@ -135,14 +135,7 @@ def _method(sheet: Sheet) -> None:
 
 def _numbers(sheet: Sheet) -> None:
     """Say the numbers: of whole weights in bfloat16 there is no copy in float32 [1]_."""
-    text = str(sheet.take("dtype") or "fp32")
-    sheet.instead["dtype"] = "precision"
-    if text not in DTYPES:
-        sheet.fault("dtype", repr(text[:40]), f"one of {', '.join(DTYPES)}")
-    sheet.say("precision", DTYPES.get(text, text), "dtype")
-    if text == "bf16" and "method" not in sheet.options:
-        trainer.own_bfloat16(sheet, "dtype")
-        sheet.notes.append("dtype bf16: weights, gradients and states in bfloat16 alone")
+    trainer.numbers(sheet, "dtype", "fp32", DTYPES, "bf16", "dtype bf16")
     if sheet.has("enable_fp8_training"):
         sheet.say("precision", "fp8", "enable_fp8_training")
     sheet.seen.add("fp8_recipe_name")

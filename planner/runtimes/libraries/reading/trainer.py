@@ -166,6 +166,22 @@ def own_bfloat16(sheet: Sheet, *places: str) -> None:
         sheet.say(f"{kind}_dtype", "bf16", *places)
 
 
+def numbers(sheet: Sheet, key: str, usual: str, known: Mapping[str, str], alone: str, told: str) -> None:
+    """Say the precision that a word names; ``alone`` keeps whole weights in bfloat16, which a note begins.
+
+    ``usual``: the word where the file has none; ``known``: the precision of each; ``told``: how the note
+    calls it.
+    """
+    text = str(sheet.take(key) or usual)
+    sheet.instead[key] = "precision"
+    if text not in known:
+        sheet.fault(key, repr(text[:40]), f"one of {', '.join(known)}")
+    sheet.say("precision", known.get(text, text), key)
+    if text == alone and "method" not in sheet.options:
+        own_bfloat16(sheet, key)
+        sheet.notes.append(f"{told}: weights, gradients and states in bfloat16 alone")
+
+
 def recompute(sheet: Sheet, key: str, default: bool) -> None:
     """Say whether every layer is recomputed."""
     value = sheet.take(key)

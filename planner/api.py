@@ -39,7 +39,8 @@ from planner.report.explain import Explanation, explain
 from planner.report.plan_file import PlanFile, plan_yaml, read_plan_file
 from planner.report.shown import record
 from planner.runtimes.family import Job, Runtime
-from planner.search.optimise import SearchResult, search
+from planner.search.optimise import search
+from planner.search.result import SearchResult
 from planner.simulate.plan import play_plan
 from planner.simulate.record import StepRecord
 

@@ -7,9 +7,9 @@ import pytest
 from planner.search import optimise
 from planner.search.candidates import ScanReport
 from planner.search.known import KNOWN
-from planner.search.optimise import Progress, SearchResult
 from planner.search.priced import RECENT
-from planner.search.request import SearchRequest
+from planner.search.request import Progress, SearchRequest
+from planner.search.result import SearchResult
 
 MOST = 256
 """Searches that are kept; then all are forgotten."""

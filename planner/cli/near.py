@@ -25,7 +25,7 @@ with deferred():
 
 if TYPE_CHECKING:
     from planner.search.near import Near
-    from planner.search.optimise import Progress
+    from planner.search.request import Progress
     from planner.search.request import SearchRequest as SearchRequest
 
 NearOption = Annotated[

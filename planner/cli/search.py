@@ -55,8 +55,8 @@ if TYPE_CHECKING:
     from planner.question.job import Files
     from planner.question.question import Question
     from planner.report.made_order import MadeOrder
-    from planner.search.optimise import SearchResult
     from planner.search.request import SearchRequest
+    from planner.search.result import SearchResult
 
 
 @spread

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from planner.question.launched import Launch
     from planner.question.question import Question
     from planner.search.goodput import Conditions, Reckoned
-    from planner.search.optimise import SearchResult
     from planner.search.request import SearchRequest
+    from planner.search.result import SearchResult
     from planner.techniques.recovery import Recovery
 
 Text = str | None

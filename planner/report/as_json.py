@@ -17,7 +17,7 @@ from planner.plan import Plan
 from planner.report.settings_line import left_out_settings
 from planner.report.unequal import lengths_record
 from planner.runtimes.family import Job
-from planner.search.optimise import SearchResult
+from planner.search.result import SearchResult
 from planner.units import GIB, TFLOP
 
 Document = dict[str, Any]

@@ -12,7 +12,7 @@ from planner.errors import Infeasible
 from planner.report.estimate_page import first_steps
 from planner.report.page import Page, significant
 from planner.report.plan_file import plan_orders
-from planner.search.optimise import SearchResult
+from planner.search.result import SearchResult
 from planner.search.synthesis.hand_made import is_rival
 from planner.search.synthesis.problem import OrderProblem
 from planner.search.synthesis.synthesise import Synthesis, synthesise

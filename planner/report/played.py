@@ -8,7 +8,7 @@ from planner.cost.estimate import Estimate
 from planner.cost.step.replay import is_far, played_step
 from planner.dataclasses import dataclass
 from planner.report.page import Page, significant
-from planner.search.optimise import SearchResult
+from planner.search.result import SearchResult
 from planner.units import percent
 
 

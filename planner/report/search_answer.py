@@ -28,8 +28,8 @@ from planner.report.tied import ties
 from planner.report.unproven import unproven
 from planner.report.view import View
 from planner.search.meshes import choice_of
-from planner.search.optimise import SearchResult
 from planner.search.request import SearchRequest
+from planner.search.result import SearchResult
 
 LINES: Final = 24
 """Lines of a screen. [-]"""

@@ -29,9 +29,9 @@ from planner.report.view import Column, View, figure
 from planner.runtimes.offered import runtimes_with
 from planner.search.earned import doubt_of
 from planner.search.idle import AS_WELL
-from planner.search.optimise import SearchResult
 from planner.search.proof import proof_clause
 from planner.search.request import SearchRequest
+from planner.search.result import SearchResult
 from planner.units import percent, rounded
 
 

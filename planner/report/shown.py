@@ -16,7 +16,7 @@ from planner.report.moments import whole_document
 from planner.report.page import counted, significant
 from planner.runtimes.family import Job, Runtime
 from planner.search.columns import PricedColumns
-from planner.search.optimise import SearchResult
+from planner.search.result import SearchResult
 from planner.shown import show_with
 from planner.simulate.record import StepRecord
 from planner.units import GIB, percent

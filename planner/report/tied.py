@@ -10,8 +10,8 @@ from planner.cost.estimate import Estimate
 from planner.report.layout import layout
 from planner.report.page import all_of, significant
 from planner.report.settings_line import own_settings
-from planner.search.optimise import SearchResult
 from planner.search.request import objective_value
+from planner.search.result import SearchResult
 from planner.search.ties import TIE, caution
 from planner.units import percent
 

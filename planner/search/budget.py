@@ -9,8 +9,8 @@ from typing import Final
 from planner.cost.estimate import Estimate
 from planner.dataclasses import dataclass, replace
 from planner.inputs.model import ModelSpec
-from planner.search.optimise import Progress, found_plans
-from planner.search.request import SearchRequest
+from planner.search.optimise import found_plans
+from planner.search.request import Progress, SearchRequest
 from planner.techniques.precision import PRECISIONS
 from planner.techniques.scaling_laws import ScalingLaw
 from planner.units import DAY, HOUR

@@ -11,8 +11,8 @@ from planner.inputs.jobs import JobsFile, TrainingJob
 from planner.inputs.model import ModelSpec
 from planner.inputs.workload import Workload
 from planner.runtimes.family import Runtime
-from planner.search.optimise import Progress, found_plans
-from planner.search.request import SearchRequest
+from planner.search.optimise import found_plans
+from planner.search.request import Progress, SearchRequest
 from planner.search.settings import OpenSettings
 from planner.search.shares import Task, useful
 

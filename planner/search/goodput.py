@@ -10,8 +10,9 @@ from planner.cost.reliability import Reliable
 from planner.dataclasses import dataclass, replace
 from planner.inputs.failures import FailureProfile
 from planner.search.earned import earned, without
-from planner.search.optimise import Progress, SearchResult, found_plans, search
-from planner.search.request import SearchRequest
+from planner.search.optimise import found_plans, search
+from planner.search.request import Progress, SearchRequest
+from planner.search.result import SearchResult
 from planner.search.ties import most_careful
 from planner.techniques.recovery import Recovery
 

@@ -12,8 +12,9 @@ from planner.dataclasses import dataclass, replace
 from planner.plan import DEGREES, Plan
 from planner.runtimes import runtimes
 from planner.runtimes.family import Runtime
-from planner.search.optimise import Progress, SearchResult, search, search_counts
-from planner.search.request import SearchRequest, objective_value, why_left_out
+from planner.search.optimise import search, search_counts
+from planner.search.request import Progress, SearchRequest, objective_value, why_left_out
+from planner.search.result import SearchResult
 from planner.search.settings import OpenSettings
 from planner.techniques.settings import SETTINGS
 

@@ -12,8 +12,9 @@ from planner.cost.price import price
 from planner.cost.resume import Resume
 from planner.dataclasses import dataclass, replace
 from planner.plan import Plan
-from planner.search.optimise import SearchResult, found_plans
+from planner.search.optimise import found_plans
 from planner.search.request import SearchRequest
+from planner.search.result import SearchResult
 from planner.units import DAY, HOUR
 
 CANDIDATES: Final = 40

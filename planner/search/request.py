@@ -33,6 +33,9 @@ from planner.units import percent
 SLOWDOWN = 1.25
 """Times the fastest plan's step that the plan of least memory may take, where the user does not say. [-]"""
 
+Progress = Callable[[float, str], None]
+"""Function of (share done, what is being done)."""
+
 
 @dataclass(frozen=True)
 class SearchRequest:

@@ -13,8 +13,9 @@ from planner.report.as_json import plain
 from planner.report.flat import flat_row
 from planner.report.plan_file import digest, tool_version
 from planner.runtimes.family import Runtime
-from planner.search.optimise import SearchResult, found_plans
+from planner.search.optimise import found_plans
 from planner.search.request import SearchRequest
+from planner.search.result import SearchResult
 from planner.sweep.grid import Options
 from planner.sweep.row import FAILED, FITS, NOTHING_FITS, REFUSED, SweepOutcome
 

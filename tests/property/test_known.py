@@ -12,8 +12,9 @@ from planner.inputs.workload import Workload
 from planner.runtimes import runtimes
 from planner.search import priced
 from planner.search.known import KNOWN, as_known
-from planner.search.optimise import SearchResult, search
+from planner.search.optimise import search
 from planner.search.request import SearchRequest
+from planner.search.result import SearchResult
 from tests.searched_once import forget_all
 from tests.searched_once import run as searched
 

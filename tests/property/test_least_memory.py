@@ -13,8 +13,9 @@ from planner.inputs.load_hardware import load_hardware
 from planner.inputs.workload import Workload
 from planner.runtimes import runtimes
 from planner.search.operators.split import balanced
-from planner.search.optimise import SearchResult, search
+from planner.search.optimise import search
 from planner.search.request import SearchRequest, scan_of
+from planner.search.result import SearchResult
 from planner.search.ties import TIE
 from tests.deep import in_turn
 

@@ -12,8 +12,9 @@ from planner.inputs.load_hardware import load_hardware
 from planner.inputs.workload import Workload
 from planner.report.search_page import search_page
 from planner.runtimes import runtimes
-from planner.search.optimise import SearchResult, search, why_left_out
-from planner.search.request import SearchRequest, objective_value
+from planner.search.optimise import search
+from planner.search.request import SearchRequest, objective_value, why_left_out
+from planner.search.result import SearchResult
 from planner.search.ties import TIE
 from tests.cli.command import planner
 from tests.deep import in_turn

@@ -13,7 +13,7 @@ from planner.cost.settings import settings_of
 from planner.errors import InputError
 from planner.inputs.workload import Workload
 from planner.runtimes.family import Job
-from planner.search.optimise import SearchResult
+from planner.search.result import SearchResult
 from tests.deep import deep
 
 MODELS = ("llama3-8b", "mixtral-8x7b", "qwen3-30b-a3b", "deepseek-v2")

@@ -7,7 +7,7 @@ import pytest
 from planner.api import load_hardware, load_model, search_plans
 from planner.inputs.workload import Workload
 from planner.runtimes.family import Job
-from planner.search.optimise import SearchResult
+from planner.search.result import SearchResult
 from tests.deep import deep
 
 LONG = {

@@ -169,7 +169,7 @@ def test_a_number_that_cannot_reach_the_answers_is_not_refined(monkeypatch: pyte
         seen.append(scan.job.gpus)
         return refine(scan, *rest)
 
-    monkeypatch.setattr("planner.search.optimise.refine", watched)
+    monkeypatch.setattr("planner.search.every_job.refine", watched)
     asked = replace(request(1e15), gpu_counts=(8, 16, 32), fixed={"vpp": 1, "cp": 1}, top=2, oom_risk=0.05)
     assert {plan.job.gpus for plan in search(asked).plans} == {16, 32}
     assert seen == [32, 16]

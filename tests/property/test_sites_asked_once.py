@@ -13,6 +13,7 @@ from planner.inputs.workload import Workload
 from planner.runtimes import runtimes
 from planner.search import optimise
 from planner.search.request import SearchRequest
+from planner.search.result import SearchResult
 from planner.search.sites import inside, joint
 from planner.search.sites.rank import search_sites
 from planner.search.sites.request import SitesRequest
@@ -31,7 +32,7 @@ def test_no_search_is_asked_twice_nor_for_baselines(tmp_path: Path, monkeypatch:
     asked: Counter[tuple[object, ...]] = Counter()
     plain = optimise.found_plans
 
-    def counted(request: SearchRequest, advise: bool = True) -> optimise.SearchResult:
+    def counted(request: SearchRequest, advise: bool = True) -> SearchResult:
         asked[tuple(sorted(request.fixed.items())), request.memory_limit, request.gpu_counts] += 1
         result = plain(request, advise)
         assert not result.baselines
@@ -92,7 +93,7 @@ def test_a_plan_that_ties_is_not_searched_for_and_slow_links_take_one_stage_each
     counts: list[object] = []
     plain = joint.found_plans
 
-    def counted(asked: SearchRequest, advise: bool = True) -> optimise.SearchResult:
+    def counted(asked: SearchRequest, advise: bool = True) -> SearchResult:
         counts.append(asked.fixed["pp"])
         return plain(asked, advise)
 

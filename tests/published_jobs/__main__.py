@@ -23,7 +23,7 @@ from planner.cost.kinds import kinds_of
 from planner.cost.settings import Where, settings_run, where
 from planner.inputs.fitted import fitted_file
 from planner.inputs.measured_bands import HOST, regime_of
-from planner.search.optimise import SearchResult
+from planner.search.result import SearchResult
 from tests.published_jobs.page import write_page
 from tests.published_jobs.rows import EXTRACT, OWN, recipes
 from tests.published_jobs.trial import TRIALS, Trial, job_key, read_trials, searched, trial_of, write_trials

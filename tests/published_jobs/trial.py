@@ -12,8 +12,9 @@ from planner.calibrate.runs.defaults import PricedRun
 from planner.cost.estimate import Estimate
 from planner.cost.kinds import kinds_of, unmeasured_kinds
 from planner.cost.price import Unpriced, price
-from planner.search.optimise import SearchResult, search_counts
+from planner.search.optimise import search_counts
 from planner.search.request import SearchRequest
+from planner.search.result import SearchResult
 from planner.units import GIB
 from tests.helpers import ROOT
 

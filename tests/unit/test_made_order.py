@@ -15,7 +15,7 @@ from planner.report.made_order import MadeOrder, best_first, can_be_made, made_o
 from planner.report.plan_file import Names, plan_yaml, read_plan_file
 from planner.report.played import far_steps
 from planner.runtimes import runtimes
-from planner.search.optimise import SearchResult
+from planner.search.result import SearchResult
 from planner.simulate.plan import play_plan
 from planner.techniques.schedules.engine import play
 from planner.techniques.schedules.family import Pass

@@ -11,8 +11,9 @@ from planner.inputs.load import load_model
 from planner.inputs.workload import Workload
 from planner.report.search_page import nothing_fits, untrainable
 from planner.runtimes import runtimes
-from planner.search.optimise import SearchResult, search
+from planner.search.optimise import search
 from planner.search.request import SearchRequest
+from planner.search.result import SearchResult
 from planner.units import GIB
 from tests.unit.cost_jobs import any_runtime, cluster
 

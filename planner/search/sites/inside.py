@@ -13,8 +13,9 @@ from planner.inputs.hardware import HardwareProfile
 from planner.inputs.record import Sourced
 from planner.plan import Plan
 from planner.runtimes.family import Runtime
-from planner.search.optimise import SearchResult, found_plans
+from planner.search.optimise import found_plans
 from planner.search.request import SearchRequest
+from planner.search.result import SearchResult
 from planner.search.sites.joint import best_joint
 from planner.search.sites.request import SitesRequest
 from planner.search.sites.unlike import Chained, best_chained

@@ -18,8 +18,9 @@ from planner.inputs.links import Islands
 from planner.inputs.record import Sourced
 from planner.inputs.sites import SitesProfile
 from planner.rules import divisors
-from planner.search.optimise import SearchResult, found_plans
+from planner.search.optimise import found_plans
 from planner.search.request import SearchRequest
+from planner.search.result import SearchResult
 from planner.search.sites.request import SitesRequest
 from planner.techniques.sync.family import Axis
 

@@ -7,7 +7,7 @@ from typing import Final
 
 from planner.cost.sites.price import SyncPrice, Trained
 from planner.dataclasses import dataclass, field
-from planner.search.optimise import SearchResult
+from planner.search.result import SearchResult
 from planner.search.sites.inside import Inside, plan_shards
 from planner.search.sites.request import SitesRequest
 from planner.techniques.sync import Sync

@@ -24,8 +24,8 @@ from planner.report.text import page_text
 from planner.rules import Violation
 from planner.runtimes import runtimes
 from planner.runtimes.family import Job
-from planner.search.optimise import SearchResult
 from planner.search.request import SearchRequest
+from planner.search.result import SearchResult
 
 HERE = Path(__file__).parent
 GIB = 2.0**30

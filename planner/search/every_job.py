@@ -1,0 +1,120 @@
+"""All jobs of a request: each scanned, and its candidates refined, the most promising job first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from planner.cost.estimate import Estimate
+from planner.dataclasses import replace
+from planner.runtimes.family import Job, Runtime
+from planner.search.assign.improve import Improver
+from planner.search.candidates import ScanReport
+from planner.search.guard import Guard
+from planner.search.meshes import of_further_meshes
+from planner.search.operators.split import best_of
+from planner.search.queue import least_bound
+from planner.search.refine import Refinement, refine, smallest
+from planner.search.request import (
+    Progress,
+    SearchRequest,
+    objective_bound,
+    objective_column,
+    objective_value,
+    scans_of,
+    why_left_out,
+)
+from planner.search.scan import Scan
+from planner.search.settings import spared_runtimes
+from planner.search.settled import with_settings
+
+
+def scan_each(
+    request: SearchRequest,
+    jobs: Sequence[tuple[Job, Runtime]],
+    progress: Progress | None = None,
+    within: float = float("inf"),
+) -> tuple[list[Scan], list[ScanReport]]:
+    """Scan every job, by memory for plans that take at most ``within`` seconds."""
+    scans = scans_of(request, jobs, within)
+    reports = []
+    for index, (scan, (job, runtime)) in enumerate(zip(scans, jobs, strict=True)):
+        if progress is not None:
+            progress(index / len(jobs), f"{job.gpus} x {job.hardware.name}, {runtime.name}")
+        reports.append(scan.run(objective_column(request.objective, within)))
+    return scans, reports
+
+
+def scan_widely(
+    request: SearchRequest, jobs: Sequence[tuple[Job, Runtime]], progress: Progress | None = None
+) -> tuple[list[Scan], list[ScanReport]]:
+    """Scan every job; one whose best plan waits for its host also with what spares it that."""
+    scans, reports = scan_each(request, jobs, progress)
+    more: list[tuple[Job, Runtime]] = []
+    for scan, report in zip(scans, reports, strict=True):
+        if report.best:
+            best = Improver(scan, request.memory_limit).price(report.best[0].plan)
+            settings = request.open_settings(scan.job, scan.runtime)
+            more += [(scan.job, one) for one in spared_runtimes(best, settings)]
+    spared = scan_each(request, [one for one in more if one not in jobs])
+    return [*scans, *spared[0]], [*reports, *spared[1]]
+
+
+def least_memory(
+    request: SearchRequest,
+    asked: Sequence[tuple[Job, Runtime]],
+    jobs: Sequence[tuple[Job, Runtime]],
+    progress: Progress | None,
+    guard: Guard,
+) -> tuple[list[Scan], list[ScanReport], list[Refinement], list[Estimate]]:
+    """Search every job for time, and then for the least memory among plans nearly as fast as the fastest.
+
+    A plan that the search for time finds is never left out for one that needs more. Settings may make a plan
+    faster, so the scan takes plans by the fastest without them.
+
+    Returns
+    -------
+    tuple of (list of Scan, list of ScanReport, list of Refinement, list of Estimate)
+        The fourth are the plans of the search for time, the best with their settings.
+    """
+    timely = replace(request, objective="time")
+    scans, reports = scan_widely(timely, jobs, progress)
+    timed, jobs = refine_each(timely, scans, reports, guard), [(scan.job, scan.runtime) for scan in scans]
+    found = [[plan for plan in one.plans if why_left_out(plan, request) is None] for one in timed]
+    plain = [plan for plans in found for plan in plans]
+    loose = min((plan.step for plan in plain), default=float("inf")) * request.slowdown
+    scans, reports = scan_each(request, jobs, progress, loose)
+    refined = [
+        smallest(scan, report, request.top, known, request.memory_limit)
+        for scan, report, known in zip(scans, reports, found, strict=True)
+    ]
+    return scans, reports, refined, with_settings(timely, asked, plain, guard, float("inf"))
+
+
+def refine_each(
+    request: SearchRequest, scans: Sequence[Scan], reports: Sequence[ScanReport], guard: Guard | None = None
+) -> list[Refinement]:
+    """Refine the plans of several jobs, the most promising job first.
+
+    A job whose best cannot be among the answers found so far, by its bounds, is left as it is: the best of
+    each job comes before the others of any.
+    """
+    asked, top, guard = request.objective, request.top, guard or Guard()
+    least = [
+        objective_bound(asked, scan.job, least_bound(report))
+        for scan, report in zip(scans, reports, strict=True)
+    ]
+    several = len({id(scan.job) for scan in scans}) > 1
+    found: dict[int, Refinement] = {}
+    values: list[float] = []
+    for index in sorted(range(len(scans)), key=least.__getitem__):
+        scan, report = scans[index], reports[index]
+        if len(values) >= top and least[index] > sorted(values)[top - 1]:
+            found[index] = Refinement((), 0, least_bound(report))
+            continue
+        one = refine(scan, report, asked, top, request.memory_limit, guard)
+        further = of_further_meshes((*report.best, *report.of("split")), one.plans, top)
+        bench = Improver(scan, request.memory_limit)
+        found[index] = replace(one, plans=(*one.plans, *(best_of(candidate, bench) for candidate in further)))
+        known = (objective_value(asked, plan, guard.known_seconds(plan)) for plan in found[index].plans)
+        values += [min(known, default=float("inf"))] if several else known
+    return [found[index] for index in range(len(scans))]

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
+from typing import Final
 
-from planner.cost.estimate import Estimate
+from planner.cost.estimate import Estimate, least_seconds, parts_of
 from planner.dataclasses import replace
+from planner.plan import Plan
 from planner.runtimes.family import Job, Runtime
 from planner.search.assign.improve import Improver
 from planner.search.candidates import ScanReport
 from planner.search.guard import Guard
+from planner.search.known import priced
 from planner.search.meshes import of_further_meshes
 from planner.search.operators.split import best_of
 from planner.search.queue import least_bound
@@ -24,8 +28,12 @@ from planner.search.request import (
     why_left_out,
 )
 from planner.search.scan import Scan
-from planner.search.settings import spared_runtimes
+from planner.search.settings import obeys
 from planner.search.settled import with_settings
+from planner.search.wanted import wanted_runtime
+
+MOST_WANTED: Final = 3
+"""Further combinations of settings for which all plans of a job are priced. [-]"""
 
 
 def scan_each(
@@ -47,16 +55,33 @@ def scan_each(
 def scan_widely(
     request: SearchRequest, jobs: Sequence[tuple[Job, Runtime]], progress: Progress | None = None
 ) -> tuple[list[Scan], list[ScanReport]]:
-    """Scan every job; one whose best plan waits for its host also with what spares it that."""
+    """Scan every job, also with the settings that its best plans want and no scan has yet."""
     scans, reports = scan_each(request, jobs, progress)
-    more: list[tuple[Job, Runtime]] = []
-    for scan, report in zip(scans, reports, strict=True):
-        if report.best:
-            best = Improver(scan, request.memory_limit).price(report.best[0].plan)
-            settings = request.open_settings(scan.job, scan.runtime)
-            more += [(scan.job, one) for one in spared_runtimes(best, settings)]
-    spared = scan_each(request, [one for one in more if one not in jobs])
-    return [*scans, *spared[0]], [*reports, *spared[1]]
+    for job in {id(job): job for job, _ in jobs}.values():
+        for _ in range(MOST_WANTED):
+            own = [place for place, scan in enumerate(scans) if scan.job is job]
+            first = scans[own[0]]
+            wanted = wanted_runtime(
+                [scans[place].runtime for place in own],
+                [reports[place] for place in own],
+                request.open_settings(job, first.runtime),
+                partial(_better, request, job),
+            )
+            if wanted is None:
+                break
+            scans.append(replace(first, runtime=wanted))
+            reports.append(scans[-1].run(objective_column(request.objective)))
+    return scans, reports
+
+
+def _better(
+    request: SearchRequest, job: Job, plan: Plan, runtime: Runtime, seconds: float
+) -> Estimate | None:
+    """Price a plan of a request; None where it may not be shown, or takes so many seconds."""
+    if not obeys(plan, job, runtime).all() or least_seconds(parts := parts_of(plan, job, runtime)) >= seconds:
+        return None
+    known = priced(plan, job, runtime, request.memory_limit, parts)
+    return known if known.step < seconds and why_left_out(known, request) is None else None
 
 
 def least_memory(

@@ -21,9 +21,6 @@ from planner.techniques.settings import Setting
 WORTH: Final = 0.001
 """Share of the objective that a setting beside the usual one must gain to be kept. [-]"""
 
-WAITS: Final = 0.05
-"""Share of a step from which waiting for the host counts. [-]"""
-
 PROBED: Final = ("tp", "pp", "vpp", "ep", "micro_batch")
 """Degrees of the plans with which it is seen whether any may have a setting: one and two of each."""
 
@@ -59,22 +56,18 @@ class OpenSettings:
         ]
 
 
-def scanned_runtimes(
-    job: Job, runtime: Runtime, settings: Iterable[Setting], waits: bool = False
-) -> list[Runtime]:
+def scanned_runtimes(job: Job, runtime: Runtime, settings: Iterable[Setting]) -> list[Runtime]:
     """Return the runtime with the settings under which all plans are priced.
 
     Settings that forbid no plan are taken at their last values. Of those that do, plans are priced without
     any, and with all of them, once for each value of the first; a search tries the others on the best plans.
     What no plan may have beside one of them is plain there.
-
-    ``waits``: whether steps wait for their host, so that settings count which else only experts need.
     """
     known = list(settings)
     free = [setting for setting in known if not setting.scanned]
     for setting in free:
         runtime = _with_last(job, runtime, setting)
-    needed = waits or bool(job.model.expert_kinds)
+    needed = bool(job.model.expert_kinds)
     binding = [setting for setting in known if setting.scanned and (needed or setting.everywhere)]
     if not binding:
         return [runtime]
@@ -87,16 +80,6 @@ def scanned_runtimes(
         plainer = (with_value(other, setting.name, setting.plain) for setting in free)
         found += [one for one in (other, *plainer) if some_plan_has(job, one)][:1]
     return found
-
-
-def spared_runtimes(best: Estimate, settings: Iterable[Setting]) -> list[Runtime]:
-    """Return the runtimes under which all plans of a job are priced too if its best one waits for its host.
-
-    Plans that all wait as long are told apart only where none does.
-    """
-    if best.job.model.expert_kinds or best.time.other <= WAITS * best.step:
-        return []
-    return scanned_runtimes(best.job, best.runtime, settings, waits=True)[1:]
 
 
 def _with_last(job: Job, runtime: Runtime, setting: Setting) -> Runtime:
@@ -115,12 +98,12 @@ def some_plan_has(job: Job, runtime: Runtime) -> bool:
     degrees["micro_batch"] = MANY ** cells[PROBED.index("micro_batch")].astype(float)
     names = product(runtime.zero_stages, runtime.recomputes, (True, False), runtime.schedules)
     return any(
-        np.any(_obeys(Plan(**degrees, zero=z, recompute=r, sequence_parallel=s, schedule=t), job, runtime))
+        np.any(obeys(Plan(**degrees, zero=z, recompute=r, sequence_parallel=s, schedule=t), job, runtime))
         for z, r, s, t in names
     )
 
 
-def _obeys(plan: Plan, job: Job, runtime: Runtime) -> NDArray[np.bool_]:
+def obeys(plan: Plan, job: Job, runtime: Runtime) -> NDArray[np.bool_]:
     """Return which plans of a batch keep the rules on settings."""
     left = np.ones(plan.shape, dtype=bool)
     for rule in runtime.setting_rules(plan, job, runtime):

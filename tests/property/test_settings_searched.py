@@ -87,3 +87,14 @@ def test_plans_that_all_wait_for_their_host_are_told_apart_by_graphs() -> None:
     for fixed in ({"tp": 2, "sequence_parallel": True}, {"tp": 1}, {"cp": 2}):
         other = search(replace(request, fixed=fixed)).plans[0]
         assert best.step <= other.step * (1 + 1e-9)
+
+
+def test_no_rule_between_settings_hides_the_combination_that_is_best() -> None:
+    """Overlap of biased experts forbids graphs of attention, and goes with graphs of the router alone."""
+    work = Workload(seq_len=4096, global_batch=32, precision="fp8")
+    job = Job(load_model("gpt-oss-20b"), load_hardware("dgx-b200"), 128, work)
+    request = replace(asked(job, runtimes()["megatron-bridge"], OpenSettings()), fixed={})
+    best = search(request).plans[0]
+    for fixed in ({"tp": 4, "pp": 2, "ep": 32}, {"tp": 4, "pp": 1, "ep": 32}):
+        other = search(replace(request, fixed=fixed)).plans[0]
+        assert best.step <= other.step * (1 + 1e-9)

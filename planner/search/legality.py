@@ -111,6 +111,13 @@ class Legal:
         """Return some of the rows."""
         return Legal(self.names, self.rows[rows], self.masks[:, rows])
 
+    def with_any(self, states: Sequence[int]) -> Legal:
+        """Return the rows that any of some choices of states makes legal, and no other choice."""
+        masks = np.zeros_like(self.masks)
+        masks[states] = self.masks[states]
+        some = masks.any(axis=0)
+        return Legal(self.names, self.rows[some], masks[:, some])
+
 
 KnownLegal = dict[PassNames, tuple[Legal, Counter[str]]]
 """By the techniques of the passes: legal rows, and how many others broke which rule."""

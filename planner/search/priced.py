@@ -34,6 +34,7 @@ from planner.search.legality import (
 )
 from planner.search.scope import Scope
 from planner.search.tables import LayerGrid, Rows, StageTables, distinct, representatives, taken_rows
+from planner.techniques.methods import METHODS
 
 CHUNK_ROWS: Final = 16384
 """Rows priced at once, so that the columns stay in the cache."""
@@ -45,7 +46,7 @@ MOST_SPACES: Final = 16
 """Spaces whose prices are remembered: the last ones."""
 
 PLAIN: Final = StateNames(0, "none")
-"""States that passes are priced with: they do not matter there."""
+"""States that passes are priced with, where these do not matter there."""
 
 
 Pieces = tuple[Mapping[Piece, LayerCost], Mapping[Piece, Num]]
@@ -117,7 +118,7 @@ class SpacePrices:
         self.seconds = 0.0
         self.left = MOST_ROWS if self.size <= MOST_ROWS else 0
         self._groups: dict[Choices, list[tuple[Group, Counter[str]]]] = {}
-        self._passes: dict[tuple[PassNames, bytes], Passes] = {}
+        self._passes: dict[tuple[PassNames, StateNames, bytes], Passes] = {}
         self._steps: dict[tuple[PassNames, bytes, StateNames], tuple[Plan, Case, StepPrice]] = {}
         self._ends: dict[tuple[str, bool, bytes, StateNames], StepEnd] = {}
 
@@ -152,10 +153,25 @@ class SpacePrices:
             wanted[legal.rows] = True
         return np.flatnonzero(wanted)
 
-    def ends(self, legal: Legal, grid: LayerGrid, states: Sequence[StateNames]) -> Ends:
+    def by_passes(self, legal: Legal, states: Sequence[StateNames]) -> Iterator[tuple[StateNames, Legal]]:
+        """Yield states that stand for others in the price of passes, and what is legal with any of these.
+
+        ZeRO's stage matters to passes beside adapters, whose inputs are cast where nothing is sharded.
+        """
+        if METHODS[self.job.workload.method].trains_base:
+            yield PLAIN, legal
+            return
+        for stage in sorted({one.zero for one in states}):
+            chosen = [place for place, one in enumerate(states) if one.zero == stage]
+            yield StateNames(stage, "none"), legal.with_any(chosen)
+
+    def ends(
+        self, legal: Legal, grid: LayerGrid, states: Sequence[StateNames], plain: StateNames = PLAIN
+    ) -> Ends:
         """Price the end of a step once for every layout of the cluster, whatever the micro-batch.
 
-        A few rows are not worth it: they get theirs with their passes.
+        A few rows are not worth it: they get theirs with their passes. ``plain`` are the states that passes
+        are priced with.
         """
         if legal.rows.size <= CHUNK_ROWS:
             return Ends((None,) * len(legal.masks), legal.rows)
@@ -163,7 +179,7 @@ class SpacePrices:
         index, which = representatives(self._layout[legal.rows])
         index = legal.rows[index]
         rows = plan_rows(self.rows, index)
-        case = case_of(named(rows, legal.names, PLAIN, self.shards), self.job, self.runtime)
+        case = case_of(named(rows, legal.names, plain, self.shards), self.job, self.runtime)
         stages, totals = self.tables.stages(case, index)
         costs = grid.costs(case, [*stages.counts, *totals], index)
         held, mean = stage_weights(case, costs, stages), mean_weights(case, rows, costs, totals)
@@ -183,17 +199,19 @@ class SpacePrices:
         """The layout of the cluster that each row has."""
         return distinct([np.atleast_1d(getattr(self.rows, axis)) for axis in LAYOUT_AXES])[1]
 
-    def passes(self, names: PassNames, places: Rows, grid: LayerGrid, ends: Ends) -> Passes:
-        """Price the passes of some rows."""
-        key = (names, places.tobytes())
+    def passes(
+        self, names: PassNames, places: Rows, grid: LayerGrid, ends: Ends, plain: StateNames = PLAIN
+    ) -> Passes:
+        """Price the passes of some rows, with the states that are ``plain`` there."""
+        key = (names, plain, places.tobytes())
         if (known := self._passes.get(key)) is not None:
             return known
         rows = plan_rows(self.rows, places)
-        case = case_of(named(rows, names, PLAIN, self.shards), self.job, self.runtime)
+        case = case_of(named(rows, names, plain, self.shards), self.job, self.runtime)
         stages, totals = self.tables.stages(case, places)
         started = time.perf_counter()
         costs = grid.costs(case, [*stages.counts, *totals], places)
-        price = price_passes(case, named(rows, names, PLAIN), costs, stages, totals, ends.taken())
+        price = price_passes(case, named(rows, names, plain), costs, stages, totals, ends.taken())
         self.seconds += time.perf_counter() - started
         made = Passes(names, places, rows, case, stages, lambda: (costs, totals), price)
         if self._keeps(places):

@@ -67,12 +67,15 @@ class Scan(Scope):
         for grid, cases in prices.groups(self, report.removed):
             self._squeezed = Squeezed()
             for legal in cases:
-                ends = prices.ends(legal, grid, self.choices.states())
-                for start in range(0, legal.rows.size, CHUNK_ROWS):
-                    part = slice(start, start + CHUNK_ROWS)
-                    self._price(prices, grid, legal.part(part), ends.part(part), (objective, report))
-                    report.seconds = prices.seconds - before
-                    yield
+                for plain, own in prices.by_passes(legal, self.choices.states()):
+                    ends = prices.ends(own, grid, self.choices.states(), plain)
+                    for start in range(0, own.rows.size, CHUNK_ROWS):
+                        part = own.part(chunk := slice(start, start + CHUNK_ROWS))
+                        end = ends.part(chunk)
+                        passes = prices.passes(part.names, part.rows, grid, end, plain)
+                        self._price(prices, grid, (passes, part, end), (objective, report))
+                        report.seconds = prices.seconds - before
+                        yield
                 if progress is not None:
                     progress(len(self.choices.states()))
 
@@ -80,12 +83,11 @@ class Scan(Scope):
         self,
         prices: SpacePrices,
         grid: LayerGrid,
-        legal: Legal,
-        ends: Ends,
+        rows: tuple[Passes, Legal, Ends],
         into: tuple[Objective, ScanReport],
     ) -> None:
-        """Price the passes of some rows once, and then the step for every choice of states."""
-        passes, report = prices.passes(legal.names, legal.rows, grid, ends), into[1]
+        """Price the step of some rows, whose passes are priced once, for every choice of states."""
+        (passes, legal, ends), report = rows, into[1]
         if (kept := self._hopeful(passes, legal, report)) is not None:
             legal, ends, passes = legal.part(kept), ends.part(kept), prices.some(passes, kept, grid)
         for one, mask, end in zip(self.choices.states(), legal.masks, ends.states, strict=True):
@@ -93,12 +95,12 @@ class Scan(Scope):
                 continue
             own, known = passes, end.taken(ends.which) if end is not None else None
             if one.domain:
-                rows = passes.below(self._worst_kept(report), mask)
-                left = int(np.count_nonzero(mask)) - rows.size
+                below = passes.below(self._worst_kept(report), mask)
+                left = int(np.count_nonzero(mask)) - below.size
                 report.valid, report.skipped = report.valid + left, report.skipped + left
-                if not rows.size:
+                if not below.size:
                     continue
-                own, mask = prices.some(passes, rows, grid), np.ones(rows.size, dtype=bool)
+                own, mask = prices.some(passes, below, grid), np.ones(below.size, dtype=bool)
             plan, case, result = prices.step(own, one, known)
             mask = obeying(host_activation_rules(plan, case, own.price.layers), mask, 1, report.removed)
             self._collect(own, one, (mask, plan, case, result), into)

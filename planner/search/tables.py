@@ -12,7 +12,14 @@ from planner.cost.case import Case
 from planner.cost.layer.block_cost import PricedLayer
 from planner.cost.layer.layer_costs import LayerCost, taken
 from planner.cost.stages import Piece, Stages, both_ways, deciding_ranks, stage_table
-from planner.cost.step.layout import LAYER_AXES, piece_costs, pipeline_ranks, priced_layers, usual_split
+from planner.cost.step.layout import (
+    LAYER_AXES,
+    layer_techniques,
+    piece_costs,
+    pipeline_ranks,
+    priced_layers,
+    usual_split,
+)
 from planner.cost.step.step import total_table
 from planner.dataclasses import fields, is_dataclass, replace
 from planner.numeric import Column, Num
@@ -133,18 +140,19 @@ class LayerGrid:
         self.plan = Plan(**dict(zip(LAYER_AXES, values, strict=True)))  # type: ignore[arg-type]
         self.which = np.full(len(np.atleast_1d(rows.tp)), -1, dtype=np.intp)
         self.which[wanted] = which
-        self._layers: dict[str, PricedLayer] = {}
+        self._layers: dict[object, dict[str, PricedLayer]] = {}
         self._costs: dict[object, dict[Piece, LayerCost]] = {}
 
     def costs(self, case: Case, pieces: Sequence[Piece], rows: Rows) -> dict[Piece, LayerCost]:
-        """Return the cost of each piece for some rows; recompute choices aside, always for the same case."""
+        """Return the cost of each piece for some rows."""
         index = self.which[rows]
         return {piece: taken(cost, index) for piece, cost in self._priced(case, pieces).items()}
 
     def _priced(self, case: Case, pieces: Sequence[Piece]) -> dict[Piece, LayerCost]:
-        missing = [piece for piece in pieces if piece[0] not in self._layers]
-        self._layers |= priced_layers(case, self.plan, missing)
-        known = self._costs.setdefault(case.recompute, {})
+        techniques = layer_techniques(case)
+        layers = self._layers.setdefault(techniques, {})
+        layers |= priced_layers(case, self.plan, [piece for piece in pieces if piece[0] not in layers])
+        known = self._costs.setdefault((case.recompute, techniques), {})
         new = [piece for piece in pieces if piece not in known]
-        known |= piece_costs(case, self.plan, self._layers, new)
+        known |= piece_costs(case, self.plan, layers, new)
         return known

@@ -85,6 +85,13 @@ def encoder_case(case: Case) -> Case:
     return replace(case, job=encoder_job(case.job), sequence_parallel=along, precision=precision)
 
 
+def runs_again(case: Case) -> bool:
+    """Whether the layers of a model's encoder run again in the backward pass, as all of the others do."""
+    repeats = case.model.encoder is not None and (case.model.crosses or case.traits.recompute.encoder_again)
+    again = case.recompute
+    return repeats and again.whole_layer and again.layers == float("inf") and again.parts == 1.0
+
+
 def encoder_plan(pricer: Pricer) -> Plan:
     """Return the plan of an encoder: without tensor parallelism where every such rank holds all of it."""
     runtime, model = pricer.case.runtime, pricer.case.model
@@ -111,8 +118,7 @@ def encoder_piece(pricer: Pricer, encoder: Encoder) -> tuple[tuple[Operator, ...
         ),
         _stem(own, encoder),
     ]
-    repeats = pricer.case.model.crosses or pricer.case.traits.recompute.encoder_again
-    again = repeats and pricer.plan.recompute == "full"
+    again = runs_again(pricer.case)
     sent = {"tp": NO_EXCHANGE, "cp": NO_EXCHANGE}
     for name, count in Counter(encoder.layers).items():
         layer = block_operators(own, encoder.blocks[name])

@@ -10,6 +10,7 @@ import numpy as np
 from planner.cost.case import Case
 from planner.cost.layer.attention_core import mean_keys
 from planner.cost.layer.block_cost import PricedLayer, layer_cost, layer_detail, priced_layer
+from planner.cost.layer.encoders import runs_again
 from planner.cost.layer.layer_costs import LayerCost, LayerDetail
 from planner.cost.layer.operators import Pricer
 from planner.cost.splits import default_split
@@ -111,6 +112,21 @@ def priced_layers(case: Case, plan: Plan, pieces: Iterable[Piece]) -> dict[str, 
 LAYER_AXES = ("tp", "cp", "ep", "etp", "micro_batch")
 """Degrees that a layer's cost depends on."""
 
+
+def layer_techniques(case: Case) -> tuple[object, ...]:
+    """Return what the operators of a layer depend on beside `LAYER_AXES`, of the techniques of a plan.
+
+    ZeRO's stage matters beside adapters, whose inputs are cast where nothing is sharded.
+    """
+    return (
+        case.sequence_parallel,
+        case.context.name,
+        case.offload.modules,
+        case.sharding.stage,
+        runs_again(case),
+    )
+
+
 MOST_KNOWN = 256
 """Shapes of layers that are remembered."""
 
@@ -138,8 +154,7 @@ def _known_shape(case: Case, plan: Plan) -> KnownShape:
     degrees = [getattr(plan, axis) for axis in LAYER_AXES]
     if np.ndarray in map(type, degrees):
         return KnownShape(case)
-    names = (case.sequence_parallel, case.context.name, case.offload.modules)
-    key = (id(case.job), id(case.runtime), *names, *degrees)
+    key = (id(case.job), id(case.runtime), *layer_techniques(case), *degrees)
     known = _KNOWN.get(key)
     if known is None:
         if len(_KNOWN) >= MOST_KNOWN:

@@ -271,7 +271,7 @@ def test_fields_of_the_core_are_flags() -> None:
 def test_a_python_file_that_is_no_configuration_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "train.py"
     path.write_text("print('hello')\n")
-    with pytest.raises(InputError, match=r"train\.py: found no key of"):
+    with pytest.raises(InputError, match=r"train\.py: found a program whose settings stand in its own code"):
         read_runner_file(path)
 
 

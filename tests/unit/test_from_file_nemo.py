@@ -174,7 +174,7 @@ def test_degrees_that_an_unknown_function_may_change_are_asked_for(tmp_path: Pat
     ],
 )
 def test_odd_programs_are_no_recipes(tmp_path: Path, text: str) -> None:
-    with pytest.raises(InputError, match="no key of"):
+    with pytest.raises(InputError, match="settings stand in its own code"):
         _read(tmp_path, f"import nemo\n{text}")
 
 

@@ -10,6 +10,7 @@ from planner.dataclasses import dataclass, field, replace
 from planner.errors import InputError, Problem
 from planner.runtimes.imports import shell_known
 from planner.runtimes.imports.shell import ShellScript, read_script
+from planner.runtimes.imports.unread import check_program
 from planner.runtimes.libraries.reading import trainer_programs
 from planner.runtimes.megatron_bridge.reading import bridge_programs
 from planner.units import is_whole
@@ -153,12 +154,14 @@ def training_of(text: str, where: str) -> Training:
             for program in programs:
                 place = program.place(words)
                 if place is not None:
+                    check_program(words, where)
                     found = _training(words, place, program, script.directives, doubts)
                     several = sum(program.place(command) is not None for command in script.commands)
                     first = {name: values[0] for name, values in script.variables.items() if values}
                     found = replace(
                         found, environment=first, commands=max(1, several), written=script.written
                     )
+                    found = _of_run_train(found)
                     told = {*script.variables.get("CUDA_DEVICE_MAX_CONNECTIONS", ())}
                     return replace(found, connections=told.pop()) if len(told) == 1 else found
     expected = (
@@ -166,11 +169,27 @@ def training_of(text: str, where: str) -> Training:
         "--model_name_or_path and --per_device_train_batch_size, or of llamafactory-cli, axolotl, trl, "
         "swift, xtuner, tune or litgpt"
     )
+    for words, _ in _candidates(script, where):
+        check_program(words, where)
     hidden = _unset_program(script)
     if hidden:
         expected = "the program's own file after --from: what it trains stands there"
         raise InputError(Problem(where, f"the program {hidden}, which the script does not set", expected))
     raise InputError(Problem(where, "no training command", expected))
+
+
+def _of_run_train(found: Training) -> Training:
+    """Return a command of torchtitan's ``run_train.sh`` with the job config and ranks that it is told.
+
+    Up to 0.2.2 both come from the environment, ``CONFIG_FILE`` and ``NGPU``.
+    """
+    named = found.environment.get("CONFIG_FILE")
+    if found.kind != "torchtitan" or found.config or not named or "--module" in found.flags:
+        return found
+    ranks = found.environment.get("NGPU", "")
+    found = replace(found, config=named)
+    alone = found.gpus is None and is_whole(ranks)
+    return replace(found, nodes=found.nodes or 1, ranks=int(ranks)) if alone else found
 
 
 def _unset_program(script: ShellScript) -> str:

@@ -23,12 +23,15 @@ from planner.runtimes.imports.command_line import (
 from planner.runtimes.imports.file_format import Source, beside
 from planner.runtimes.imports.formats import COMMANDS, FORMATS, KINDS, suffixes
 from planner.runtimes.imports.model import started
+from planner.runtimes.imports.places import find_beside
 from planner.runtimes.imports.sheet import Imported
-from planner.runtimes.imports.unread import unread
+from planner.runtimes.imports.unread import OPTIONS, unread
 from planner.units import is_whole
 
 SCRIPTS: Final = ("train.sh", "train.sbatch")
 """Scripts beside a configuration file that may start it."""
+
+OWN_CODE: Final = "a program whose settings stand in its own code"
 
 ALONE: Final = "torchrun without --nproc-per-node starts one process a node, and is priced on more"
 
@@ -94,7 +97,8 @@ def _from_script(path: Path, vocab: int | None) -> Imported:
 def _started(training: Training, path: Path, vocab: int | None) -> Imported:
     """Return what a command says, with the configuration that it names."""
     if training.config is not None and training.kind != "megatron-lm":
-        config = _named(Path(training.config), path)
+        named = Path(training.config)
+        config = find_beside(named, path) or path.with_name(named.name)
         if training.kind == "python" and not is_file(config):
             found = f"{training.config}, whose own settings are not known"
             raise InputError(Problem(str(path), found, f"a training command with its settings: {KINDS}"))
@@ -124,13 +128,6 @@ def _without_file(training: Training, path: Path) -> Imported:
     return started(Imported("deepspeed", {}, {}, notes=(note,), faults=faults), training)
 
 
-def _named(config: Path, script: Path) -> Path:
-    """Return the file that a script names: from its own folder, one above it, or beside it."""
-    folders = (script.absolute().parent, *script.absolute().parent.parents)
-    places = (config, *(folder / config for folder in folders))
-    return next((place for place in places if is_file(place)), script.with_name(config.name))
-
-
 def _from_config(path: Path, starter: Training | None, vocab: int | None, suffix: str = "") -> Imported:
     """Read a configuration by the first format of the table that it fits; ``suffix``: instead of its own."""
     text = read_text(path)
@@ -146,6 +143,8 @@ def _from_config(path: Path, starter: Training | None, vocab: int | None, suffix
     other = unread(tree)
     if other is not None:
         raise InputError(Problem(str(path), f"{other[0]}, which is not read", other[1]))
+    if suffix == ".py":
+        raise InputError(Problem(str(path), OWN_CODE, f"a file that is read in its place, or {OPTIONS}"))
     expected = f"{KINDS}; a model's config.json is MODEL" if suffix == ".json" else KINDS
     names = " or ".join(entry.title for entry in known) or "none of these"
     raise InputError(Problem(str(path), f"no key of {names}", expected))
@@ -166,18 +165,16 @@ def _tree(path: Path, text: str, suffix: str) -> tuple[Mapping[str, Any], tuple[
 def _starter(path: Path) -> Training | None:
     """Return what a script beside a configuration file trains with, where it names that file.
 
-    Another script of the file's own name is taken where it can be read.
+    A script of the file's own name is taken too; one that cannot be read starts nothing.
     """
-    for name in SCRIPTS:
+    for name in (*SCRIPTS, path.with_suffix(".sh").name):
         text = beside(path, name)
-        if _names(text, path):
-            return training_of(text, str(path.with_name(name)))
-    namesake = path.with_suffix(".sh")
-    text = beside(path, namesake.name)
-    try:
-        return training_of(text, str(namesake)) if path.name in text else None
-    except InputError:
-        return None
+        try:
+            if _names(text, path) or (name not in SCRIPTS and path.name in text):
+                return training_of(text, str(path.with_name(name)))
+        except InputError:
+            continue
+    return None
 
 
 def _names(text: str, path: Path) -> bool:

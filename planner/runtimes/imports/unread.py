@@ -1,9 +1,12 @@
-"""Files of tools that are known and not read, so that a refusal says whose file it is and what to do."""
+"""Files and commands of tools that are known and not read: a refusal says whose they are and what to do."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
+
+from planner.errors import InputError, Problem
 
 Tree = Mapping[str, Any]
 OPTIONS: Final = "MODEL with the options of a plan (--runtime, --tp, --zero, --micro-batch ...)"
@@ -14,8 +17,19 @@ def _has(*keys: str) -> Callable[[Tree], bool]:
     return lambda tree: set(keys) <= set(tree)
 
 
+def is_olmo(tree: Tree) -> bool:
+    """Return whether a file has the model of an OLMo, whose other keys llm-foundry has too."""
+    model = tree.get("model")
+    shape = set(model) if isinstance(model, Mapping) else set()
+    return "name" not in shape and {"d_model", "n_layers", "block_type"} <= shape
+
+
 UNREAD: Final[tuple[tuple[str, str, Callable[[Tree], bool]], ...]] = (
     ("a verl .yaml", "planner rl, or " + OPTIONS, _has("actor_rollout_ref")),
+    ("an OLMo .yaml", OPTIONS, is_olmo),
+    ("a MaxText .yml", OPTIONS, _has("base_emb_dim")),
+    ("a MaxText .yml", OPTIONS, _has("per_device_batch_size", "max_target_length")),
+    ("a dolomite-engine .yml", OPTIONS, _has("model_args", "training_parameters")),
     ("a SageMaker HyperPod recipe", OPTIONS, _has("display_name", "instance_types")),
     ("a manifest for Kubernetes", INNER, _has("apiVersion", "kind")),
     ("an Azure ML job", INNER, lambda tree: "azuremlschemas" in str(tree.get("$schema"))),
@@ -41,3 +55,50 @@ def unread(tree: Tree) -> tuple[str, str] | None:
     >>> unread({"lr": 1})
     """
     return next(((title, instead) for title, instead, fits in UNREAD if fits(tree)), None)
+
+
+REWARDS: Final = "planner rl, or " + OPTIONS
+UNREAD_PROGRAMS: Final[tuple[tuple[str, str, re.Pattern[str]], ...]] = (
+    ("verl", REWARDS, re.compile(r"(?:verl|recipe)\.[\w.]*main\w*|verl\.experimental\..*")),
+    ("OpenRLHF", REWARDS, re.compile(r"openrlhf\.cli\.train_(?!sft)\w+")),
+    ("slime", REWARDS, re.compile(r"--actor-num-(?:nodes|gpus-per-node)(?:=.*)?")),
+    ("MaxText", OPTIONS, re.compile(r"(?:MaxText|maxtext)\.[\w.]*train\w*|(?:.*/)?MaxText/train\w*\.py")),
+    ("dolomite-engine", OPTIONS, re.compile(r"(?:lm_engine|dolomite_engine)\.(?:pretrain|finetune|distill)")),
+    (
+        "NeMo-Aligner",
+        "the YAML that it is given, where it has the model's sizes; or " + OPTIONS,
+        re.compile(
+            r"(?:.*/)?train_(?:gpt_(?:sft|dpo|kto|rs|ppo|spin|reinforce|knowledge)\w*|reward_model)\.py"
+        ),
+    ),
+    ("ColossalAI", OPTIONS, re.compile(r"(?:.*/)?colossalai")),
+)
+"""Programs that are known and not read: whose each is, what to give in its place, and its word."""
+
+
+def unread_program(words: Iterable[str]) -> tuple[str, str] | None:
+    """Return whose program the words of a command start, and what to give in its place; None if unknown.
+
+    Examples
+    --------
+    >>> unread_program(["python3", "-m", "verl.trainer.main_ppo"])[0]
+    'verl'
+    >>> unread_program(["python3", "train.py"])
+    """
+    known = (
+        (title, instead)
+        for word in words
+        for title, instead, pattern in UNREAD_PROGRAMS
+        if pattern.fullmatch(word)
+    )
+    return next(known, None)
+
+
+def check_program(words: Iterable[str], where: str) -> None:
+    """Refuse a command of a tool that is known and not read, by its name.
+
+    Raises `InputError` if it is one.
+    """
+    other = unread_program(words)
+    if other is not None:
+        raise InputError(Problem(where, f"a command of {other[0]}, which is not read", other[1]))

@@ -22,6 +22,7 @@ from planner.runtimes.imports.literals import flat, literals
 from planner.runtimes.imports.model import started, with_config
 from planner.runtimes.imports.schemas import check_kinds
 from planner.runtimes.imports.sheet import Imported, Sheet
+from planner.runtimes.libraries.reading.trainer import unread_arguments
 from planner.runtimes.megatron_lm.reading.megatron_offload import shared_offload
 
 OPTIMIZERS: Final = {
@@ -262,6 +263,8 @@ def read(source: Source) -> Imported:
         found = replace(found, faults=(*found.faults, ("micro_batch", fault)))
     elif {"train_batch_size", "gradient_accumulation_steps"}.isdisjoint(source.tree):
         found = replace(found, options={"accumulation": "1", **found.options})
+    if source.starter is not None:
+        found = replace(found, notes=(*found.notes, *unread_arguments(source.starter.flags)))
     return with_config(deepspeed_world(started(found, source.starter), source.where), source.path)
 
 

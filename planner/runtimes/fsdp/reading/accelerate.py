@@ -25,7 +25,6 @@ from planner.runtimes.imports.places import find_beside
 from planner.runtimes.imports.schemas import check_closed, check_kinds
 from planner.runtimes.imports.sheet import Imported, Sheet
 from planner.runtimes.libraries.reading import trainer
-from planner.runtimes.libraries.reading.trainer import WITHOUT_EFFECT as OF_TRAINER
 
 STRATEGIES: Final = {
     "FULL_SHARD": "3", "1": "3", "SHARD_GRAD_OP": "2", "2": "2", "NO_SHARD": "0", "3": "0",
@@ -197,15 +196,7 @@ def _script(sheet: Sheet, flags: Mapping[str, str], settings: Mapping[str, Any])
     """Say what the training script and its arguments decide."""
     for option, flag in SCRIPT.items():
         sheet.say(option, flags.get(flag))
-    others = [
-        flag
-        for flag in flags
-        if flag not in (*SCRIPT.values(), AGAIN)
-        and not OF_TRAINER.fullmatch(flag.lstrip("-").replace("-", "_"))
-    ]
-    if others:
-        told = f"arguments of the script that are not read: {', '.join(others)[:160]}"
-        sheet.notes.append(f"{told}; --seq-len, --micro-batch and --global-batch say what they decide")
+    sheet.notes += trainer.unread_arguments(flags, (*SCRIPT.values(), AGAIN))
     sheet.say("seq_len", settings.get("SEQ_LEN"))
     sheet.say("optimizer", settings.get("OPTIMIZER"))
     if settings.get("WEIGHT_DTYPE") == "bfloat16" and not settings.get("LORA_RANK"):

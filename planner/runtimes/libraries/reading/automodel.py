@@ -302,7 +302,7 @@ def _settings(sheet: Sheet, runtime: str) -> None:
         reduced = str(sheet.values.get(f"{D}mp_policy.reduce_dtype") or "float32").removeprefix("torch.")
         sheet.changes += reduced_in(reduced, "fp32")
         if "Linear" in str(sheet.values.get("loss_fn._target_")):
-            sheet.notes.append("a loss that is fused with the head: priced with whole logits, a little more")
+            trainer.fused_loss(sheet, "a loss fused with the head: priced as Liger's")
 
 
 def _experts(sheet: Sheet) -> list[str]:

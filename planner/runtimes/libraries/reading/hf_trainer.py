@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -26,6 +27,12 @@ RECOMPUTES: Final = ("gradient_checkpointing", "use_gradient_checkpointing", "en
 RANKS: Final = ("lora_r", "lora_rank", "lora_dim")
 TARGETS: Final = ("lora_target_modules", "lora_target", "target_modules")
 SWITCHES: Final = ("use_peft", "use_peft_lora", "use_lora", "lora_enable", "lora")
+
+
+LORA_ENABLE: Final = "lora_enable"
+LLAVA: Final = (64, ("all",), 0.05)
+"""The switch of LLaVA and its kin, and what their adapters have where nothing is said: rank, layers, dropout
+(haotian-liu/LLaVA c121f043, llava/train/train.py, ``TrainingArguments`` and ``find_all_linear_names``)."""
 
 
 @dataclass(frozen=True)
@@ -162,12 +169,17 @@ def _method(sheet: Sheet, dialect: Dialect) -> None:
     sheet.seen.update((*SWITCHES, *RANKS, *TARGETS))
     if on or four or bits in (4, 8) or (not switch and rank in sheet.values):
         targets = next((key for key in TARGETS if key in sheet.values), TARGETS[0])
+        usual: tuple[int, tuple[str, ...], float] = (dialect.rank, PEFT_DEFAULT, dialect.dropout)
+        if LORA_ENABLE in sheet.values:
+            usual = LLAVA
+            told = f"{LORA_ENABLE}: as LLaVA and its kin have it, rank {usual[0]} on all layers"
+            sheet.notes.append(f"{told}, where the script says no other")
         say_adapter(
             sheet,
             4 if four or bits == 4 else 16,
-            (rank, dialect.rank),
-            (targets, PEFT_DEFAULT),
-            ("lora_dropout", dialect.dropout),
+            (rank, usual[0]),
+            (targets, usual[1]),
+            ("lora_dropout", usual[2]),
         )
         if (eight and not four) or bits == 8:
             key = "load_in_8bit" if eight else "bits"
@@ -189,5 +201,27 @@ def _unpriced(sheet: Sheet) -> None:
         sheet.fault("use_lisa", "layers that take turns", "all weights or adapters; --method full or lora")
     sharded = {"sharded_ddp": "fsdp or deepspeed in its place, or --zero N"}
     trainer.refuse(sheet, sharded, {"sharded_ddp": "zero"})
-    trainer.refuse(sheet, {"activation_offloading": "false: activations in host memory are not priced",
-                           "freeze_backbone": "all weights or adapters"})  # fmt: skip
+    trainer.refuse(sheet, {"activation_offloading": "false: activations in host memory are not priced"})
+    _frozen(sheet)
+
+
+FROZEN: Final = re.compile(
+    r"freeze_(?:backbone|llm|lm|language_model|model|base_model|llm_backbone)|tune_mm_mlp_adapter"
+)
+LEARNING: Final = re.compile(r"(?:tune|train|unfreeze)_(?:mm_)?(?:llm|lm|language_model|backbone)")
+TUNABLE: Final = ("mm_tunable_parts", "mm_language_model")
+"""What scripts of LLaVA and its kin call it that the language model rests, learns, or is among what does."""
+
+
+def _frozen(sheet: Sheet) -> None:
+    """Make a fault of a language model that learns nothing, neither weights nor adapters."""
+    key, part = TUNABLE
+    parts = sheet.values.get(key)
+    rests = [name for name in sheet.values if FROZEN.fullmatch(name) and sheet.has(name)]
+    rests += [name for name in sheet.values if LEARNING.fullmatch(name) and not sheet.has(name)]
+    rests += [key] if parts not in (None, "") and part not in str(parts) else []
+    if rests and "method" not in sheet.options:
+        expected = "weights or adapters of the language model that learn; or --method NAME"
+        sheet.fault(rests[0], repr(str(sheet.values[rests[0]])[:60]), expected)
+        sheet.instead[rests[0]] = "method"
+    sheet.seen.update(name for name in sheet.values if FROZEN.fullmatch(name) or LEARNING.fullmatch(name))

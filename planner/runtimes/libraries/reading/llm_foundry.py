@@ -22,6 +22,7 @@ from planner.runtimes.imports.interpolation import interpolated
 from planner.runtimes.imports.literals import flat
 from planner.runtimes.imports.model import with_record
 from planner.runtimes.imports.sheet import Imported, Sheet
+from planner.runtimes.imports.unread import is_olmo
 from planner.runtimes.libraries.reading import trainer
 from planner.runtimes.libraries.reading.adapters import PEFT_DEFAULT, say_adapter
 from planner.runtimes.libraries.reading.trainer_layout import OF_OUR_FILES, TrainerLaunch
@@ -74,6 +75,7 @@ def is_one(tree: Mapping[str, Any]) -> bool:
         isinstance(inner.get("model"), Mapping)
         and BATCH in inner
         and ("max_seq_len" in inner or PASS in inner)
+        and not is_olmo(inner)
     )
 
 

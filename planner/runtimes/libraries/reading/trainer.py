@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from planner.inputs.model import ModelSpec
@@ -82,6 +82,28 @@ def plain(flags: Mapping[str, str]) -> dict[str, Any]:
         for key, value in flags.items()
         if key.startswith("-")
     }
+
+
+def unread_arguments(flags: Iterable[str], known: Iterable[str] = ()) -> list[str]:
+    """Return a note on the arguments of a script that nobody reads and that may decide a price.
+
+    ``known``: those that are read.
+    """
+    names = {*known, *_OF_LAUNCH}
+    others = [
+        flag
+        for flag in flags
+        if flag.startswith("-") and flag not in names
+        and not WITHOUT_EFFECT.fullmatch(flag.lstrip("-").replace("-", "_"))
+    ]  # fmt: skip
+    if not others:
+        return []
+    told = f"arguments of the script that are not read: {', '.join(others)[:160]}"
+    return [f"{told}; --seq-len, --micro-batch and --global-batch say what they decide"]
+
+
+_OF_LAUNCH: Final = ("--deepspeed", "--deepspeed_config", "--deepspeed-config", "--config-file", "--smoke")
+"""Arguments that name the configuration which is read."""
 
 
 def batch(
@@ -217,17 +239,28 @@ def refuse(sheet: Sheet, reasons: Mapping[str, str], options: Mapping[str, str] 
 
 
 LIGER: Final = re.compile(r"(?:enable|use)_liger(?:_kernel|_loss)?|liger_.*")
+FUSED: Final = re.compile(r"(?:enable|use)_liger(?:_kernel)?|liger_fused_linear_cross_entropy")
+"""Liger's kernels, and the switches that take its loss too: those of transformers and LLaMA-Factory take all
+(transformers, trainer.py, ``apply_liger_kernel``), Axolotl has one for each."""
+NOT_FUSED: Final = "liger_kernel_config.fused_linear_cross_entropy"
+FUSED_LOSS: Final = "loss=fused-linear"
 
 
 def told_kernels(sheet: Sheet) -> None:
-    """Tell that Liger's kernels are not priced where they are on."""
+    """Say Liger's loss where it is on, and tell that its other kernels are priced as PyTorch's."""
     keys = [key for key in sheet.values if LIGER.fullmatch(key)]
-    if any(sheet.has(key) for key in keys):
-        sheet.notes.append(
-            "Liger's kernels: priced without, with whole logits and a little slower; --set loss=fused-linear "
-            "prices its loss"
-        )
+    on = [key for key in keys if sheet.has(key)]
+    if any(FUSED.fullmatch(key) for key in on) and str(sheet.values.get(NOT_FUSED)).lower() != "false":
+        fused_loss(sheet, "Liger's kernels: its loss, head and loss in one")
+    elif on:
+        sheet.notes.append("Liger's kernels: priced without, a little slower")
     sheet.seen.update(keys)
+
+
+def fused_loss(sheet: Sheet, told: str) -> None:
+    """Say that the logits come in parts, and tell how to price whole ones."""
+    sheet.changes += [FUSED_LOSS] * (FUSED_LOSS not in sheet.changes)
+    sheet.notes.append(f"{told} ({FUSED_LOSS}); --set loss=transformers prices whole logits")
 
 
 EAGER: Final = {
@@ -240,11 +273,11 @@ CUT: Final = re.compile(r"cut_cross_entropy")
 
 
 def kernels(sheet: Sheet) -> None:
-    """Say attention whose scores are kept, and tell a loss without whole logits, which is not priced."""
+    """Say attention whose scores are kept, and a loss without whole logits."""
     if any(str(sheet.values.get(key)).lower() in values for key, values in EAGER.items()):
         sheet.changes.append("attention=unfused")
     if CUT.search(str(sheet.values.get("plugins"))) or sheet.has("cut_cross_entropy"):
-        sheet.notes.append("cut_cross_entropy: priced with whole logits, so with more memory")
+        fused_loss(sheet, "cut_cross_entropy: priced as Liger's loss, which keeps a part of the logits")
 
 
 def frozen_encoder(sheet: Sheet, model: ModelSpec | None, encoder: str, projector: str, full: bool) -> None:

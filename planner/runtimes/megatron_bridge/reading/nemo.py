@@ -38,7 +38,10 @@ UNIFORM: Final = ("recompute_method", "recompute_num_layers")
 
 GATED: Final = ("swiglu", "fast-swiglu", "geglu", "fast-geglu", "reglu", "fast-reglu")
 SHARDED: Final = ("distributed_fused_adam", "mcore_distributed_optim")
-PRECISIONS: Final = {"bf16": "bf16", "bf16-mixed": "bf16", "16": "fp16", "16-mixed": "fp16"}
+PRECISIONS: Final = {
+    **dict.fromkeys(("bf16", "bf16-mixed", "bf16-true"), "bf16"),
+    **dict.fromkeys(("16", "16-mixed", "16-true"), "fp16"),
+}
 
 
 def fits(source: Source) -> bool:
@@ -65,7 +68,7 @@ def read(source: Source) -> Imported:
         notes=(note, *found.notes),
         changes=(*found.changes, *(("low_bit_weights=alone",) if low else ())),
         lifted=lifted,
-        faults=(*found.faults, *_unlike(model, source.where)),
+        faults=(*found.faults, *_unlike(model, source.where), *_unpriced(model, trainer, source.where)),
     )
     if record is not None and source.vocab is not None:
         record["vocab"] = source.vocab
@@ -79,6 +82,20 @@ def _unlike(model: Mapping[str, Any], where: str) -> Iterator[tuple[str, Problem
             expected = "a decoder alone: encoders and decoders together, as of T5, are not priced"
             yield "", Problem(f"{where}: model.{key}", "a section", expected)
             return
+
+
+def _precision(model: Mapping[str, Any], trainer: Mapping[str, Any]) -> str:
+    return str(trainer.get("precision", model.get("precision", "bf16")))
+
+
+def _unpriced(
+    model: Mapping[str, Any], trainer: Mapping[str, Any], where: str
+) -> Iterator[tuple[str, Problem]]:
+    """Yield a fault for numbers that have no price, such as float32."""
+    name = _precision(model, trainer)
+    if name not in PRECISIONS:
+        expected = f"one of {', '.join(PRECISIONS)}: others are not priced; or --precision NAME"
+        yield "precision", Problem(f"{where}: trainer.precision", name[:40], expected)
 
 
 def _number(value: Any) -> int | None:
@@ -99,7 +116,7 @@ def _fields(model: Mapping[str, Any], trainer: Mapping[str, Any]) -> dict[str, A
     vocab = vocabulary(str(words.get("type")), str(words["type"]) if words.get("type") else None)
     said = {"vocab_size": model.get("override_vocab_size") or vocab}
     name = str(optimizer.get("name")) if isinstance(optimizer, Mapping) else "adam"
-    precision = str(trainer.get("precision", model.get("precision", "bf16")))
+    precision = _precision(model, trainer)
     activation = str(model.get("activation", "gelu"))
     bias = model.get("bias", True) is not False
     heads = model.get("num_attention_heads")

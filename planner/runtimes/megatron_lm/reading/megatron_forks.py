@@ -168,6 +168,7 @@ SCHEDULES: Final = (
 """Pipeline schedules of forks (https://github.com/sail-sg/zero-bubble-pipeline-parallelism and others)."""
 
 
+RETRIEVER: Final = "--retro-add-retriever"
 TEACHER: Final = re.compile(r"--(?:kd|mos|load-teacher|[\w-]+-teacher)")
 """Distillation of Megatron-DeepSpeed [1]_ (examples_deepspeed/compression)."""
 
@@ -181,6 +182,9 @@ def fork_sums(sheet: Sheet) -> None:
     if taught:
         sheet.seen.update(key for key in sheet.values if key.startswith("--kd") or key in taught)
         sheet.fault(taught[0], "a teacher beside the model", "none: distillation is not priced")
+    if sheet.has(RETRIEVER):
+        expected = "none: its encoder and its cross-attention are not priced"
+        sheet.fault(RETRIEVER, "a retriever beside the model", expected)
     if sheet.values.get(OVER_DATA) is not None:
         sheet.instead[OVER_DATA] = "ep"
         sheet.fault(OVER_DATA, "experts over ranks that are not counted", "the accelerators: --gpus N --ep N")

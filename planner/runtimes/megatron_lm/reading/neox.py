@@ -69,7 +69,7 @@ WITHOUT_EFFECT: Final = re.compile(
     r"|maximum_tokens|temperature|prompt_end|sample_.*|num_samples|recompute|eos.*|seed|profile.*|memory_profiling.*"
     r"|mlp_multiple_of|no_load_.*|override_.*|use_flashattn_swiglu|fp32_allreduce|mup_.*|coord_check|git_hash"
     r"|pack_impl|reset_.*|eod_.*|use_shared_fs|iteration|dataset_impl|tokenizer.*|vocab_.*|global_num_gpus"
-    r"|pipe_partition_method|verbose|debug|comment|hysteresis|attention_softmax_in_fp32|scaled_.*|gpt_j_tied|te_.*"
+    r"|pipe_partition_method|gas|verbose|debug|comment|hysteresis|attention_softmax_in_fp32|scaled_.*|gpt_j_tied|te_.*"
 )
 """Keys that decide neither layout nor what is kept in memory, or that are read with others."""
 

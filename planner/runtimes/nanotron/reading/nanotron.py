@@ -29,6 +29,7 @@ from planner.runtimes.nanotron.reading.nanotron_words import (
     grouped,
     is_foreign,
     modern,
+    say_start,
     unscaled,
 )
 from planner.runtimes.nanotron.rules import unsaid
@@ -129,7 +130,7 @@ LISTS: Final = ("data_stages",)
 def _sections(sheet: Sheet, tree: Mapping[str, Any]) -> None:
     """Check that a section is one, and has no key of its own invention."""
     for name in tree:
-        if name not in SECTIONS and name not in OTHERS:
+        if name not in (*SECTIONS, *OTHERS):
             sheet.fault(str(name), "no section of nanotron", ", ".join((*SECTIONS, *OTHERS)))
         elif name not in LISTS and not isinstance(tree[name], Mapping | None):
             sheet.fault(str(name), repr(tree[name]), "a section")
@@ -385,16 +386,15 @@ def _sums(sheet: Sheet, record: Mapping[str, Any] | None) -> bool:
 def _world(sheet: Sheet, source: Source) -> None:
     """Say the accelerators, which the degrees are the product of, and check those that a script starts."""
     degrees = {name: int(sheet.options.get(name, "1")) for name in ("tp", "cp", "dp", "pp")}
-    world = prod(degrees.values())
-    gpus = source.starter.gpus if source.starter else None
-    if gpus is not None and gpus != world and not sheet.problems:
+    world, starter = prod(degrees.values()), source.starter
+    if starter is not None and starter.gpus not in (None, world) and not sheet.problems:
         shown = " x ".join(f"{name} {size}" for name, size in degrees.items())
         sheet.problems["parallelism"] = Problem(
-            f"{source.path}: parallelism", f"{shown} = {world}", f"the {gpus} ranks that are started"
+            f"{source.path}: parallelism", f"{shown} = {world}", f"the {starter.gpus} ranks that are started"
         )
     sheet.say("gpus", world, "parallelism.dp")
-    if source.starter is not None and (source.starter.nodes or 1) > 1:
-        sheet.say("ranks", source.starter.ranks)
+    if starter is not None:
+        say_start(sheet, starter)
 
 
 ENTRY: Final = FileFormat("a nanotron .yaml", (".yaml", ".yml"), fits, read)

@@ -9,8 +9,10 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
+from planner.runtimes.imports.command_line import Training
 from planner.runtimes.imports.field_kinds import field_kinds, misfit
 from planner.runtimes.imports.sheet import Sheet
+from planner.runtimes.libraries.reading.trainer import unread_arguments
 
 LEVELS: Final = ("debug", "info", "warning", "error", "critical", "passive")
 WORDS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -36,6 +38,33 @@ SCALING: Final = "model_config.rope_scaling"
 UNSCALED: Final = (
     "rope_scaling: nanotron keeps the field, and none of its code reads it: positions are not scaled"
 )
+
+
+OWN: Final = {
+    "micro_batch_size": "micro_batch", "batch_accumulation_per_replica": "global_batch",
+    "sequence_length": "seq_len", "tp": "tp", "pp": "pp", "cp": "cp", "ep": "ep", "dp": "gpus",
+}  # fmt: skip
+"""Arguments that a training script of one's own may have, named as nanotron's keys, and the options that say
+the same: nanotron's ``run_train.py`` takes none, and what another makes of them stands in its code."""
+
+
+def say_start(sheet: Sheet, starter: Training) -> None:
+    """Say the ranks of a node; an argument that would change what the YAML says is a fault."""
+    sheet.say("ranks", starter.ranks if (starter.nodes or 1) > 1 else None)
+    for flag, value in starter.flags.items():
+        option = OWN.get(flag.lstrip("-").replace("-", "_"))
+        if option is not None:
+            word = f"--{option}".replace("_", "-")
+            told = (
+                f"no such argument, as for nanotron's run_train.py; {word} N for what the script makes of it"
+            )
+            sheet.fault(flag, repr(value[:40]), told)
+            sheet.instead[flag] = option
+    sheet.notes += unread_arguments(starter.flags, (flag for flag in starter.flags if _own(flag)))
+
+
+def _own(flag: str) -> bool:
+    return flag.lstrip("-").replace("-", "_") in OWN
 
 
 def check_words(sheet: Sheet) -> None:

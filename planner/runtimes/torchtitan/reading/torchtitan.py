@@ -66,6 +66,20 @@ MOVED: Final = {
 }
 """Keys of job configs of 2024 to those of today; a fork that has them: eminorhan/frontier-torchtitan."""
 
+USUAL: Final[Mapping[str, Any]] = {
+    "training.seq_len": 2048, "training.local_batch_size": 8, "compile.enable": False,
+    "activation_checkpoint.mode": "selective", "activation_checkpoint.selective_ac_option": "2",
+}  # fmt: skip
+"""What a job config leaves to torchtitan and a price rests on (0.2.2, torchtitan/config/job_config.py; the
+same in releases of 2024, torchtitan/config_manager.py)."""
+
+TOLD: Final = {
+    "training.seq_len": "2,048 tokens",
+    "training.local_batch_size": "8 sequences of a rank",
+    "activation_checkpoint.mode": "selective",
+}
+"""How a note says those of them that decide most."""
+
 
 def from_toml(tree: Mapping[str, Any], gpus: int | None, where: str, layers: int | None = None) -> Imported:
     """Return what the job config of a release up to 0.2.2 says, of a model of its own with its layers.
@@ -74,7 +88,9 @@ def from_toml(tree: Mapping[str, Any], gpus: int | None, where: str, layers: int
     """
     values = flat(tree)
     old = {key: new for key, new in MOVED.items() if key in values and new not in values}
-    sheet = Sheet(where, {old.get(key, key): value for key, value in values.items()})
+    sheet = Sheet(where, _with_usual({old.get(key, key): value for key, value in values.items()}))
+    told = [f"no {key}: {text}" for key, text in TOLD.items() if key not in values and key in sheet.values]
+    sheet.notes += [f"{', '.join(told)}, torchtitan's own"] if told else []
     if degrees := [key for key in old if key.endswith("degree")]:
         sheet.notes.append(f"{', '.join(degrees)}: of releases of 2024, read as those of {P[:-1]}")
     sheet.say("gpus", gpus)
@@ -107,6 +123,43 @@ def from_toml(tree: Mapping[str, Any], gpus: int | None, where: str, layers: int
         layers = load_model(known).num_layers if known else layers
         _every_nth(sheet, str(option), layers)
     return done(sheet, known)
+
+
+def _with_usual(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the keys with torchtitan's own values for those that a job config leaves out."""
+    named = "training.batch_size" in values
+    return {key: value for key, value in USUAL.items() if not (named and key.endswith("batch_size"))} | {
+        key: value for key, value in values.items() if value is not None
+    }
+
+
+def overriding(tree: Mapping[str, Any], flags: Mapping[str, str]) -> dict[str, Any]:
+    """Return a job config with the arguments of the command that go before it.
+
+    Examples
+    --------
+    >>> overriding({"training": {"steps": 5}}, {"--training.seq-len": "4096", "--compile.enable": ""})
+    {'training': {'steps': 5, 'seq_len': 4096}, 'compile': {'enable': True}}
+    """
+    merged = {key: dict(value) if isinstance(value, Mapping) else value for key, value in tree.items()}
+    for flag, text in flags.items():
+        section, dot, name = flag.lstrip("-").replace("-", "_").partition(".")
+        if not flag.startswith("--") or (section, name) == ("job", "config_file"):
+            continue
+        value = _typed(text)
+        if dot and name.startswith("no_") and value is True:
+            name, value = name.removeprefix("no_"), False
+        if not dot:
+            merged.setdefault(section, value)
+        elif isinstance(merged.setdefault(section, {}), dict):
+            merged[section][name] = value.split(",") if name == "converters" else value
+    return merged
+
+
+def _typed(text: str) -> Any:
+    """Return the value of an argument: a whole number, true or false, else its text."""
+    words = {"": True, "true": True, "false": False}
+    return int(text) if is_whole(text.removeprefix("-")) else words.get(text.lower(), text)
 
 
 def _every_nth(sheet: Sheet, option: str, layers: int | None) -> None:
@@ -240,7 +293,8 @@ def read(source: Source) -> Imported:
     """Return what a job config says, with the model that its own module registers."""
     custom = source.tree.get("experimental", {})
     module = custom.get("custom_import", "") if isinstance(custom, Mapping) else ""
-    tree, known = flavored(source.tree)
+    started = source.starter.flags if source.starter and source.starter.kind == "torchtitan" else {}
+    tree, known = flavored(overriding(source.tree, started))
     record = module_record(literals(beside(source.path, f"{module}.py")).get("MODEL")) or known
     order = record.get("layers") if record is not None else None
     layers = len(order) if isinstance(order, list) else None
@@ -254,7 +308,7 @@ def read(source: Source) -> Imported:
         found = replace(found, lifted=(*found.lifted, "model-in-torchtitan"))
     found = split_experts(with_record(found, record, source.path, "MODEL"))
     if found.model is None and found.model_name is None:
-        model = source.tree.get("model")
+        model = tree.get("model")
         words = [str(model.get(key)) for key in ("name", "flavor")] if isinstance(model, Mapping) else []
         note = (
             f"{' '.join(words) or 'nothing'} in model, which no registry that is known has; name it as MODEL"

@@ -15,6 +15,7 @@ from planner.runtimes.traits import TRAITS, Traits
 from planner.techniques.adapters import ADAPTER_LIBRARIES
 from planner.techniques.allocators import ALLOCATORS
 from planner.techniques.attention import ATTENTION_KERNELS
+from planner.techniques.attention_codes import ATTENTION_CODES
 from planner.techniques.checkpointing import CHECKPOINTING
 from planner.techniques.compress import COMPRESSIONS
 from planner.techniques.context import CONTEXT_METHODS
@@ -27,12 +28,15 @@ from planner.techniques.losses import LOSSES
 from planner.techniques.methods import METHODS
 from planner.techniques.norms import NORMS
 from planner.techniques.offload import OFFLOADS
+from planner.techniques.optimizer_steps import OPTIMIZER_STEPS
 from planner.techniques.optimizers import OPTIMIZERS
+from planner.techniques.pipelines import PIPELINE_CODES
 from planner.techniques.precision import PRECISIONS
 from planner.techniques.recompute import RECOMPUTES
 from planner.techniques.recompute.family import MODULES
 from planner.techniques.recovery import RECOVERIES
 from planner.techniques.rings import RINGS
+from planner.techniques.rotary_chains import ROTARY_CHAINS
 from planner.techniques.routers import ROUTERS
 from planner.techniques.scaling_laws import SCALING_LAWS
 from planner.techniques.schedules import SCHEDULES
@@ -174,6 +178,13 @@ def page() -> str:
             {"keeps_scores": "scores"},
         ),
         section(
+            "Calls of the attention kernel",
+            "`--set attention_code=NAME`, whose code calls it. *Copies*: keys and values are repeated for\n"
+            "all query heads and the output is copied; *sinks*: they scale the kernel's result.",
+            ATTENTION_CODES,
+            {"copies": "copies", "rescales_sinks": "sinks"},
+        ),
+        section(
             "Tensor parallelism",
             "`--set tensor_library=NAME`, whose layers cut products and the sequence. *Again*: inputs stay\n"
             "sharded along the sequence and are gathered again in backward; *low bits*: what is gathered is\n"
@@ -233,6 +244,14 @@ def page() -> str:
             "run tables and launch files that have them are priced.",
         ),
         section(
+            "Steps of an optimizer",
+            "`--set optimizer_step=NAME`, whose code runs it. *Beside states*: bytes for each weight that a\n"
+            "rank steps, which `step_bytes` changes; *casts*: gradients of fewer bits to fp32, and low-bit\n"
+            "weights by way of 16 bit.",
+            OPTIMIZER_STEPS,
+            {"step_bytes": "beside states [byte]", "casts": "casts"},
+        ),
+        section(
             "Routers",
             "`--set router=NAME`, whose code chooses a token's experts.",
             ROUTERS,
@@ -244,6 +263,22 @@ def page() -> str:
             "kernels keeps besides, which `unfused_norm_bytes` changes.",
             NORMS,
             {"unfused_norm_bytes": "kept [byte]", "in_product": "in the product", "reads_fp32": "reads fp32"},
+        ),
+        section(
+            "Rotary embeddings",
+            "`--set rotary_chain=NAME`, how one turns that is no kernel of its own (`fused_rope` off).\n"
+            "*Keeps*: what was turned waits for backward; *joins*: when a head's turned part is put beside\n"
+            "the rest, so that attention's output is copied.",
+            ROTARY_CHAINS,
+            {"keeps": "keeps", "joins": "joins"},
+        ),
+        section(
+            "Pipelines",
+            "`--set pipeline_code=NAME`, whose code runs a pipeline's stages, whatever their schedule.\n"
+            "*Scatters*: tensor-parallel ranks send a part of a whole message each; *occupies*: sender and\n"
+            "receiver wait for it; *ends apart*: a stage goes on to its next step by itself.",
+            PIPELINE_CODES,
+            {"scatters": "scatters", "occupies": "occupies", "ends_apart": "ends apart"},
         ),
         section(
             "Experts",

@@ -87,7 +87,7 @@ class Case(Stack):
         ranks are done, the form of the span is taken; two directions mix the stages of two ranks.
         """
         one_way = self.schedule.splits_backward and self.schedule.routes == 1
-        return one_way and not self.traits.pipeline.stages_end_apart
+        return one_way and not self.pipeline_code.ends_apart
 
     @property
     def keeps_chunks(self) -> bool:
@@ -266,7 +266,7 @@ class Case(Stack):
         """
         alone = self.traits.low_bit.weights == "alone" and self.precision.rests_alone
         work, own = self.workload, self.traits.optimizer.step_bytes
-        if not self.traits.optimizer.step_copies:
+        if not self.optimizer_step.casts:
             return own
         own += unscaled_bytes(self.optimizer, work.state_dtype, work.master_dtype)
         if self.takes_gradients:

@@ -268,7 +268,7 @@ def floor_seconds(parts: PlanParts, result: StepPrice) -> float:
     case, passes = parts.case, parts.passes
     if case.schedule.routes > 1:
         return float(result.floor)
-    hidden = 0.0 if case.traits.pipeline.p2p_occupies else passes.hop
+    hidden = 0.0 if case.pipeline_code.occupies else passes.hop
     work = parts.plan.num_microbatches * (passes.micro - hidden)
     tail = result.data_parallel + result.optimizer + result.offload
     return float(np.maximum(result.floor, np.max(work + tail)))

@@ -9,13 +9,17 @@ from planner.runtimes.traits import Traits
 from planner.techniques.adapters import ADAPTER_LIBRARIES, AdapterLibrary
 from planner.techniques.allocators import ALLOCATORS, Allocator
 from planner.techniques.attention import ATTENTION_KERNELS, AttentionKernel
+from planner.techniques.attention_codes import ATTENTION_CODES, AttentionCode
 from planner.techniques.checkpointing import CHECKPOINTING, Checkpointing
 from planner.techniques.dispatchers import DISPATCHERS, Dispatcher
 from planner.techniques.engines import ENGINES, Engine
 from planner.techniques.experts import EXPERT_CODES, ExpertCode
 from planner.techniques.losses import LOSSES, Loss
 from planner.techniques.norms import NORMS, NormCode
+from planner.techniques.optimizer_steps import OPTIMIZER_STEPS, OptimizerStep
+from planner.techniques.pipelines import PIPELINE_CODES, PipelineCode
 from planner.techniques.rings import RINGS, RingAttention
+from planner.techniques.rotary_chains import ROTARY_CHAINS, RotaryChain
 from planner.techniques.routers import ROUTERS, RouterCode
 from planner.techniques.tensor import TENSOR_LIBRARIES, TensorLibrary
 
@@ -87,6 +91,26 @@ class Stack(ABC):
     def attention_kernel(self) -> AttentionKernel:
         """What computes the core of attention."""
         return ATTENTION_KERNELS[self.traits.attention.kernel]
+
+    @cached_property
+    def attention_code(self) -> AttentionCode:
+        """Whose code calls it."""
+        return ATTENTION_CODES[self.traits.attention.code]
+
+    @cached_property
+    def rotary_chain(self) -> RotaryChain:
+        """How a rotary embedding turns that is no kernel of its own."""
+        return ROTARY_CHAINS[self.traits.kernels.rotary_chain]
+
+    @cached_property
+    def optimizer_step(self) -> OptimizerStep:
+        """Whose code runs the optimizer's step."""
+        return OPTIMIZER_STEPS[self.traits.optimizer.step]
+
+    @cached_property
+    def pipeline_code(self) -> PipelineCode:
+        """Whose code runs a pipeline's stages."""
+        return PIPELINE_CODES[self.traits.pipeline.code]
 
     @cached_property
     def dispatcher(self) -> Dispatcher:

@@ -136,19 +136,21 @@ ROTARY: Final = {True: Traffic(4.0, 4.0, "copy"), False: Traffic(11.0, 11.0)}
 A chain that a compiler scripts moves less than PyTorch's own.
 """
 
-ROTARY_CHAIN: Final = {
-    **dict.fromkeys(("halves", "joined", "packed"), Traffic(20.0, 30.0, strided=(3.5, 3.5))),
-    "complex": Traffic(20.0, 20.0),
-}
-"""The same where each of PyTorch's operators is a kernel, by how it turns. [byte]
+ROTARY_HALVES: Final = Traffic(20.0, 30.0, strided=(3.5, 3.5))
+"""The same where each of PyTorch's operators is a kernel, by halves. [byte]
 
-By halves one is negated and both are joined, 2 + 4; two products with a cosine and a sine, 4 each, are added,
-6. Backward two products, 4 each; the negated half, 2; two halves copied into zeros, 4 each; three gradients
-added, 12 (Hugging Face Transformers, ``models/llama/modeling_llama.py``, ``apply_rotary_pos_emb``). As
-complex numbers in fp32 each pass casts, multiplies and casts back, 6 + 8 + 6 (torchtitan,
-``models/llama/model.py``). The table of angles has no heads and halves are parts: forward two products, half
-a negation and the joining are kernels of the slow kind, backward two products and three halves. A complex
-number is 8 bytes wide, so that its product is bound by memory all the same.
+One half is negated and both are joined, 2 + 4; two products with a cosine and a sine, 4 each, are added, 6.
+Backward two products, 4 each; the negated half, 2; two halves copied into zeros, 4 each; three gradients
+added, 12 (Hugging Face Transformers, ``models/llama/modeling_llama.py``, ``apply_rotary_pos_emb``). The table
+of angles has no heads and halves are parts: forward two products, half a negation and the joining are kernels
+of the slow kind, backward two products and three halves.
+"""
+
+ROTARY_COMPLEX: Final = Traffic(20.0, 20.0)
+"""The same as complex numbers in fp32: each pass casts, multiplies and casts back, 6 + 8 + 6. [byte]
+
+A complex number is 8 bytes wide, so that its product is bound by memory though the table of angles has no
+heads (torchtitan, ``models/common/rope.py``).
 """
 
 HEAD_COPIES: Final = {True: Traffic(8.0, 4.0, "copy"), False: Traffic(4.0, 0.0, "copy")}
@@ -261,7 +263,7 @@ MEASURED: Final = {
     "norm": NORM[True],
     "residual": RESIDUAL[True],
     "gated": GATED[False],
-    "rotary": ROTARY_CHAIN["halves"],
+    "rotary": ROTARY_HALVES,
 }
 """Kernels that are measured by themselves, each as it is priced. [byte]
 

@@ -150,9 +150,10 @@ def _value(name: str, word: Any) -> Any:
     return _TRUTH.get(word.lower()) if TRAITS[name].kind is bool else _number(name, word)
 
 
-def _former(name: str, word: Any) -> bool | float:
+def _former(name: str, word: Any) -> bool | float | str:
     """Return the value that a word means of a former trait."""
-    return _TRUTH.get(str(word).lower(), _number(name, str(word)))
+    spelled = str(word).lower()
+    return spelled if spelled in FORMER[name] else _TRUTH.get(spelled, _number(name, str(word)))
 
 
 def _number(name: str, word: str) -> float:

@@ -19,6 +19,7 @@ from planner.search.synthesis.synthesise import Synthesis, synthesise
 from planner.simulate.plan import PlayedPlan, play_plan
 from planner.techniques.offload import OFFLOADS
 from planner.techniques.offload.family import read_offload
+from planner.techniques.pipelines import PIPELINE_CODES
 from planner.techniques.schedules import SCHEDULES
 from planner.techniques.schedules.engine import play
 from planner.techniques.schedules.text import order_lines
@@ -99,7 +100,7 @@ def made_order(answer: Estimate, seconds: float, risk: float) -> MadeOrder | Non
 def _problem(played: PlayedPlan, limit: float) -> OrderProblem:
     """Return the step as a problem: memory in bytes, beside what rests on each rank."""
     pipeline, sizes = played.pipeline, played.sizes
-    apart = played.estimate.runtime.traits.pipeline.stages_end_apart
+    apart = PIPELINE_CODES[played.estimate.runtime.traits.pipeline.code].ends_apart
     return OrderProblem(
         ranks=pipeline.ranks,
         forward=pipeline.forward,

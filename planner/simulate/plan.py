@@ -27,6 +27,7 @@ from planner.plan import Plan
 from planner.runtimes.family import Job, Runtime
 from planner.simulate.bare import check_supported
 from planner.simulate.record import ActivationBytes, StepRecord, step_record
+from planner.techniques.pipelines import PIPELINE_CODES
 from planner.techniques.schedules.engine import Pipeline, Timeline, Times, play
 from planner.techniques.schedules.family import Orders
 
@@ -66,7 +67,7 @@ class PlayedPlan:
     @property
     def step(self) -> float:
         """Seconds from step to step: the longest span of a rank, where ranks need not wait for all. [s]"""
-        apart = self.estimate.runtime.traits.pipeline.stages_end_apart
+        apart = PIPELINE_CODES[self.estimate.runtime.traits.pipeline.code].ends_apart
         return self.record.longest_span if apart else self.record.makespan
 
     @property

@@ -23,6 +23,7 @@ from planner.runtimes import runtimes
 from planner.techniques.adapters import ADAPTER_LIBRARIES
 from planner.techniques.allocators import ALLOCATORS
 from planner.techniques.attention import ATTENTION_KERNELS
+from planner.techniques.attention_codes import ATTENTION_CODES
 from planner.techniques.checkpointing import CHECKPOINTING
 from planner.techniques.compress import COMPRESSIONS
 from planner.techniques.context import CONTEXT_METHODS
@@ -35,12 +36,15 @@ from planner.techniques.losses import LOSSES
 from planner.techniques.methods import METHODS
 from planner.techniques.norms import NORMS
 from planner.techniques.offload import OFFLOADS
+from planner.techniques.optimizer_steps import OPTIMIZER_STEPS
 from planner.techniques.optimizers import OPTIMIZERS
+from planner.techniques.pipelines import PIPELINE_CODES
 from planner.techniques.precision import PRECISIONS
 from planner.techniques.recompute import RECOMPUTES
 from planner.techniques.recompute.family import read_choice
 from planner.techniques.recovery import RECOVERIES
 from planner.techniques.rings import RINGS
+from planner.techniques.rotary_chains import ROTARY_CHAINS
 from planner.techniques.routers import ROUTERS
 from planner.techniques.scaling_laws import SCALING_LAWS
 from planner.techniques.schedules import SCHEDULES
@@ -55,6 +59,7 @@ TABLES: dict[str, Mapping[str, Any]] = {
     "adapters": ADAPTER_LIBRARIES,
     "allocators": ALLOCATORS,
     "attention": ATTENTION_KERNELS,
+    "attention_codes": ATTENTION_CODES,
     "dispatchers": DISPATCHERS,
     "checkpointing": CHECKPOINTING,
     "compress": COMPRESSIONS,
@@ -66,11 +71,14 @@ TABLES: dict[str, Mapping[str, Any]] = {
     "methods": METHODS,
     "norms": NORMS,
     "offload": OFFLOADS,
+    "optimizer_steps": OPTIMIZER_STEPS,
     "optimizers": OPTIMIZERS,
+    "pipelines": PIPELINE_CODES,
     "precision": PRECISIONS,
     "recompute": RECOMPUTES,
     "recovery": RECOVERIES,
     "rings": RINGS,
+    "rotary_chains": ROTARY_CHAINS,
     "routers": ROUTERS,
     "scaling_laws": SCALING_LAWS,
     "schedules": SCHEDULES,

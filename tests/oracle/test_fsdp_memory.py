@@ -60,7 +60,7 @@ def traits_of(row: dict[str, str]) -> dict[str, Any]:
     split = row.get("loss_parallel", "1") == "1"
     copied = 4.0 if row["param_dtype"] == "fp32" else 2.0
     return {
-        "attention_copies": hub,
+        "attention_code": "repeated" if hub else "plain",
         "fused_norm": row["norm"] == "fused" and not hub,
         "fused_activation": False,
         "fused_rope": False,

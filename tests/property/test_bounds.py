@@ -78,10 +78,10 @@ PLAYED = (
 """Schedules whose floors were compared with played steps."""
 
 
-@pytest.mark.parametrize(("name", "occupies"), in_turn(PLAYED, (True, False)))
-def test_no_step_is_played_faster_than_its_floor(name: str, occupies: bool) -> None:
+@pytest.mark.parametrize(("name", "code"), in_turn(PLAYED, ("megatron", "beside-passes")))
+def test_no_step_is_played_faster_than_its_floor(name: str, code: str) -> None:
     """Plans with the default split and with a random one, whose layers are all recomputed alike."""
-    runner = any_runtime(p2p_occupies=occupies)
+    runner = any_runtime(pipeline_code=code)
     runner = replace(runner, schedules=(name,), recomputes=("none", "selective", "full"))
     few = 0
     for batch, model in ((8, "tied"), (32, "latent"), (16, "sliding")):

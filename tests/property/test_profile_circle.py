@@ -171,7 +171,7 @@ def test_a_memory_bound_operator_costs_what_its_kernel_took(
 
     2,048 tokens of 2,048 hidden; 16 + 4 heads of 128 are turned; 8,192 inside the feed-forward.
     """
-    case = case_on(hardware, fused_activation=fused, fused_rope=fused, chained_rope="halves")
+    case = case_on(hardware, fused_activation=fused, fused_rope=fused, rotary_chain="halves")
     elements = {"mlp_activation": 8192.0, "rotary": 20 * 128.0}.get(name, 2048.0) * 2048
     assert operators(case)[name].forward == pytest.approx(simple(kind, elements), rel=0.01)
 
@@ -270,7 +270,7 @@ def test_a_check_on_the_machine_that_was_measured_finds_no_difference(
     monkeypatch.setattr(check, "ADAM_ELEMENTS", {"cuda": 2**28})
     monkeypatch.setattr(check, "_memory", lambda *_: [])
     monkeypatch.setattr(check, "measured_pair", lambda name, shape, *_: timed(shape, name, added))
-    case = case_on(hardware, fused_activation=False, fused_rope=False, chained_rope="halves")
+    case = case_on(hardware, fused_activation=False, fused_rope=False, rotary_chain="halves")
     # 2 bytes of gradient and 4 of the buffer are read, 4 written.
     added = 10 / case.kernels.memory_bandwidth
     priced = estimate(plan_of(case.job, tp=2, sequence_parallel=True), case.job, case.runtime)

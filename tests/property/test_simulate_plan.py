@@ -85,7 +85,7 @@ def test_no_split_is_played_faster_than_the_bound(name: str, pp: int) -> None:
 
 def test_messages_that_occupy_nobody_are_latencies() -> None:
     work = job(MODELS["dense"], 4, global_batch=4)
-    played = play_plan(plan_of(work, pp=4), work, runtime(p2p_occupies=False))
+    played = play_plan(plan_of(work, pp=4), work, runtime(pipeline_code="beside-passes"))
     occupied = play_plan(plan_of(work, pp=4), work, runtime())
     assert played.pipeline.hops == played.wires
     assert sum(occupied.pipeline.hops) == 0
@@ -95,7 +95,7 @@ def test_messages_that_occupy_nobody_are_latencies() -> None:
 def test_stages_that_end_apart_wait_for_nobody() -> None:
     work = job(MODELS["dense"], 4, global_batch=8)
     plan = plan_of(work, pp=4, schedule="zb-h2")
-    apart = play_plan(plan, work, runtime(stages_end_apart=True))
+    apart = play_plan(plan, work, runtime(pipeline_code="ends-apart"))
     assert apart.step == apart.record.longest_span < apart.record.makespan
     together = play_plan(plan, work, runtime())
     assert together.step == together.record.makespan

@@ -61,7 +61,7 @@ def test_in_sixteen_bits_an_adapter_reads_what_the_norm_keeps() -> None:
 
 def test_plain_linear_layers_keep_the_input_of_adapters_alone() -> None:
     """PyTorch saves no input of a frozen product: norms' results go, but for the one that adapters read."""
-    fused = {"fused_norm": True, "attention_copies": False, "chained_rope": "", "fused_rope": True}
+    fused = {"fused_norm": True, "attention_code": "plain", "rotary_chain": "scripted", "fused_rope": True}
     plain = kept("fsdp", "bf16", **fused, fused_activation=True)
     assert plain == pytest.approx(kept(precision="bf16") - 2 * HIDDEN + 2 * 2 * 16)
 

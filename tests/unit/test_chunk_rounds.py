@@ -211,7 +211,11 @@ def step_of_52b(batch: int, schedule: str) -> float:
     era = eras_by_name()["megatron-2020-22"]
     runner, zero = any_runtime(**{**era.traits, **era.half_traits}), (0,)
     if schedule == "breadth-first":
-        hidden = {"dp_exposed": runtime().traits.data.exposed, "p2p_occupies": False, "pp_exposed": 0.0}
+        hidden = {
+            "dp_exposed": runtime().traits.data.exposed,
+            "pipeline_code": "beside-passes",
+            "pp_exposed": 0.0,
+        }
         runner, zero = runner.with_traits(**hidden), (0, 2, 3)
     asked = {"seq_len": 1024, "global_batch": batch, "precision": "fp16", "tp": (1, 2, 4, 8)}
     return best(runner, GPT_52B, "dgx-1-v100", 64, schedule=(schedule,), zero=zero, **asked).step

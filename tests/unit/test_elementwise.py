@@ -59,12 +59,12 @@ def test_a_rotary_chain_moves_what_each_operator_reads_and_writes() -> None:
     half = moved(1, 1) / 2
     forward = half + moved(1, 1) + 2 * moved(1, 1) + moved(2, 1)
     backward = 2 * moved(1, 1) + half + 2 * (moved(0, 1) + half) + 2 * moved(2, 1)
-    assert (forward, backward) == elementwise.ROTARY_CHAIN["halves"][:2]
+    assert (forward, backward) == elementwise.ROTARY_HALVES[:2]
 
 
 def test_a_complex_rotary_product_is_cast_multiplied_and_cast_back() -> None:
     cast, product = HALF + 4.0, 4.0 + 4.0
-    assert (2 * cast + product, 2 * cast + product) == elementwise.ROTARY_CHAIN["complex"][:2]
+    assert (2 * cast + product, 2 * cast + product) == elementwise.ROTARY_COMPLEX[:2]
 
 
 def test_repeated_heads_are_written_and_their_gradients_read() -> None:
@@ -98,7 +98,7 @@ def test_a_strided_kernel_is_bound_by_its_instructions_or_by_memory() -> None:
 
 def test_kernels_on_parts_and_repeated_vectors_are_counted() -> None:
     """Forward q cos, q' sin, half a negation and both halves joined; two bounds; a bias times a column."""
-    assert elementwise.ROTARY_CHAIN["halves"].strided == (1 + 1 + 0.5 + 1, 1 + 1 + 3 * 0.5)
+    assert elementwise.ROTARY_HALVES.strided == (1 + 1 + 0.5 + 1, 1 + 1 + 3 * 0.5)
     assert elementwise.CLAMP.strided == (2.0, 2.0)
     assert [each.strided for each in elementwise.EXPERT_BIAS.values()] == [(1.0, 2.0), (2.0, 3.0)]
     both = elementwise.GATED[True].beside(elementwise.CLAMP)

@@ -140,6 +140,13 @@ def test_one_file_adds_an_era(folder: Path) -> None:
     assert second.runtime == "megatron-lm"
 
 
+def test_an_era_may_have_the_former_name_of_a_trait(folder: Path) -> None:
+    former = FORK.replace("fused_norm: false", "chained_rope: halves, step_copies: false")
+    (folder / "river.yaml").write_text(former, encoding="utf-8")
+    second = eras_by_name(read_programs(folder))["river-2"]
+    assert (second.traits["rotary_chain"], second.traits["optimizer_step"]) == ("halves", "in-place")
+
+
 def test_all_faults_of_all_files_are_told_at_once(folder: Path) -> None:
     wrong = FORK.replace("[bf16-gradients]", "[bf16-gradient]").replace("fused_norm: false", "fuse_norm: 1")
     (folder / "river.yaml").write_text(wrong.replace("2.1 or later", "two"), encoding="utf-8")

@@ -141,7 +141,7 @@ def test_torchtitan_turns_by_complex_numbers_where_it_is_not_compiled(version: s
         era_traits(of_today, era, "bf16", stated_traits(era, f"torch.compile {word}", None, None, "", False))
         for word in ("off", "on")
     )
-    assert (eager.kernels.fused_rope, eager.kernels.chained_rope) == (False, "complex")
+    assert (eager.kernels.fused_rope, eager.kernels.rotary_chain) == (False, "complex")
     assert compiled.kernels.fused_rope
 
 

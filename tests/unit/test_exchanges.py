@@ -200,7 +200,7 @@ def test_imbalance_takes_time_and_not_bytes() -> None:
 def test_a_message_in_parts_is_gathered_on_arrival() -> None:
     """arXiv:2104.04473, sec. 4.1: each of t ranks sends 1/t of it, and they gather it over the fast links."""
     price = pricer(
-        MODELS["dense"], {"scattered_messages": True, "tp_bandwidth_share": 0.5}, gpus=16, tp=8, pp=2
+        MODELS["dense"], {"pipeline_code": "scattered", "tp_bandwidth_share": 0.5}, gpus=16, tp=8, pp=2
     )
     link, network = price.case.tiers
     whole = 2 * SEQ * HIDDEN
@@ -212,7 +212,9 @@ def test_a_message_in_parts_is_gathered_on_arrival() -> None:
 
 def test_messages_go_whole_or_as_sequence_parallelism_holds_them() -> None:
     whole = pricer(MODELS["dense"], gpus=16, tp=8, pp=2)
-    parts = pricer(MODELS["dense"], {"scattered_messages": True}, gpus=16, tp=8, pp=2, sequence_parallel=True)
+    parts = pricer(
+        MODELS["dense"], {"pipeline_code": "scattered"}, gpus=16, tp=8, pp=2, sequence_parallel=True
+    )
     network = whole.case.tiers[1]
     for price, nbytes in ((whole, 2 * SEQ * HIDDEN), (parts, 2 * SEQ * HIDDEN / 8)):
         expected = network.latency + nbytes / network.bandwidth

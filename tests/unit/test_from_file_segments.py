@@ -55,7 +55,7 @@ def test_others_keep_the_reserve_that_their_runs_fit(tmp_path: Path) -> None:
 
 
 def test_an_engine_of_its_own_steps_in_the_place_of_adamw(tmp_path: Path) -> None:
-    foreach = ("optimizer_traffic=2.86", "step_bytes=4")
+    foreach = ("optimizer_traffic=2.86", "optimizer_step=foreach")
     assert found(tmp_path, "run.sh", GROWS, "fsdp", *foreach).changes == foreach
     assert found(tmp_path, "run.sh", GROWS, "deepspeed", *foreach).changes == ()
 

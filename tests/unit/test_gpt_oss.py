@@ -38,7 +38,7 @@ def test_bounds_of_the_gate_move_their_bytes_beside_the_fused_kernel() -> None:
 
 
 def test_positions_that_scale_what_they_turn_are_not_fused() -> None:
-    assert rotary_traffic(pricer(GPT_OSS)) == traffic.ROTARY_CHAIN["halves"]
+    assert rotary_traffic(pricer(GPT_OSS)) == traffic.ROTARY_HALVES
     assert rotary_traffic(pricer(QWEN)) == traffic.ROTARY[True]
     assert rotary_traffic(pricer(GPT_OSS, runtime(compiled=True))) == traffic.ROTARY[True]
 

@@ -128,7 +128,7 @@ def hop_of(case: Case, plan: Plan) -> float:
 def test_a_scattered_message_is_a_part_and_a_gather() -> None:
     """Narayanan et al. 2021, sec. 4.1: each of tp ranks sends 1/tp, the receivers gather it over NVLink."""
     whole = 2.0 * 2048 * 2048
-    case, plan = pipelined(scattered_messages=True)
+    case, plan = pipelined(pipeline_code="scattered")
     assert message_bytes(case, plan, 2048.0) == whole / 4
     way = point_to_point_seconds(whole / 4, 4, case.tiers)
     gather = ring_seconds(whole, 4, 1.0, case.tensor_tiers)
@@ -138,7 +138,7 @@ def test_a_scattered_message_is_a_part_and_a_gather() -> None:
 
 
 def test_sharded_activations_are_not_gathered_after_a_message() -> None:
-    scattered, plan = pipelined(sequence_parallel=True, scattered_messages=True)
+    scattered, plan = pipelined(sequence_parallel=True, pipeline_code="scattered")
     plain, _ = pipelined(sequence_parallel=True)
     assert hop_of(scattered, plan) == hop_of(plain, plan)
 
@@ -146,16 +146,17 @@ def test_sharded_activations_are_not_gathered_after_a_message() -> None:
 def test_scattered_messages_are_counted_as_they_are_sent() -> None:
     work = job(MODELS["dense"], 8, global_batch=4)
     plan = plan_of(work, tp=4, pp=2)
-    whole, parts = (estimate(plan, work, runtime(scattered_messages=flag)).sent.pp for flag in (False, True))
+    codes = (runtime(pipeline_code=name) for name in ("megatron", "scattered"))
+    whole, parts = (estimate(plan, work, code).sent.pp for code in codes)
     assert parts == whole / 4
 
 
 def test_the_played_step_has_the_same_messages() -> None:
     work = job(MODELS["dense"], 8, global_batch=16)
     plan = plan_of(work, tp=4, pp=2)
-    played = play_plan(plan, work, runtime(scattered_messages=True, message_host_seconds=1e-3))
+    played = play_plan(plan, work, runtime(pipeline_code="scattered", message_host_seconds=1e-3))
     assert played.step == pytest.approx(float(played.estimate.step), rel=2e-3)
-    bare = play_plan(plan, work, runtime(scattered_messages=True))
+    bare = play_plan(plan, work, runtime(pipeline_code="scattered"))
     assert played.step > bare.step + 16 * 2e-3
 
 

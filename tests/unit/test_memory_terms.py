@@ -260,7 +260,7 @@ def test_reduced_states_are_copied_to_fp32_before_they_are_stepped(states: str |
     """Transformer Engine's FusedAdam: both moments of a group as fp32 at once, unless they are in bf16."""
     work = job(gpus=1, global_batch=1)
     own = dataclasses.replace(work, workload=work.workload.model_copy(update={"state_dtype": states}))
-    traits = {"logit_bytes": 0.0, "step_copies": True, "gradient_dtype": "fp32"}
+    traits = {"logit_bytes": 0.0, "optimizer_step": "megatron-core", "gradient_dtype": "fp32"}
     stage = priced(own, traits, zero=1, recompute="full").stages[0]
     resting = stage.weights + stage.gradients + stage.optimizer
     assert dict(stage.moments).get("the optimizer's step", resting) == resting + each * TOTAL
@@ -304,7 +304,12 @@ def test_weights_that_are_live_while_a_layer_runs_backward() -> None:
 
 def test_a_rank_of_sharded_weights_steps_group_by_group() -> None:
     """DeepSpeed's ZeRO-3: the 16-bit gradients of a group end to end, and then in fp32."""
-    traits = {"engine": "deepspeed-zero", "step_bytes": 4.0, "gradient_dtype": "bf16", "step_copies": False}
+    traits = {
+        "engine": "deepspeed-zero",
+        "step_bytes": 4.0,
+        "gradient_dtype": "bf16",
+        "optimizer_step": "in-place",
+    }
     size, stage = "llama3-8b", []
     for gpus in (2, 16):
         work = dataclasses.replace(job(gpus=gpus, global_batch=16), model=load_model(size))
@@ -406,10 +411,10 @@ def step_workspace(work: Job | None = None, recompute: str = "full", **traits: A
 
 def test_a_step_of_megatron_core_copies_gradients_that_are_not_fp32() -> None:
     """``shard_main_param.grad = shard_model_grad.float()``: 4 bytes for a weight, none where it is fp32."""
-    assert step_workspace(step_copies=True) == 4 * TOTAL
-    assert step_workspace(step_copies=False) == 0
-    assert step_workspace(step_copies=True, precision_aware=True) == 0
-    assert step_workspace(step_copies=True, gradient_dtype="fp32", reduce_dtype="fp32") == 0
+    assert step_workspace(optimizer_step="megatron-core") == 4 * TOTAL
+    assert step_workspace(optimizer_step="in-place") == 0
+    assert step_workspace(optimizer_step="megatron-core", precision_aware=True) == 0
+    assert step_workspace(optimizer_step="megatron-core", gradient_dtype="fp32", reduce_dtype="fp32") == 0
 
 
 def test_a_step_casts_weights_that_rest_in_fp8_by_way_of_16_bit() -> None:
@@ -419,7 +424,7 @@ def test_a_step_casts_weights_that_rest_in_fp8_by_way_of_16_bit() -> None:
     """
     work = job(gpus=1, global_batch=1, precision="fp8")
     for aware in (True, False):
-        both = {"step_copies": True, "precision_aware": aware}
+        both = {"optimizer_step": "megatron-core", "precision_aware": aware}
         assert step_workspace(work, low_bit_weights="alone", **both) == 6 * TOTAL
         assert step_workspace(work, low_bit_weights="beside", **both) == 4 * TOTAL
 
@@ -442,7 +447,7 @@ def test_half_of_a_master_weight_is_the_bf16_weight_itself() -> None:
 def test_an_optimizer_of_other_dtypes_takes_gradients_as_they_are() -> None:
     """``use_precision_aware_optimizer``: ``decoupled_grad`` is the buffer itself."""
     work = job(gpus=1, global_batch=1, state_dtype="bf16")
-    assert step_workspace(work, step_copies=True) == 0
+    assert step_workspace(work, optimizer_step="megatron-core") == 0
 
 
 def test_masters_stay_whole_where_bridge_leaves_the_recipe_of_low_bits_as_it_is() -> None:
@@ -450,7 +455,7 @@ def test_masters_stay_whole_where_bridge_leaves_the_recipe_of_low_bits_as_it_is(
 
     So it is with every such recipe of low bits: DeepSeek-V3's moments are bf16, its masters fp32.
     """
-    kept = {"step_copies": True, "precision_aware": True, "whole_masters": True}
+    kept = {"optimizer_step": "megatron-core", "precision_aware": True, "whole_masters": True}
     work = job(gpus=1, global_batch=1)
     assert step_workspace(work, **kept) == 4 * TOTAL
     short = job(gpus=1, global_batch=1, state_dtype="bf16")
@@ -462,15 +467,15 @@ def test_masters_stay_whole_where_bridge_leaves_the_recipe_of_low_bits_as_it_is(
     assert states(work, **kept) == states(work)
     assert states(short, **kept) == pytest.approx(states(work) * 8 / 12, rel=1e-9)
     low = job(gpus=1, global_batch=1, precision="fp8", state_dtype="bf16")
-    assert step_workspace(low, step_copies=True) == 4 * TOTAL
+    assert step_workspace(low, optimizer_step="megatron-core") == 4 * TOTAL
     delayed = job(gpus=1, global_batch=1, precision="fp8-delayed", state_dtype="bf16")
-    assert step_workspace(delayed, step_copies=True) == 0
+    assert step_workspace(delayed, optimizer_step="megatron-core") == 0
 
 
 def test_the_first_step_has_no_moments_before_its_end() -> None:
     """Hand arithmetic for 10 weights of 2 + 2 + 12 bytes, 8 of them moments: passes of 100 or 40 bytes."""
     work = job(gpus=1, global_batch=1)
-    traits = runtime(step_copies=True, gradient_dtype="bf16", reduce_dtype="bf16")
+    traits = runtime(optimizer_step="megatron-core", gradient_dtype="bf16", reduce_dtype="bf16")
     case = case_of(plan_of(work, zero=1), work, traits)
 
     def first(passing: float) -> float:

@@ -25,7 +25,7 @@ from tests.cli.command import planner
 GIB = 2.0**30
 CARD = 79.6
 """Memory of an A800, which is an A100's. [GiB]"""
-HF = runtimes()["fsdp"].with_traits(logit_bytes=12.0, attention_copies=True)
+HF = runtimes()["fsdp"].with_traits(logit_bytes=12.0, attention_code="repeated")
 """Logits, their fp32 copy, its logarithms of softmax and the gradient in 16 bit; heads repeat for a mask."""
 HEAD = 100.0
 """Tokens of a part of the head."""

@@ -80,6 +80,28 @@ def test_a_trait_has_a_meaning_and_a_number_has_a_unit(trait: Trait) -> None:
     assert "[" not in trait.meaning
 
 
+UNASKED = {
+    "fused_norm": "a run table's column and statements say it",
+    "grouped_scan": "of one mixer's kernel, by model type",
+    "vocab_parallel_loss": "whose logits stay divided, whatever the loss",
+    "padded_vocabulary": "a statement of runs says it",
+    "after_others": "how a program counts steps: a statement of runs",
+    "encoder_again": "of encoders alone, by model type",
+    "shard_levels": "a setting that is priced, and that no runner has",
+    "switch_reductions": "NCCL's NVLS, which a cluster's environment switches",
+    "neighbouring_experts": "a benchmark's gate",
+    "deterministic": "a statement of runs, and a flag that is read",
+}
+"""Yes or no that no runtime's files ask for, and why each is no record of the code that does it."""
+
+
+def test_a_yes_or_no_is_a_switch_that_a_runner_has() -> None:
+    """What only tells one code from another is a word, whose record says the rest of that code."""
+    asked = {name for runtime in runtimes().values() for name in runtime.settings}
+    switches = {name for name, trait in TRAITS.items() if trait.kind is bool}
+    assert switches - asked == set(UNASKED)
+
+
 @EVERY
 def test_a_value_goes_in_and_comes_out_by_its_flat_name(trait: Trait) -> None:
     word = next((word for word in trait.words if word != trait.default), "")

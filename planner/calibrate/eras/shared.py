@@ -13,6 +13,7 @@ from planner.inputs.record import Record
 from planner.inputs.yaml_file import read_yaml
 from planner.runtimes.trait_values import expected, is_allowed
 from planner.runtimes.traits import TRAITS, over, trait_name
+from planner.runtimes.traits.former import as_kinds
 from planner.techniques.settings import SETTINGS
 
 SHARED: Final = "shared"
@@ -50,7 +51,8 @@ class SharedTraits:
         if not isinstance(raw, dict):
             problems.append(Problem(place, repr(raw), "traits by name"))
             return {}
-        own = {trait_name(name): value for name, value in raw.items() if name not in ("sets", "settings")}
+        own = as_kinds({name: value for name, value in raw.items() if name not in ("sets", "settings")})
+        own = {trait_name(name): value for name, value in own.items()}
         found = self._of_sets(raw.get("sets", []), f"{place}.sets", problems)
         found = over(found, _of_settings(raw.get("settings", {}), f"{place}.settings", problems))
         mine: dict[str, object] = {}

@@ -75,7 +75,7 @@ def _pointwise(pricer: Pricer, part: PointwisePart, name: str, rows: Num) -> Ope
         "modulate": traffic.MODULATE[kernels.compiled],
         "gate": traffic.GATE[kernels.compiled],
         "activation": traffic.PLAIN[True],
-        "rotary": traffic.ROTARY[True] if kernels.compiled else traffic.ROTARY_CHAIN["halves"],
+        "rotary": traffic.ROTARY[True] if kernels.compiled else traffic.ROTARY_HALVES,
         "add": traffic.RESIDUAL[kernels.compiled],
         "loss": traffic.SQUARED_ERROR,
         "table": traffic.NOTHING,

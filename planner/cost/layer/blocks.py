@@ -46,11 +46,11 @@ def rotary_traffic(pricer: Pricer) -> traffic.Traffic:
     .. [1] Megatron-LM, ``megatron/core/models/common/embeddings/rope_utils.py``,
        ``apply_rotary_pos_emb``: falls back where ``mscale`` is not 1.
     """
-    fused, chain = pricer.case.traits.kernels.fused_rope, pricer.case.traits.kernels.chained_rope
-    scaling = pricer.case.model.numerics.rope_scaling
-    if fused and not pricer.case.traits.kernels.compiled and scaling is not None and scaling.stretches_values:
-        return traffic.ROTARY_CHAIN["halves"]
-    return traffic.ROTARY_CHAIN[chain] if chain and not fused else traffic.ROTARY[fused]
+    kernels, scaling = pricer.case.traits.kernels, pricer.case.model.numerics.rope_scaling
+    if not kernels.fused_rope:
+        return pricer.case.rotary_chain.traffic
+    stretched = scaling is not None and scaling.stretches_values and not kernels.compiled
+    return traffic.ROTARY_HALVES if stretched else traffic.ROTARY[True]
 
 
 def output_is_copied(pricer: Pricer, mixer: Attention) -> bool:
@@ -67,9 +67,10 @@ def output_is_copied(pricer: Pricer, mixer: Attention) -> bool:
        ``out = at::empty_like(q_padded)``.
     """
     kernels, share = pricer.case.traits.kernels, pricer.case.model.numerics.rope_fraction or 1.0
-    joined = kernels.chained_rope == "joined" or (kernels.chained_rope == "halves" and share < 1)
+    joins = pricer.case.rotary_chain.joins
+    joined = joins == "always" or (joins == "parts" and share < 1)
     parts = mixer.rotary and joined and not kernels.fused_rope
-    return pricer.case.traits.attention.copies or parts
+    return pricer.case.attention_code.copies or parts
 
 
 def local_kv_heads(pricer: Pricer, kv_heads: int) -> Num:
@@ -90,15 +91,15 @@ def attention_operators(pricer: Pricer, mixer: Attention) -> list[Operator]:
     rows, keys = pricer.tokens, keys * mixer.makes_keys
     # Keys that are values too are kept twice: turned, and as they were.
     held = queries + gate + mixer.makes_keys * heads * (mixer.head_dim + mixer.value_head_dim)
-    repeated, joined = pricer.case.traits.attention.copies, output_is_copied(pricer, mixer)
+    repeated, joined = pricer.case.attention_code.copies, output_is_copied(pricer, mixer)
     twice = joined and not (repeated and pricer.case.attention_kernel.keeps_scores)
     kept = 2 * rows * (held + repeated * 2 * (queries - keys) + twice * queries)
     bias, second = mixer.qkv_biases / mixer.qkv_width, keys / width
     operators = [pricer.linear("qkv", "qkv", rows, hidden, width, saved=kept, bias=bias, second=second)]
     if mixer.rotary:
-        fused, chain = pricer.case.traits.kernels.fused_rope, pricer.case.traits.kernels.chained_rope
         turned = rows * (queries + keys)
-        copies = 0.0 if fused or chain in ("halves", "complex") else 2 * turned
+        keeps = pricer.case.rotary_chain.keeps and not pricer.case.traits.kernels.fused_rope
+        copies = 2 * turned if keeps else 0.0
         operators.append(pricer.elementwise("rotary", "qkv", turned, rotary_traffic(pricer), saved=copies))
     if mixer.qk_norm != "none":
         size = mixer.qk_norm_params(local_heads, heads)
@@ -115,7 +116,7 @@ def attention_operators(pricer: Pricer, mixer: Attention) -> list[Operator]:
         operators.append(pricer.elementwise("head_copies", "qkv", rows * queries, copied))
     operators += distance_operators(pricer, mixer)
     operators.append(pricer.attention(mixer, local_heads, local_heads / heads))
-    if mixer.sinks and pricer.case.traits.attention.rescaled_sinks:
+    if mixer.sinks and pricer.case.attention_code.rescales_sinks:
         kept = 2 * rows * outputs
         operators.append(pricer.elementwise("sinks", "attn_out", rows * outputs, traffic.SINKS, saved=kept))
     if mixer.output_gate or mixer.head_gate:

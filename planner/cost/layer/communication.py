@@ -315,7 +315,7 @@ def handled_bytes(pricer: Pricer, routed: Num, leaving: Num) -> Num:
 
 def message_bytes(case: Case, plan: Plan, tokens: Num) -> Num:
     """Bytes of a message between stages that one rank sends: the whole, or its part of it. [byte]"""
-    cut = case.sequence_parallel or case.traits.pipeline.scattered_messages
+    cut = case.sequence_parallel or case.pipeline_code.scatters
     return ACTIVATION_BYTES * (tokens / plan.tp if cut else tokens) * case.model.hidden
 
 
@@ -338,7 +338,7 @@ def beside_message_seconds(case: Case, plan: Plan, tokens: Num) -> Num:
     .. [1] D. Narayanan et al., arXiv:2104.04473, 2021, sec. 4.1 (scatter/gather communication).
     """
     host = case.traits.host.message_seconds
-    if case.sequence_parallel or not case.traits.pipeline.scattered_messages:
+    if case.sequence_parallel or not case.pipeline_code.scatters:
         return host
     whole = ACTIVATION_BYTES * tokens * case.model.hidden
     return host + ring_seconds(whole, plan.tp, 1.0, case.tensor_tiers)

@@ -51,7 +51,7 @@ class PlanParts:
         others that stages are unlike; not where a step would take too many passes.
         """
         case, plan = self.case, self.plan
-        if plan.pp == 1 or case.traits.pipeline.stages_end_apart:
+        if plan.pp == 1 or case.pipeline_code.ends_apart:
             return False
         unlike = case.plays or (crosses_tiers(case, plan) and bool(self.passes.unlike))
         return unlike and can_be_played(case, plan)

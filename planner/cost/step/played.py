@@ -112,7 +112,7 @@ def chunk_pipeline(
     As in the closed form, a message is in the pass of the chunk that it comes to, for every chunk, and over a
     link that ranks share for those alone to which one comes; where it occupies nobody, it is a latency.
     """
-    occupies = case.traits.pipeline.p2p_occupies
+    occupies = case.pipeline_code.occupies
     tokens = case.rank_tokens(plan)
     beside = float(beside_message_seconds(case, plan, tokens)) if plan.pp > 1 else 0.0
     share = float(exposed_message_share(case, plan))

@@ -121,7 +121,7 @@ def rank_tails(parts: PlanParts) -> Column:
 
 def step_span(timeline: Timeline, tails: Column, case: Case) -> float:
     """Seconds from step to step: the longest span of a rank, where ranks need not wait for all. [s]"""
-    if not case.traits.pipeline.stages_end_apart:
+    if not case.pipeline_code.ends_apart:
         return float(timeline.makespan + tails.max())
     starts = np.array([starts[0] if starts else timeline.makespan for starts in timeline.starts])
     return float(np.max(timeline.makespan + tails - starts))

@@ -173,7 +173,7 @@ def price_passes(
     if bounded:
         even = everything / plan.pp
         work, fill = plan.num_microbatches * even, _bubble(case, plan, everything, even, share)
-        hidden = 0.0 if case.traits.pipeline.p2p_occupies else hops / everything
+        hidden = 0.0 if case.pipeline_code.occupies else hops / everything
         floor = (work + LEAST_FILL * fill) * (1.0 - hidden)
         unlike = are_unlike(case, plan, stages.all_messages, even)
         steady = plan.num_microbatches > plan.pp
@@ -323,7 +323,7 @@ LEAST_FILL = 0.5
 def _bubble(case: Case, plan: Plan, everything: Num, slowest: Num, share: tuple[Num, Num, Num]) -> Num:
     """Seconds that the slowest stage waits in a step; a single stage stands for those that are not there."""
     others = where(plan.pp > 1, (everything - slowest) / maximum(plan.pp - 1, 1.0), slowest)
-    schedule, apart = case.schedule, case.traits.pipeline.stages_end_apart
+    schedule, apart = case.schedule, case.pipeline_code.ends_apart
     bubble = schedule.span_bubble_seconds if apart else schedule.bubble_seconds
     pipe = Pipe(plan.pp, plan.vpp, plan.num_microbatches, *(others * part for part in share))
     return maximum(bubble(pipe), 0.0)

@@ -84,7 +84,7 @@ def traits_of_type(model: ModelSpec) -> Mapping[str, Any]:
         return traits
     if any(mixer.qk_head_dim > 256 for mixer in model.attentions) or "alibi" in model.variants:
         return traits | {"attention": "unfused"}
-    return traits | ({"attention_copies": False} if _packaged(model, own) else {})
+    return traits | ({"attention_code": "plain"} if _packaged(model, own) else {})
 
 
 FP32_ROUTER: Final[Mapping[str, Any]] = {"router": "fp32"}

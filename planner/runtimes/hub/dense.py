@@ -120,7 +120,7 @@ DENSE: Final = {
     "gpt_neox": HubType(
         "GPTNeoXForCausalLM", "GPTNeoXLayer",
         like(norm="layernorm", bias=True, gated=False, variants=_PARALLEL), _gpt_neox, _NEOX_LAYERS,
-        {"chained_rope": "joined"}, without("num_key_value_heads", "resid_pdrop", "embd_pdrop"),
+        {"rotary_chain": "joined"}, without("num_key_value_heads", "resid_pdrop", "embd_pdrop"),
     ),
     "stablelm": HubType(
         "StableLmForCausalLM", "StableLmDecoderLayer", like(norm="layernorm", bias=True), _stablelm, REGULAR,

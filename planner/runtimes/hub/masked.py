@@ -121,7 +121,7 @@ MASKED: Final = {
     "modernbert": HubType(
         "ModernBertForMaskedLM", "ModernBertEncoderLayer",
         like(norm="layernorm", variants=("embedding-norm-first", _HEAD), mixed=True), _modern, names=_ALONE,
-        traits={"chained_rope": "packed"},
+        traits={"rotary_chain": "packed"},
     ),
     "modernbert-decoder": HubType(
         "ModernBertDecoderForCausalLM", "ModernBertDecoderLayer",

@@ -154,7 +154,7 @@ SPARSE: Final = {
     ),
     "gpt_oss": HubType(
         "GptOssForCausalLM", "GptOssDecoderLayer", _is_gpt_oss, _gpt_oss, names=without("norm_topk_prob"),
-        traits={"attention": "unfused", "score_bytes": 2.0, "attention_copies": True, **FP32_NORM},
+        traits={"attention": "unfused", "score_bytes": 2.0, "attention_code": "repeated", **FP32_NORM},
         notes=(
             "transformers gives GPT-OSS's sinks to eager attention, which keeps all scores, windows or not.",
         ),

@@ -136,7 +136,7 @@ WINDOWED: Final = {
         names=_UNBIASED,
     ),
     "phi3": HubType("Phi3ForCausalLM", "Phi3DecoderLayer", like(mixed=True), _phi3, _FUSED,
-        {"chained_rope": "joined"}, _UNBIASED,
+        {"rotary_chain": "joined"}, _UNBIASED,
     ),
     "smollm3": HubType("SmolLM3ForCausalLM", "SmolLM3DecoderLayer", like(mixed=True), _smollm3, REGULAR),
     "gemma2": HubType(

@@ -34,7 +34,7 @@ EAGER: Final = MappingProxyType(
         "norms": "fp32-weighed",
         "fused_activation": False,
         "fused_rope": False,
-        "chained_rope": "halves",
+        "rotary_chain": "halves",
         "experts": "weighed-apart",
     }
 )

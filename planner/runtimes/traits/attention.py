@@ -5,6 +5,7 @@ from __future__ import annotations
 from planner.dataclasses import dataclass
 from planner.runtimes.traits.trait import trait
 from planner.techniques.attention import ATTENTION_KERNELS
+from planner.techniques.attention_codes import ATTENTION_CODES
 
 
 @dataclass(frozen=True)
@@ -37,13 +38,10 @@ class AttentionTraits:
         "dropped.",
         unit="byte",
     )
-    copies: bool = trait(
-        False,
-        "Whether keys and values are repeated to all query heads, and the output copied, before they are "
-        "kept.",
-        name="attention_copies",
-    )
-    rescaled_sinks: bool = trait(
-        False,
-        "Whether attention sinks scale the kernel's result, which is kept before and after it.",
+    code: str = trait(
+        "plain",
+        "Whose code calls the kernel: keys and values ``repeated`` to all query heads and the output copied, "
+        "the result ``rescaled`` by sinks, or neither.",
+        name="attention_code",
+        words=ATTENTION_CODES,
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
 Word = tuple[str, str]
 """A trait and one of its words."""
@@ -41,10 +41,39 @@ FORMER: Final[Mapping[str, Mapping[float | bool | str, Word]]] = MappingProxyTyp
         "casts_copies": {True: ("adapters", "llama-factory")},
         "fused_router": {True: ("router", "fused"), False: ("router", "eager")},
         "router_reads_fp32": {True: ("router", "fp32")},
+        "p2p_occupies": {
+            True: ("pipeline_code", "megatron"),
+            False: ("pipeline_code", "beside-passes"),
+        },
+        "scattered_messages": {
+            True: ("pipeline_code", "scattered"),
+            False: ("pipeline_code", "megatron"),
+        },
+        "stages_end_apart": {
+            True: ("pipeline_code", "ends-apart"),
+            False: ("pipeline_code", "megatron"),
+        },
+        "step_copies": {True: ("optimizer_step", "megatron-core"), False: ("optimizer_step", "in-place")},
+        "attention_copies": {True: ("attention_code", "repeated"), False: ("attention_code", "plain")},
+        "rescaled_sinks": {True: ("attention_code", "rescaled"), False: ("attention_code", "plain")},
+        "chained_rope": {
+            "": ("rotary_chain", "scripted"),
+            **{word: ("rotary_chain", word) for word in ("halves", "joined", "packed", "complex")},
+        },
         "step_gathers_wait": {True: ("engine", "nanotron-zero")},
     }
 )
 """For each former trait the values that a kind has, and that kind."""
+
+
+def as_kinds(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return values by name, a former trait's as that of the kind which has it; others as they are."""
+    return dict(_kind_of(name, value) for name, value in values.items())
+
+
+def _kind_of(name: str, value: Any) -> tuple[str, Any]:
+    plain = isinstance(value, float | bool | str)
+    return FORMER.get(name, {}).get(value, (name, value)) if plain else (name, value)
 
 
 def kinds_instead(name: str) -> str:

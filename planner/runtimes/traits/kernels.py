@@ -7,6 +7,7 @@ from typing import Literal
 from planner.dataclasses import dataclass
 from planner.runtimes.traits.trait import trait
 from planner.techniques.norms import NORMS
+from planner.techniques.rotary_chains import ROTARY_CHAINS
 
 
 @dataclass(frozen=True)
@@ -37,13 +38,12 @@ class KernelTraits:
         True,
         "Whether the rotary embedding is one kernel, or a chain.",
     )
-    chained_rope: Literal["", "halves", "joined", "packed", "complex"] = trait(
-        "",
-        "How a rotary embedding turns that is a chain of PyTorch's own operators: by ``halves`` or as "
-        "``complex`` numbers. It keeps nothing, since it multiplies by constants, and moves more than a "
-        "scripted one, which keeps copies; empty for that. ``joined``: by halves, of a product that is one "
-        "with the values', so that all of it stays beside what was turned; ``packed``: the same, where whole "
-        "heads turn, so that no part is put beside another.",
+    rotary_chain: str = trait(
+        "scripted",
+        "How a rotary embedding turns that is a chain: ``scripted`` by a compiler, or in PyTorch's own "
+        "operators by ``halves`` or as ``complex`` numbers. By halves it may be of a product that is one "
+        "with the values' (``joined``; ``packed`` where whole heads turn).",
+        words=ROTARY_CHAINS,
     )
     unfused_norm_bytes: float = trait(
         4.0,

@@ -7,6 +7,7 @@ from typing import Literal
 from planner.dataclasses import dataclass
 from planner.inputs.workload import DTYPE_BYTES
 from planner.runtimes.traits.trait import trait
+from planner.techniques.optimizer_steps import OPTIMIZER_STEPS
 
 
 @dataclass(frozen=True)
@@ -50,16 +51,18 @@ class StateTraits:
         "then steps its own part; 0 for a reduce-scatter of ``reduce_dtype``.",
         unit="byte",
     )
+    step: str = trait(
+        "in-place",
+        "Whose code runs the optimizer's step: ``in-place``, with casts of gradients and low-bit weights "
+        "(``megatron-core``), or over a buffer in fp32 (``flat-fp32``, ``foreach``).",
+        name="optimizer_step",
+        words=OPTIMIZER_STEPS,
+    )
     step_bytes: float = trait(
         0.0,
         "Bytes for each weight that a rank's optimizer steps, in flat buffers that it takes for the step and "
         "for which no freed activation has room: an fp32 copy of its gradients.",
         unit="byte",
-    )
-    step_copies: bool = trait(
-        False,
-        "Whether an optimizer's step holds an fp32 copy of gradients that are kept in fewer bits, and a "
-        "16-bit one of weights that rest in low bits alone.",
     )
     precision_aware: bool = trait(
         False,

@@ -4,12 +4,21 @@ from __future__ import annotations
 
 from planner.dataclasses import dataclass
 from planner.runtimes.traits.trait import trait
+from planner.techniques.pipelines import PIPELINE_CODES
 
 
 @dataclass(frozen=True)
 class PipelineTraits:
     """The pipeline and the messages between its stages."""
 
+    code: str = trait(
+        "megatron",
+        "Whose code runs a pipeline's stages: whether messages between them go whole or ``scattered``, "
+        "occupy both sides or run ``beside-passes``, and whether a stage's step ``ends-apart`` from the "
+        "others'.",
+        name="pipeline_code",
+        words=PIPELINE_CODES,
+    )
     slots: float = trait(
         0.0,
         "Micro-batches that each stage but the last has room for, over the stages of the pipeline, where "
@@ -17,23 +26,9 @@ class PipelineTraits:
         unit="-",
         name="pipeline_slots",
     )
-    stages_end_apart: bool = trait(
-        False,
-        "Whether a stage goes on to its next step when its own passes are done: the optimizer validates "
-        "later.",
-    )
     stages_inside: bool = trait(
         False,
         "Whether the ranks of a pipeline are neighbours and its replicas lie apart, not the other way round.",
-    )
-    p2p_occupies: bool = trait(
-        True,
-        "Whether a message between stages occupies its sender and receiver.",
-    )
-    scattered_messages: bool = trait(
-        False,
-        "Whether tensor-parallel ranks that hold a message between stages whole send a part each, and gather "
-        "it on arrival; with sequence parallelism they hold parts anyway.",
     )
     whole_in_flight: float = trait(
         0.0,

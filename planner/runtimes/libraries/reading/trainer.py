@@ -52,7 +52,7 @@ ADAPTED: Final = (
 SAVED: Final = ("lora_modules_to_save", "additional_target", "modules_to_save")
 """Modules of which a copy is trained whole."""
 
-FOREACH: Final = ("optimizer_traffic=2.86", "step_bytes=4")
+FOREACH: Final = ("optimizer_traffic=2.86", "optimizer_step=foreach")
 """PyTorch's AdamW, a kernel for each of its operations, and the roots of all second moments at once: where
 nothing else takes the optimizer's place (torch/optim/adam.py, ``_multi_tensor_adam``)."""
 

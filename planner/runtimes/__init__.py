@@ -12,7 +12,7 @@ from planner.registry import load_family
 from planner.runtimes.family import Runtime
 
 SHARED = (
-    "eager", "groups", "hub", "idle", "imports", "libraries", "numerics", "offered", "resume", "rocm",
+    "eager", "groups", "hub", "idle", "imports", "keys", "libraries", "numerics", "offered", "resume", "rocm",
     "saving", "script_data", "script_run", "settings", "training_run", "trait_values", "traits", "variables",
 )  # fmt: skip
 """Modules that members share, and no members themselves."""

@@ -6,15 +6,14 @@ import numpy as np
 
 from planner.plan import Plan
 from planner.rules import Rule
+from planner.runtimes.deepspeed.table import HOST_CHECKPOINTS
 from planner.runtimes.family import Job, Runtime
-
-SECTION = "activation_checkpointing"
-"""Section of the JSON that says it."""
+from planner.runtimes.keys import nested
 
 
 def checkpoint_section(asked: bool) -> dict[str, object]:
     """Return what the JSON says of it: nothing where inputs stay on the device."""
-    return {SECTION: {"cpu_checkpointing": True}} if asked else {}
+    return nested({HOST_CHECKPOINTS.path: True}) if asked else {}
 
 
 def checkpoint_rules(plan: Plan, job: Job, runtime: Runtime) -> list[Rule]:

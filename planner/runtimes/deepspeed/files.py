@@ -12,6 +12,16 @@ from planner.plan import Plan
 from planner.runtimes.deepspeed.checkpoints import checkpoint_section
 from planner.runtimes.deepspeed.offloads import DISK_PATH, aio_section, group_size, offload_section
 from planner.runtimes.deepspeed.script import script
+from planner.runtimes.deepspeed.table import (
+    ELEMENTS,
+    EXPERTS,
+    OPTIONS,
+    OVERLAP,
+    PRECISIONS,
+    REDUCED,
+    SIZES,
+    ZERO,
+)
 from planner.runtimes.deepspeed.tiles import COUNTS, TILES
 from planner.runtimes.deepspeed.zeropp import ASKED, zeropp_section
 from planner.runtimes.family import GROWING_SEGMENTS, Command, Job
@@ -24,20 +34,13 @@ from planner.runtimes.hub.config import (
 )
 from planner.runtimes.hub.script_masks import MASKED_SHARE
 from planner.runtimes.hub.script_sources import source_settings
+from planner.runtimes.keys import nested
 from planner.runtimes.offered import stage_layers, trial_note
 from planner.runtimes.script_run import SMOKE, STEP_LINE, defaults, production, where_set
 from planner.runtimes.settings import ANY, NO_CHANGES, Changes, Settings
 from planner.runtimes.training_run import TrainingRun, run_of
 from planner.techniques.offload import OFFLOADS
 from planner.techniques.offload.family import read_offload
-
-ELEMENTS: Final = {
-    "bucket_elements": 5e8,
-    "prefetch_elements": 5e7,
-    "live_elements": 1e9,
-    "reuse_elements": 1e9,
-}
-"""Traits that are sizes of ZeRO's buffers, with DeepSpeed's own values. [element]"""
 
 
 def zero_config(
@@ -47,37 +50,36 @@ def zero_config(
 
     ``params`` are the model's, ``largest`` the elements of the largest part of a weight that a rank has.
     """
-    sizes = {name: int(changes.get(name, size)) for name, size in ELEMENTS.items()}
+    sizes = {name: int(changes.get(name, ELEMENTS[name])) for name in SIZES}
     bucket, overlap = sizes["bucket_elements"], "dp_exposed" not in changes
-    config: dict[str, object] = {"stage": plan.zero}
+    config: dict[str, object] = {OPTIONS["zero"].name: plan.zero}
     if plan.zero == 0:
         return config
-    config |= {"overlap_comm": overlap, "contiguous_gradients": True, "reduce_bucket_size": bucket}
+    config |= {OVERLAP.name: overlap, "contiguous_gradients": True, SIZES["bucket_elements"].name: bucket}
     if plan.zero < 3:
         config |= {"reduce_scatter": True, "allgather_partitions": True, "allgather_bucket_size": bucket}
     else:
+        config |= {key.name: sizes[name] for name, key in SIZES.items()}
         config |= {
-            "stage3_prefetch_bucket_size": sizes["prefetch_elements"],
             "stage3_param_persistence_threshold": 100_000,
-        }
-        config |= {
-            "stage3_max_live_parameters": sizes["live_elements"],
-            "stage3_max_reuse_distance": sizes["reuse_elements"],
-        }
-        config |= {
             "sub_group_size": group_size(plan.offload, params / float(plan.zero_shards)),
             "stage3_gather_16bit_weights_on_model_save": True,
         }
     return config | offload_section(plan.offload, largest)
 
 
-def _batch_config(plan: Plan, work: Workload) -> dict[str, object]:
+def _batch_keys(plan: Plan, work: Workload) -> dict[str, object]:
     """Return micro-batch and accumulation; the total only where DeepSpeed counts it over dp alone."""
-    batch: dict[str, object] = {} if plan.tp > 1 else {"train_batch_size": work.global_batch}
-    return batch | {
-        "train_micro_batch_size_per_gpu": int(plan.micro_batch),
-        "gradient_accumulation_steps": int(plan.num_microbatches),
-    }
+    said: dict[str, object] = {} if plan.tp > 1 else {"global_batch": work.global_batch}
+    said |= {"micro_batch": int(plan.micro_batch), "accumulation": int(plan.num_microbatches)}
+    return {OPTIONS[name].path: value for name, value in said.items()}
+
+
+def _degree_keys(plan: Plan) -> dict[str, object]:
+    """Return the keys of the degrees that are above one."""
+    said = {name: int(getattr(plan, name)) for name in ("tp", "ep", "cp") if getattr(plan, name) > 1}
+    switch: dict[str, object] = {EXPERTS: True} if "ep" in said else {}
+    return switch | {OPTIONS[name].path: value for name, value in said.items()}
 
 
 SETTINGS: Final[Settings] = {
@@ -101,11 +103,10 @@ def ds_config(plan: Plan, job: Job, run: TrainingRun, changes: Changes = NO_CHAN
     work, per_node = job.workload, min(job.hardware.pool.gpus_per_node, job.gpus)
     largest = math.ceil(max(job.model.hidden * job.model.vocab, 1) / plan.zero_shards)
     gradient = changes.get("gradient_dtype") or work.gradient_dtype or work.precision
-    config = _batch_config(plan, work)
-    config |= {
-        work.precision: {"enabled": True},
-        "data_types": {"grad_accum_dtype": gradient},
-        "communication_data_type": changes.get("reduce_dtype", work.precision),
+    said = _batch_keys(plan, work)
+    said |= {PRECISIONS[work.precision]: True, OPTIONS["gradient_dtype"].path: gradient}
+    said |= {REDUCED.path: changes.get("reduce_dtype", work.precision)}
+    config = nested(said) | {
         "gradient_clipping": run.clip,
         "optimizer": {
             "type": "AdamW",
@@ -115,18 +116,11 @@ def ds_config(plan: Plan, job: Job, run: TrainingRun, changes: Changes = NO_CHAN
                 "weight_decay": run.weight_decay,
             },
         },
-        "zero_optimization": zero_config(plan, job.model.params, changes, largest)
-        | zeropp_section(plan, changes, per_node),
+        ZERO: zero_config(plan, job.model.params, changes, largest) | zeropp_section(plan, changes, per_node),
         "steps_per_print": 1_000_000_000,
         "wall_clock_breakdown": False,
     }
-    if plan.tp > 1:
-        config["tensor_parallel"] = {"autotp_size": int(plan.tp)}
-    if plan.ep > 1:
-        config["expert_parallel"] = {"enabled": True, "autoep_size": int(plan.ep)}
-    if plan.cp > 1:
-        config["sequence_parallel_size"] = int(plan.cp)
-    config |= aio_section(plan.offload)
+    config |= nested(_degree_keys(plan)) | aio_section(plan.offload)
     config |= checkpoint_section(bool(changes.get("host_checkpoints", False)))
     if plan.pp > 1:
         config["pipeline"] = {"activation_checkpoint_interval": 0}

@@ -8,19 +8,11 @@ import numpy as np
 
 from planner.plan import Plan
 from planner.rules import Rule
+from planner.runtimes.deepspeed.table import SECONDARY, SWITCHES
 from planner.runtimes.family import Job, Runtime
 from planner.runtimes.settings import Changes
 from planner.techniques.offload import OFFLOADS
 from planner.techniques.offload.family import read_offload
-
-SWITCHES: Final = {
-    "quantised_gathers": "zero_quantized_weights",
-    "quantised_reductions": "zero_quantized_gradients",
-}
-"""Traits that are switches in the JSON, by name."""
-
-SECONDARY: Final = "zero_hpz_partition_size"
-"""Key of the ranks that share a second copy of the weights."""
 
 ASKED: Final = (*SWITCHES, "secondary_shards")
 
@@ -29,9 +21,9 @@ def zeropp_section(plan: Plan, changes: Changes, per_node: int) -> dict[str, obj
     """Return ZeRO++'s keys of ``zero_optimization``; none where nothing is asked, or below ZeRO-3."""
     if plan.zero < 3:
         return {}
-    found: dict[str, object] = {key: True for trait, key in SWITCHES.items() if changes.get(trait)}
+    found: dict[str, object] = {key.name: True for trait, key in SWITCHES.items() if changes.get(trait)}
     if changes.get("secondary_shards"):
-        found[SECONDARY] = per_node
+        found[SECONDARY.name] = per_node
     return found
 
 

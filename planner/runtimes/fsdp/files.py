@@ -12,6 +12,7 @@ from planner.inputs.workload import Workload
 from planner.plan import Plan
 from planner.runtimes.family import GROWING_SEGMENTS, Command, Job
 from planner.runtimes.fsdp.script import SCRIPT
+from planner.runtimes.fsdp.table import COMPILED, FLAGS, MESH, OPTIONS, SHARDS, SIZES, VARIABLES
 from planner.runtimes.hub.config import (
     adapter_settings,
     architecture,
@@ -25,13 +26,11 @@ from planner.runtimes.hub.config import (
 from planner.runtimes.hub.script_masks import MASKED_SHARE, with_masks
 from planner.runtimes.hub.script_sources import source_settings, with_sources
 from planner.runtimes.idle import Idle, TrainingTask
+from planner.runtimes.keys import nested
 from planner.runtimes.offered import trial_note
 from planner.runtimes.script_run import SMOKE, STEP_LINE, defaults, production, where_set
 from planner.runtimes.settings import NO_CHANGES, Changes, Settings
 from planner.runtimes.training_run import run_of
-
-STRATEGIES = {"all-gather": "allgather", "ring": "alltoall"}
-"""PyTorch's ``alltoall`` passes keys and values on to the next rank: it is the ring."""
 
 TORCH_DTYPES: Final = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
 
@@ -116,7 +115,7 @@ def accelerate_config(plan: Plan, job: Job, compiled: bool = False) -> dict[str,
         "main_training_function": "main",
         "mixed_precision": mixed_precision(job.workload),
         "num_machines": max(1, job.gpus // job.hardware.pool.gpus_per_node),
-        "num_processes": job.gpus,
+        OPTIONS["gpus"].path: job.gpus,
         "rdzv_backend": "static",
         "same_network": True,
         "tpu_use_cluster": False,
@@ -124,12 +123,12 @@ def accelerate_config(plan: Plan, job: Job, compiled: bool = False) -> dict[str,
         "use_cpu": False,
     }
     if sharded:
-        config["fsdp_config"] = _fsdp_config(plan, job)
+        config |= _fsdp_config(plan, job)
     if several and (sharded or plan.tp > 1):
-        config["parallelism_config"] = _parallelism_config(plan)
+        config |= _parallelism_config(plan)
     if compiled:
-        config["dynamo_config"] = {"dynamo_backend": "INDUCTOR", "dynamo_use_regional_compilation": True}
-    return config
+        config |= {COMPILED.path: COMPILED.told(True), "dynamo_config.dynamo_use_regional_compilation": True}
+    return nested(config)
 
 
 def _fsdp_config(plan: Plan, job: Job) -> dict[str, object]:
@@ -138,23 +137,22 @@ def _fsdp_config(plan: Plan, job: Job) -> dict[str, object]:
     trained = job.workload.method == "full"
     name = layer_class(architecture(job.model) or "") if trained else wrapped_class(job.model)
     return {
-        "fsdp_version": 2,
-        "fsdp_reshard_after_forward": plan.zero == 3,
-        "fsdp_auto_wrap_policy": "TRANSFORMER_BASED_WRAP",
-        **({"fsdp_transformer_layer_cls_to_wrap": name} if name else {}),
-        "fsdp_activation_checkpointing": plan.recompute == "full",
-        "fsdp_cpu_ram_efficient_loading": lean,
-        "fsdp_sync_module_states": lean,
-        "fsdp_offload_params": plan.offload == "weights",
-        "fsdp_state_dict_type": "SHARDED_STATE_DICT",
+        f"{SHARDS}.fsdp_version": 2,
+        OPTIONS["zero"].path: OPTIONS["zero"].told(plan.zero),
+        f"{SHARDS}.fsdp_auto_wrap_policy": "TRANSFORMER_BASED_WRAP",
+        **({f"{SHARDS}.fsdp_transformer_layer_cls_to_wrap": name} if name else {}),
+        OPTIONS["recompute"].path: OPTIONS["recompute"].told(plan.recompute),
+        f"{SHARDS}.fsdp_cpu_ram_efficient_loading": lean,
+        f"{SHARDS}.fsdp_sync_module_states": lean,
+        OPTIONS["offload"].path: OPTIONS["offload"].told(plan.offload),
+        f"{SHARDS}.fsdp_state_dict_type": "SHARDED_STATE_DICT",
     }
 
 
 def _parallelism_config(plan: Plan) -> dict[str, object]:
-    sizes: dict[str, object] = {f"parallelism_config_{axis}_size": size for axis, size in mesh(plan).items()}
-    if plan.cp > 1:
-        sizes["parallelism_config_cp_comm_strategy"] = STRATEGIES[plan.cp_method]
-    return sizes
+    sizes: dict[str, object] = {SIZES[axis]: size for axis, size in mesh(plan).items()}
+    method = OPTIONS["cp_method"]
+    return sizes | ({method.path: method.told(plan.cp_method)} if plan.cp > 1 else {})
 
 
 def script_text(plan: Plan, job: Job, changes: Changes = NO_CHANGES) -> str:
@@ -206,11 +204,8 @@ def notes(plan: Plan, model: ModelSpec, work: Workload) -> tuple[str, ...]:
 def fsdp_command(plan: Plan, job: Job, version: str, changes: Changes = NO_CHANGES) -> Command:
     """Return what starts the plan: torchrun with the environment, or ``accelerate launch`` with the YAML."""
     config = accelerate_config(plan, job, bool(changes.get("compiled", False)))
-    numbers = {
-        "per_device_train_batch_size": int(plan.micro_batch),
-        "gradient_accumulation_steps": int(plan.num_microbatches),
-    }
-    flags = tuple(part for name, value in numbers.items() for part in (f"--{name}", str(value)))
+    numbers = {"micro_batch": int(plan.micro_batch), "accumulation": int(plan.num_microbatches)}
+    flags = tuple(part for name, value in numbers.items() for part in (FLAGS[name], str(value)))
     shared = ("--output_dir", "${OUTPUT_DIR}") if plan.tp > 1 else ()
     method = job.workload.method
     start = " ".join(
@@ -242,15 +237,14 @@ def fsdp_command(plan: Plan, job: Job, version: str, changes: Changes = NO_CHANG
 def _environment(job: Job, config: dict[str, object]) -> dict[str, str]:
     """Return what ``accelerate launch`` would export, so that torchrun alone starts the same job."""
     names = {**GROWING_SEGMENTS, "ACCELERATE_MIXED_PRECISION": mixed_precision(job.workload)}
-    fsdp = config.get("fsdp_config")
+    fsdp = config.get(SHARDS)
     if isinstance(fsdp, dict):
-        renamed = {"fsdp_transformer_layer_cls_to_wrap": "fsdp_transformer_cls_to_wrap"}
         names |= {"ACCELERATE_USE_FSDP": "true"}
-        names |= {str(renamed.get(key, key)).upper(): _text(value) for key, value in fsdp.items()}
+        names |= {str(VARIABLES.get(key, key)).upper(): _text(value) for key, value in fsdp.items()}
     dynamo = config.get("dynamo_config")
     if isinstance(dynamo, dict):
         names |= {f"ACCELERATE_{key}".upper(): str(value) for key, value in dynamo.items()}
-    sizes = config.get("parallelism_config")
+    sizes = config.get(MESH)
     if isinstance(sizes, dict):
         names |= {"ACCELERATE_USE_PARALLELISM_CONFIG": "true"}
         names |= {key.upper(): _text(value) for key, value in sizes.items()}

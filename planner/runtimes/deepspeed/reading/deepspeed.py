@@ -8,13 +8,23 @@ from typing import Any, Final
 
 from planner.dataclasses import replace
 from planner.errors import Problem
-from planner.runtimes.deepspeed.files import ELEMENTS
 from planner.runtimes.deepspeed.offloads import WHOLE_GROUP, offload_named
 from planner.runtimes.deepspeed.reading.deepspeed_fields import TABLE, check_sections
 from planner.runtimes.deepspeed.reading.deepspeed_schema import DEEPSPEED
 from planner.runtimes.deepspeed.reading.deepspeed_sums import deepspeed_sums, deepspeed_world
+from planner.runtimes.deepspeed.table import (
+    ELEMENTS,
+    EXPERTS,
+    HOST_CHECKPOINTS,
+    OPTIONS,
+    OVERLAP,
+    PRECISIONS,
+    REDUCED,
+    SECONDARY,
+    SIZES,
+    SWITCHES,
+)
 from planner.runtimes.deepspeed.tiles import TILES
-from planner.runtimes.deepspeed.zeropp import SECONDARY, SWITCHES
 from planner.runtimes.imports.field_kinds import field_kinds
 from planner.runtimes.imports.file_format import FileFormat, Source, beside
 from planner.runtimes.imports.hub_settings import reduced_in, say_own_adapters, script_changes
@@ -84,25 +94,23 @@ def from_json(tree: Mapping[str, Any], settings: Mapping[str, Any], where: str) 
 
 def _batch(sheet: Sheet) -> None:
     """Say the batch: of a whole one alone each rank has a share, in one pass."""
-    steps = "gradient_accumulation_steps"
-    for option, key in (
-        ("micro_batch", "train_micro_batch_size_per_gpu"),
-        ("accumulation", "gradient_accumulation_steps"),
-        ("global_batch", "train_batch_size"),
-    ):
+    batch = ("micro_batch", "accumulation", "global_batch")
+    for option in batch:
+        key = OPTIONS[option].path
         sheet.say(option, sheet.whole(key), key)
-    if {*sheet.options} & {"micro_batch", "accumulation", "global_batch"} == {"global_batch"}:
-        sheet.say("accumulation", 1, steps)
+    if {*sheet.options} & {*batch} == {"global_batch"}:
+        sheet.say("accumulation", 1, OPTIONS["accumulation"].path)
 
 
 def _zero(sheet: Sheet) -> None:
-    stage = sheet.whole("zero_optimization.stage")
-    sheet.say("zero", 0 if stage is None else stage, "zero_optimization.stage")
+    key = OPTIONS["zero"].path
+    stage = sheet.whole(key)
+    sheet.say("zero", 0 if stage is None else stage, key)
     shards = sheet.whole("zero_optimization.mics_shard_size")
     if shards and shards > 0:
         sheet.say("zero_shards", shards, "zero_optimization.mics_shard_size")
     _offload(sheet)
-    if sheet.take("zero_optimization.overlap_comm") is False:
+    if sheet.take(OVERLAP.path) is False:
         sheet.changes.append("overlap_comm=false")
         sheet.notes.append("overlap_comm is false: priced without overlap of data parallelism")
 
@@ -157,39 +165,35 @@ def _zeropp(sheet: Sheet) -> None:
     """Say what of ZeRO++ is on; below ZeRO-3 its keys do nothing."""
     if sheet.options.get("zero") != "3":
         return
-    names = [trait for trait, key in SWITCHES.items() if sheet.has(f"zero_optimization.{key}")]
+    names = [trait for trait, key in SWITCHES.items() if sheet.has(key.path)]
     sheet.changes += [f"{name}=true" for name in names]
-    shards = sheet.whole(f"zero_optimization.{SECONDARY}")
+    shards = sheet.whole(SECONDARY.path)
     if shards and shards > 1:
         sheet.changes.append("secondary_shards=true")
-        sheet.notes.append(f"{SECONDARY} {shards}: priced as the ranks of a node")
+        sheet.notes.append(f"{SECONDARY.name} {shards}: priced as the ranks of a node")
 
 
 def _sizes(sheet: Sheet) -> None:
     """Say the sizes of buffers that are not DeepSpeed's own; ZeRO-3 alone has all but the first."""
     third = sheet.options.get("zero") == "3"
-    for trait, key in (
-        ("bucket_elements", "reduce_bucket_size"),
-        ("prefetch_elements", "stage3_prefetch_bucket_size"),
-        ("live_elements", "stage3_max_live_parameters"),
-        ("reuse_elements", "stage3_max_reuse_distance"),
-    ):
-        size = sheet.values.get(f"zero_optimization.{key}")
+    for trait, key in SIZES.items():
+        size = sheet.values.get(key.path)
         number = isinstance(size, int | float) and not isinstance(size, bool) and 0 < size < 1e15
         if number and size != ELEMENTS[trait] and (third or trait == "bucket_elements"):
             sheet.changes.append(f"{trait}={size:g}")
 
 
 def _degrees(sheet: Sheet) -> None:
-    sheet.say("tp", sheet.whole("tensor_parallel.autotp_size"), "tensor_parallel.autotp_size")
-    ranks = sheet.degree("sequence_parallel_size")
+    tensor, sequence, expert = (OPTIONS[name].path for name in ("tp", "cp", "ep"))
+    sheet.say("tp", sheet.whole(tensor), tensor)
+    ranks = sheet.degree(sequence)
     if ranks and ranks > 1:
-        sheet.say("cp", ranks, "sequence_parallel_size")
-        sheet.say("cp_method", "all-to-all", "sequence_parallel_size")
-    experts = sheet.degree("expert_parallel.autoep_size")
+        sheet.say("cp", ranks, sequence)
+        sheet.say("cp_method", "all-to-all", sequence)
+    experts = sheet.degree(expert)
     inner = sheet.degree("expert_parallel.expert_tensor_parallel_size")
-    if sheet.has("expert_parallel.enabled"):
-        sheet.say("ep", experts, "expert_parallel.autoep_size")
+    if sheet.has(EXPERTS):
+        sheet.say("ep", experts, expert)
         sheet.say("etp", inner, "expert_parallel.expert_tensor_parallel_size")
 
 
@@ -207,19 +211,19 @@ FOREIGN: Final = re.compile(r"(pipe|pipeline|model|tensor)[-_](?:model[-_])?para
 
 
 def _kinds(sheet: Sheet) -> None:
-    half, brain = sheet.has("fp16.enabled"), sheet.has("bf16.enabled", "bfloat16.enabled")
+    half, brain = sheet.has(PRECISIONS["fp16"]), sheet.has(PRECISIONS["bf16"], "bfloat16.enabled")
     precision = "bf16" if brain else "fp16" if half else "fp32"
-    said = "auto" in (sheet.values.get("fp16.enabled"), sheet.values.get("bf16.enabled"))
-    sheet.say("precision", None if said else precision, "bf16.enabled", "fp16.enabled")
-    gradient = sheet.take("data_types.grad_accum_dtype")
+    said = "auto" in map(sheet.values.get, PRECISIONS.values())
+    sheet.say("precision", None if said else precision, *PRECISIONS.values())
+    gradient = sheet.take(OPTIONS["gradient_dtype"].path)
     if gradient not in (None, precision):
-        sheet.say("gradient_dtype", gradient, "data_types.grad_accum_dtype")
+        sheet.say("gradient_dtype", gradient, OPTIONS["gradient_dtype"].path)
     if precision != "fp32" and not said:
-        sheet.changes += reduced_in(sheet.take("communication_data_type"), precision)
+        sheet.changes += reduced_in(sheet.take(REDUCED.path), precision)
     kind = sheet.take("optimizer.type")
     if kind is not None:
         sheet.say("optimizer", OPTIMIZERS.get(str(kind).lower(), str(kind).lower()), "optimizer.type")
-    if sheet.take("activation_checkpointing.cpu_checkpointing") is True:
+    if sheet.take(HOST_CHECKPOINTS.path) is True:
         sheet.changes.append("host_checkpoints=true")
     section = [key for key in sheet.values if key.startswith("activation_checkpointing.")]
     if section:

@@ -16,6 +16,7 @@ from planner.runtimes.deepspeed.reading.deepspeed import say_offload
 from planner.runtimes.deepspeed.reading.deepspeed_sums import deepspeed_world
 from planner.runtimes.fsdp.reading.accelerate_schema import ACCELERATE, LAUNCH_KEYS
 from planner.runtimes.fsdp.reading.accelerate_sums import accelerate_sums
+from planner.runtimes.fsdp.table import COMPILED, FLAGS, OPTIONS, SHARDS, SIZES
 from planner.runtimes.imports.command_line import flag_values
 from planner.runtimes.imports.file_format import FileFormat, Source, beside
 from planner.runtimes.imports.hub_settings import compiled_by, reduced_in, say_own_adapters, script_changes
@@ -32,7 +33,6 @@ STRATEGIES: Final = {
 }  # fmt: skip
 """FSDP 1's sharding strategies by name and number, and the ZeRO stage of each."""
 
-METHODS: Final = {"allgather": "all-gather", "alltoall": "ring"}
 RUNTIMES: Final = {"DEEPSPEED": "deepspeed", "MEGATRON_LM": "megatron-lm"}
 
 CONFIG_FILE: Final = "deepspeed_config.deepspeed_config_file"
@@ -72,7 +72,7 @@ def from_yaml(
     """
     sheet = Sheet(where, flat(tree))
     kind = str(sheet.take("distributed_type") or "NO").upper()
-    sheet.say("gpus", sheet.whole("num_processes"), "num_processes")
+    sheet.say("gpus", sheet.whole(OPTIONS["gpus"].path), OPTIONS["gpus"].path)
     given = "mixed_precision" in sheet.values  # null is what its launcher takes for "no"
     precision = sheet.take("mixed_precision")
     word = ("no" if given else None) if precision is None else str(precision).lower()
@@ -92,45 +92,41 @@ def from_yaml(
 
 
 def _fsdp(sheet: Sheet, sharded: bool) -> None:
-    sizes = {
-        name: sheet.whole(f"parallelism_config.parallelism_config_{name}_size")
-        for name in ("dp_replicate", "dp_shard", "tp", "cp", "sp")
-    }
-    prefix = "parallelism_config.parallelism_config"
+    sizes = {axis: sheet.whole(key) for axis, key in SIZES.items()}
     for name in ("tp", "cp"):
-        sheet.say(name, sizes[name], f"{prefix}_{name}_size")
-    method = sheet.take(f"{prefix}_cp_comm_strategy")
+        sheet.say(name, sizes[name], OPTIONS[name].path)
+    strategy = OPTIONS["cp_method"]
+    method = sheet.take(strategy.path)
     if sizes["sp"] and sizes["sp"] > 1:
-        sheet.say("cp", sizes["sp"], f"{prefix}_sp_size")
-        sheet.say("cp_method", "all-to-all", f"{prefix}_sp_size")
+        sheet.say("cp", sizes["sp"], SIZES["sp"])
+        sheet.say("cp_method", "all-to-all", SIZES["sp"])
     elif method is not None and (sizes["cp"] or 1) > 1:
-        sheet.say("cp_method", METHODS.get(str(method), method), f"{prefix}_cp_comm_strategy")
+        sheet.say("cp_method", strategy.meant(method) or method, strategy.path)
     if not sharded:
         sheet.say("zero", 0, "distributed_type")
         return
-    again, plan = sheet.take("fsdp_config.fsdp_reshard_after_forward"), "fsdp_config.fsdp_sharding_strategy"
-    strategy = str(sheet.take(plan) or ("FULL_SHARD" if again is None else again)).upper()
-    stage = {"TRUE": "3", "FALSE": "2"}.get(strategy, STRATEGIES.get(strategy, strategy))
-    sheet.say("zero", stage, "fsdp_config.fsdp_reshard_after_forward", plan)
+    reshard, plan = OPTIONS["zero"], f"{SHARDS}.fsdp_sharding_strategy"
+    again = sheet.take(reshard.path)
+    sharding = str(sheet.take(plan) or ("FULL_SHARD" if again is None else again)).upper()
+    stage = reshard.meant(sharding) or STRATEGIES.get(sharding, sharding)
+    sheet.say("zero", stage, reshard.path, plan)
     if sizes["dp_shard"] and (sizes["dp_replicate"] or 1) > 1:
-        sheet.say("zero_shards", sizes["dp_shard"] * (sizes["cp"] or 1), f"{prefix}_dp_shard_size")
-    elif strategy.startswith("HYBRID"):
-        sheet.notes.append(f"{strategy}: shards over a node; say how many with --zero-shards")
-    if sheet.has("fsdp_config.fsdp_activation_checkpointing"):
-        sheet.say("recompute", "full", "fsdp_config.fsdp_activation_checkpointing")
-    if sheet.has("fsdp_config.fsdp_offload_params"):
-        sheet.say("offload", "weights", "fsdp_config.fsdp_offload_params")
+        sheet.say("zero_shards", sizes["dp_shard"] * (sizes["cp"] or 1), SIZES["dp_shard"])
+    elif sharding.startswith("HYBRID"):
+        sheet.notes.append(f"{sharding}: shards over a node; say how many with --zero-shards")
+    for name, word in (("recompute", "full"), ("offload", "weights")):
+        if sheet.has(key := OPTIONS[name].path):
+            sheet.say(name, word, key)
 
 
 def _deepspeed(sheet: Sheet) -> None:
     stage = sheet.whole("deepspeed_config.zero_stage")
     sheet.say("zero", 2 if stage is None else stage, "deepspeed_config.zero_stage")
     say_offload(sheet, "deepspeed_config.offload_optimizer_device", "deepspeed_config.offload_param_device")
-    ulysses = "parallelism_config.parallelism_config_sp_size"
-    ranks = sheet.whole(ulysses)
+    ranks = sheet.whole(SIZES["sp"])
     if ranks and ranks > 1:
-        sheet.say("cp", ranks, ulysses)
-        sheet.say("cp_method", "all-to-all", ulysses)
+        sheet.say("cp", ranks, SIZES["sp"])
+        sheet.say("cp_method", "all-to-all", SIZES["sp"])
     steps = sheet.whole("deepspeed_config.gradient_accumulation_steps")
     sheet.say("accumulation", steps, "deepspeed_config.gradient_accumulation_steps")
 
@@ -182,11 +178,7 @@ def _megatron(sheet: Sheet) -> None:
     sheet.say("zero", 1 if sheet.has(f"{place}use_distributed_optimizer") else 0, "distributed_type")
 
 
-SCRIPT: Final = {
-    "micro_batch": "--per_device_train_batch_size",
-    "accumulation": "--gradient_accumulation_steps",
-    "seq_len": "--max_seq_length",
-}
+SCRIPT: Final = {**FLAGS, "seq_len": "--max_seq_length"}
 """Arguments of any training script, as transformers names them."""
 
 AGAIN: Final = "--gradient_checkpointing"
@@ -204,7 +196,7 @@ def _script(sheet: Sheet, flags: Mapping[str, str], settings: Mapping[str, Any])
         trainer.own_bfloat16(sheet)
     sheet.changes += script_changes(settings)
     sheet.changes += reduced_in(settings.get("REDUCE_DTYPE"), "fp32")
-    sheet.changes += compiled_by(sheet, "dynamo_config.dynamo_backend")
+    sheet.changes += compiled_by(sheet, COMPILED.path)
     if settings.get("RECOMPUTE") or str(flags.get(AGAIN, "false")).lower() in ("", "true"):
         sheet.say("recompute", "full")
     say_own_adapters(sheet, settings)

@@ -10,13 +10,15 @@ from __future__ import annotations
 from typing import Any, Final
 
 from planner.runtimes.fsdp.reading import accelerate
+from planner.runtimes.fsdp.table import VARIABLES
 from planner.runtimes.imports.command_line import Training
 from planner.runtimes.imports.file_format import FileFormat, Source
 from planner.runtimes.imports.literals import literals
 from planner.runtimes.imports.model import with_config
 from planner.runtimes.imports.sheet import Imported
 
-RENAMED: Final = {"FSDP_TRANSFORMER_CLS_TO_WRAP": "fsdp_transformer_layer_cls_to_wrap"}
+RENAMED: Final = {variable.upper(): key for key, variable in VARIABLES.items()}
+"""The key of each variable that is not named for it."""
 
 
 def fits(source: Source) -> bool:

@@ -26,6 +26,7 @@ from planner.runtimes import runtimes
 from planner.runtimes.family import Job
 from planner.techniques.offload import OFFLOADS
 from planner.techniques.offload.family import read_offload
+from tests.cases import every
 from tests.cli.command import planner
 from tests.unit.cost_jobs import DENSE, GQA, MODELS, job, model, plan_of, runtime
 
@@ -71,7 +72,7 @@ def backward_played(layers: int, gone: int, window: float, transfer: float) -> t
     return now, most
 
 
-@pytest.mark.parametrize("play", [forward_played, backward_played])
+@every("play", [forward_played, backward_played])
 def test_exposed_copies_and_layers_on_the_device_are_those_of_a_played_pass(play: Any) -> None:
     for layers, window, transfer in product(
         (1, 2, 3, 5, 8, 13), (1.0, 2.0), (0.0, 0.5, 1.0, 1.75, 4.0, 40.0)
@@ -149,7 +150,7 @@ def test_copies_that_nothing_hides_are_in_the_step() -> None:
     assert priced(12, "activations:5", 1e12).step == plain.step
 
 
-@pytest.mark.parametrize(("zero", "ep"), [(1, 1), (3, 1), (3, 16)])
+@every(("zero", "ep"), [(1, 1), (3, 1), (3, 16)])
 def test_copies_wait_for_messages_to_other_nodes_on_their_link(zero: int, ep: int) -> None:
     """Two nodes of eight: each card carries an eighth of a ring pass, and half of what tokens take."""
     work = linked(job(dense(12) if ep == 1 else MODELS["experts"], 16, seq_len=4096, global_batch=32), 5e9)
@@ -185,16 +186,14 @@ def test_gradients_grow_while_activations_come_back() -> None:
     assert (none.gradients, half.gradients) == (0, pytest.approx(everything / 2))
 
 
-@pytest.mark.parametrize(
-    ("text", "layers"), [("activations:20", 20), ("ACTIVATIONS:1", 1), ("none", 0), ("cpu", 0)]
-)
+@every(("text", "layers"), [("activations:20", 20), ("ACTIVATIONS:1", 1), ("none", 0), ("cpu", 0)])
 def test_choices_are_read(text: str, layers: int) -> None:
     chosen = read_offload(OFFLOADS, text)
     assert chosen.layers == layers
     assert read_offload(OFFLOADS, chosen.spelled) == chosen
 
 
-@pytest.mark.parametrize(
+@every(
     ("text", "expected"),
     [
         ("activations", "activations:N with N layers"),
@@ -213,7 +212,7 @@ def test_other_words_are_refused_with_what_is_right(text: str, expected: str) ->
         read_offload(OFFLOADS, text)
 
 
-@pytest.mark.parametrize(
+@every(
     ("text", "name"),
     [
         ("activations:20-layers", "activations:20"),
@@ -227,7 +226,7 @@ def test_spellings_of_run_tables(text: str, name: str) -> None:
     assert offload_name(text) == name
 
 
-@pytest.mark.parametrize(("fields", "names"), [
+@every(("fields", "names"), [
     ({}, set()),
     ({"zero": 3}, set()),
     ({"tp": 2.0, "cp": 2.0, "sequence_parallel": True}, set()),
@@ -237,7 +236,7 @@ def test_spellings_of_run_tables(text: str, name: str) -> None:
     ({"offload": "activations:11"}, set()),
     ({"offload": "activations:12"}, {"activation-offload-layers"}),
 ])  # fmt: skip
-@pytest.mark.parametrize("name", ["megatron-lm", "megatron-bridge"])
+@every("name", ["megatron-lm", "megatron-bridge"])
 def test_megatron_core_moves_them_without_pipeline_and_recompute(
     name: str, fields: dict[str, Any], names: set[str]
 ) -> None:
@@ -247,7 +246,7 @@ def test_megatron_core_moves_them_without_pipeline_and_recompute(
     assert {fault.rule for fault in found} == names
 
 
-@pytest.mark.parametrize("name", ["deepspeed", "torchtitan", "fsdp", "nanotron"])
+@every("name", ["deepspeed", "torchtitan", "fsdp", "nanotron"])
 def test_others_refuse_and_say_what_they_offer(name: str) -> None:
     work, entry = job(dense(12), 8), runtimes()[name]
     plan = plan_of(work, zero=entry.default_zero, offload="activations:4")

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
-
 from planner.inputs.load import load_model
 from planner.inputs.workload import Target, Workload
 from planner.runtimes.hub.config import adapted_rule, adapter_settings
 from planner.runtimes.imports.sheet import Sheet
 from planner.runtimes.libraries.reading.adapters import say_targets
+from tests.cases import every
 
 NAMED: dict[str, dict[Target, list[str]]] = {
     "bloom-7b1": {"qkv": ["query_key_value"], "proj": ["self_attention.dense"], "fc2": ["dense_4h_to_h"]},
@@ -31,7 +30,7 @@ def lora(*targets: Target) -> Workload:
     return Workload(seq_len=1024, global_batch=8, method="lora", lora_targets=targets)
 
 
-@pytest.mark.parametrize("name", NAMED)
+@every("name", NAMED)
 def test_layers_have_the_names_of_the_models_own_code(name: str) -> None:
     """Printed by transformers 5.23 for each type, and read in ChatGLM's and InternLM2's own files."""
     model = load_model(name)

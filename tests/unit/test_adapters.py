@@ -22,6 +22,7 @@ from planner.cost.step.layout import NOTHING_AGAIN
 from planner.inputs.load import load_model
 from planner.inputs.model import Attention
 from planner.units import GIB
+from tests.cases import every
 from tests.unit.cost_jobs import MODELS, job, plan_of, runtime
 
 SEQ, HIDDEN, INNER, WIDTH = 8192, 8192, 28672, 8192 + 2 * 1024
@@ -112,7 +113,7 @@ def test_transposes_that_are_not_kept_are_made_for_each_data_gradient() -> None:
     assert step(True) < step(False)
 
 
-@pytest.mark.parametrize("window", [None, 7, 40])
+@every("window", [None, 7, 40])
 def test_documents_hide_keys_from_each_other(window: int | None) -> None:
     """By enumeration: a query sees what came before it in its document, within its window."""
     seq, document = 96, 24
@@ -144,7 +145,7 @@ def test_model_flops_of_a_frozen_model_leave_weight_gradients_out() -> None:
     assert step_flops(model, 4096, 1.0, frozen=True) == pytest.approx(4 * products + attention)
 
 
-@pytest.mark.parametrize("gpus", ["dgx-h100", "dgx-b200"])
+@every("gpus", ["dgx-h100", "dgx-b200"])
 def test_lora_reaches_no_higher_share_of_the_peak_than_full_training(gpus: str) -> None:
     def mfu(method: str) -> float:
         work = job(load_model("llama2-7b"), 8, gpus, seq_len=4096, global_batch=32, method=method)
@@ -266,7 +267,7 @@ def test_embedding_and_head_beside_adapters_are_a_trained_copy() -> None:
     assert more.step > plain.step
 
 
-@pytest.mark.parametrize(("method", "more"), [("lora", 1.0), ("qlora", 0.0)])
+@every(("method", "more"), [("lora", 1.0), ("qlora", 0.0)])
 def test_a_base_that_is_loaded_in_fp32_rests_so(method: str, more: float) -> None:
     """Two bytes more of each weight; of a base in 4 bits of embedding, head and norms alone."""
     model = load_model("llama2-7b")

@@ -15,6 +15,7 @@ from planner.cost.memory.peaks import PassBytes
 from planner.cost.memory.reserve import needed_share, shown_share
 from planner.cost.memory.stage_memory import StageMemory, live_logit_bytes
 from planner.techniques.allocators import ALLOCATORS
+from tests.cases import every
 from tests.cli.command import planner
 from tests.unit.cost_jobs import job, plan_of, runtime
 
@@ -41,7 +42,7 @@ def test_a_bucket_is_closed_by_the_product_that_fills_it() -> None:
     assert bucket_elements(case(), replace(NONE, product=7e7)) == 5.7e8
 
 
-@pytest.mark.parametrize("end", ["gathered_head", "gathered_embedding"])
+@every("end", ["gathered_head", "gathered_embedding"])
 def test_an_end_comes_into_a_half_full_bucket(end: str) -> None:
     """A vocabulary of 128,000 times 6,656 is 8.52e8 weights, 1.7 GB in 16 bit; an eighth is 1.06e8."""
     whole, part = ({end: 2.0 * 128_000 * 6_656 / cut} for cut in (1, 8))
@@ -99,9 +100,7 @@ def test_a_value_read_back_costs_each_attention_forward() -> None:
         assert idle == pytest.approx(times * 12 * float(plan.num_microbatches) * 1e-3)
 
 
-@pytest.mark.parametrize(
-    ("needed", "shown"), [(0.5, 0.5 + 0.25 * 0.2), (0.94, 0.94 + 0.25 * 0.2), (0.96, 0.98), (1.2, 1.2)]
-)
+@every(("needed", "shown"), [(0.5, 0.5 + 0.25 * 0.2), (0.94, 0.94 + 0.25 * 0.2), (0.96, 0.98), (1.2, 1.2)])
 def test_a_device_shows_what_its_allocator_holds_as_far_as_there_is_room(needed: float, shown: float) -> None:
     one = case(held_share=0.3, reserve_share=0.05)
     capacity = one.pool.accelerator.memory_usable
@@ -109,7 +108,7 @@ def test_a_device_shows_what_its_allocator_holds_as_far_as_there_is_room(needed:
     assert float(shown_bytes(one, memory, needed * capacity)) == pytest.approx(shown * capacity)
 
 
-@pytest.mark.parametrize(
+@every(
     ("name", "shares"),
     [("growing", (0.05, 0.0)), ("fixed", (0.07, 0.3)), ("arena", (0.0, 0.0))],
 )

@@ -15,6 +15,7 @@ import planner
 from planner import api
 from planner.inputs.model_yaml import model_yaml
 from planner.techniques.schedules import SCHEDULES
+from tests.cases import every
 from tests.cli.command import planner as command
 from tests.helpers import ROOT, user_environment
 
@@ -52,7 +53,7 @@ def test_no_public_name_is_that_of_a_module_of_the_package() -> None:
     assert not modules & set(planner.__all__)
 
 
-@pytest.mark.parametrize("name", planner.__all__)
+@every("name", planner.__all__)
 def test_every_name_is_described_and_typed(name: str) -> None:
     found = getattr(planner, name)
     assert inspect.getdoc(found)
@@ -185,7 +186,7 @@ def test_runtimes_take_traits_as_the_command_line_does() -> None:
     assert slow.step > planner.estimate_plan(JOB, tp=4).step
 
 
-@pytest.mark.parametrize("schedule", sorted(SCHEDULES))
+@every("schedule", sorted(SCHEDULES))
 def test_a_plan_of_one_stage_is_priced_under_every_schedule(schedule: str) -> None:
     """With no other stage there is nothing to wait for, and nothing to divide by."""
     answer = planner.estimate_plan(JOB, tp=4, schedule=schedule)
@@ -207,7 +208,7 @@ def test_runs_are_validated(tmp_path: Path) -> None:
         planner.validate_runs(tmp_path / "none.csv")
 
 
-@pytest.mark.parametrize(
+@every(
     ("axes", "words"),
     [
         ({"tpp": 4}, "nearest: tp"),
@@ -228,7 +229,7 @@ def test_what_has_no_price_is_told_by_its_rules() -> None:
         planner.estimate_plan(JOB, micro_batch=64)
 
 
-@pytest.mark.parametrize(
+@every(
     ("call", "words"),
     [
         (lambda: planner.load_model("llama3-9b"), "llama3-8b"),

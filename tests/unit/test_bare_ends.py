@@ -13,6 +13,7 @@ from planner.cost.traffic.messages import message_widths, pipeline_messages
 from planner.inputs.workload import Workload
 from planner.runtimes.family import Job
 from planner.runtimes.megatron_lm.layout import layout_layers
+from tests.cases import every
 from tests.cli.command import planner
 
 OURS = ("llama3.1-405b", 16, 8, (0, *[1] * 126, 0))
@@ -58,7 +59,7 @@ def test_an_embedding_that_keeps_nothing_is_played() -> None:
     )
 
 
-@pytest.mark.parametrize("runtime", ["torchtitan", "deepspeed"])
+@every("runtime", ["torchtitan", "deepspeed"])
 def test_other_runtimes_need_a_layer_on_each_stage(runtime: str) -> None:
     with pytest.raises(Exception, match="stages-have-layers"):
         estimate_plan(job("llama3-8b", 136), runtime, pp=34, dp=4)
@@ -80,7 +81,7 @@ def predicting(split: tuple[int, ...], runtime: str = "megatron-lm", apart: bool
     return estimate_plan(whole, runtime, **WIDE, stage_layers=marked(split) if apart else split)
 
 
-@pytest.mark.parametrize("runtime", ["megatron-lm", "megatron-bridge"])
+@every("runtime", ["megatron-lm", "megatron-bridge"])
 def test_prediction_layers_may_stand_alone(runtime: str) -> None:
     """``m|L`` of Megatron-LM's own example for DeepSeek-V3: the layer on rank 14, its head on rank 15."""
     apart, beside = predicting(APART, runtime), predicting(BESIDE, runtime)
@@ -137,7 +138,7 @@ def test_a_search_finds_pinned_prediction_layers_alone() -> None:
 NEXT = (3, *[2] * 28, 1, 1, 0)
 
 
-@pytest.mark.parametrize("runtime", ["megatron-lm", "megatron-bridge"])
+@every("runtime", ["megatron-lm", "megatron-bridge"])
 def test_prediction_layers_may_stand_beside_layers_before_the_loss(runtime: str) -> None:
     """``tm|L``: rank 14 holds its layers, the prediction layer and its embedding; rank 15 the table alone."""
     known, beside = predicting(NEXT, runtime, apart=True), predicting(NEXT, runtime)
@@ -157,7 +158,7 @@ def test_prediction_layers_may_stand_beside_layers_before_the_loss(runtime: str)
     assert message_widths(case, NEXT) == (*[1.0] * 30, 2.0, 1.0)
 
 
-@pytest.mark.parametrize(
+@every(
     ("model", "runtime", "split"),
     [
         ("deepseek-v3", "torchtitan", (21, 20, 20, 0)),
@@ -198,7 +199,7 @@ def test_files_say_prediction_layers_beside_layers(tmp_path: Path, target: str) 
     assert (back["plan"], back["step_time_s"]) == (known["plan"], known["step_time_s"])
 
 
-@pytest.mark.parametrize("split", ["3m,29,29,0", "30,31m,0,0", "30,15m,16", "30m,31m,0"])
+@every("split", ["3m,29,29,0", "30,31m,0,0", "30,15m,16", "30m,31m,0"])
 def test_a_mark_where_prediction_layers_cannot_be_is_refused(split: str) -> None:
     done = planner(
         *("estimate", "deepseek-v3", "--hardware", "dgx-h200", "--gpus", "512", "--pp", "4"),
@@ -208,7 +209,7 @@ def test_a_mark_where_prediction_layers_cannot_be_is_refused(split: str) -> None
     assert "prediction layers (m)" in done.err
 
 
-@pytest.mark.parametrize("target", ["megatron-lm", "megatron-bridge"])
+@every("target", ["megatron-lm", "megatron-bridge"])
 def test_files_say_prediction_layers_alone(tmp_path: Path, target: str) -> None:
     plan, out = tmp_path / "plan.yaml", tmp_path / "out"
     asked = (

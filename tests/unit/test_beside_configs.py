@@ -19,6 +19,7 @@ from planner.inputs.workload import Workload
 from planner.plan import Plan
 from planner.runtimes import runtimes
 from planner.runtimes.family import Job
+from tests.cases import every
 
 LING_MINI: dict[str, Any] = {
     "model_type": "bailing_moe", "architectures": ["BailingMoeV2ForCausalLM"], "first_k_dense_replace": 1,
@@ -99,7 +100,7 @@ EXAONE_45: dict[str, Any] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(
+@every(
     ("raw", "total", "active", "digit"),
     [
         (LING_MINI, 16e9, 1.4e9, 0.5e9),  # huggingface.co/inclusionAI/Ling-mini-2.0
@@ -138,9 +139,7 @@ def test_what_ling_s_code_does_not_do_is_refused() -> None:
         model_from_config(LING_MINI | {"moe_shared_expert_intermediate_size": 1024}, "config.json", "m")
 
 
-@pytest.mark.parametrize(
-    ("key", "value"), [("postnorm", False), ("shared_intermediate_size", [4096]), ("sliding_window", 128)]
-)
+@every(("key", "value"), [("postnorm", False), ("shared_intermediate_size", [4096]), ("sliding_window", 128)])
 def test_a_minimax_of_another_shape_is_refused(key: str, value: object) -> None:
     with pytest.raises(InputError, match=key):
         model_from_config(MINIMAX_01 | {key: value}, "config.json", "m")
@@ -192,7 +191,7 @@ def test_an_extra_prediction_layer_of_exaone_is_dense() -> None:
         model_from_config(K_EXAONE | {"swiglu_limits": [7.0] * 48}, "config.json", "m")
 
 
-@pytest.mark.parametrize("sparse", [False, True])
+@every("sparse", [False, True])
 def test_an_extra_prediction_layer_of_its_own_kind_is_priced_whole(sparse: bool) -> None:
     """The block, and beside it the projection of two widths to one and two norms, each once.
 
@@ -251,7 +250,7 @@ def test_grok_2_is_not_taken_for_the_captioner_of_its_model_type() -> None:
         model_from_config({"model_type": "git", "vocab_size": 30522}, "config.json", "m")
 
 
-@pytest.mark.parametrize("raw", [LING_MINI, MINIMAX_01, KIMI_VL, INTERNVL, DEEPSEEK_OCR, K_EXAONE, EXAONE_45])
+@every("raw", [LING_MINI, MINIMAX_01, KIMI_VL, INTERNVL, DEEPSEEK_OCR, K_EXAONE, EXAONE_45])
 def test_a_config_that_was_turned_once_stays(raw: dict[str, Any]) -> None:
     once = as_library(raw)
     assert as_library(once) == once
@@ -263,6 +262,6 @@ def test_a_config_without_its_language_model_is_told() -> None:
             model_from_config({"model_type": kind, "vision_config": {}}, "config.json", "m")
 
 
-@pytest.mark.parametrize("name", ["OpenGVLab/InternVL3_5-8B", "moonshotai/Kimi-VL-A3B-Instruct"])
+@every("name", ["OpenGVLab/InternVL3_5-8B", "moonshotai/Kimi-VL-A3B-Instruct"])
 def test_models_of_images_are_whole_in_the_zoo(name: str) -> None:
     assert load_model(name).encoder is not None

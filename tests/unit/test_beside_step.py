@@ -18,6 +18,7 @@ from planner.report.waterfall import Anatomy
 from planner.runtimes import runtimes
 from planner.runtimes.family import Job
 from planner.units import GIB
+from tests.cases import every
 
 PLANS = {
     "plain": Plan(dp=8.0, zero=1, zero_shards=8.0, num_microbatches=4.0),
@@ -34,7 +35,7 @@ def priced(name: str, model: str = "llama3-8b", seq_len: int = 4096) -> Estimate
     return estimate(PLANS[name], job, runtimes()["megatron-lm"])
 
 
-@pytest.mark.parametrize("name", PLANS)
+@every("name", PLANS)
 def test_evaluation_needs_the_states_and_never_more_than_training(name: str) -> None:
     answer = priced(name)
     told = BesideStep(Anatomy(answer))
@@ -58,7 +59,7 @@ def test_offloaded_states_are_twelve_bytes_and_the_gradient_of_each_weight() -> 
     assert names == ["evaluation", "evaluation", "a checkpoint"]
 
 
-@pytest.mark.parametrize("name", ["plain", "sharded", "stages"])
+@every("name", ["plain", "sharded", "stages"])
 def test_the_largest_pass_of_an_evaluation_fits_and_needs_no_less_than_one_of_training_s_size(
     name: str,
 ) -> None:

@@ -22,6 +22,7 @@ from planner.inputs.workload import Workload
 from planner.plan import Plan
 from planner.runtimes import runtimes
 from planner.runtimes.family import Job
+from tests.cases import every
 
 M3: dict[str, Any] = {
     "model_type": "minimax_m3", "hidden_size": 6144, "intermediate_size": 3072, "num_hidden_layers": 60,
@@ -66,7 +67,7 @@ def test_an_index_that_is_switched_off_is_none() -> None:
     assert m3().params - model.params == 57 * (6144 * 5 * 128 + 2 * 128)
 
 
-@pytest.mark.parametrize(
+@every(
     ("changes", "found"),
     [({"swiglu_limit": 5.0}, "swiglu_limit"), ({"n_shared_experts": 2}, "n_shared_experts")],
 )

@@ -10,6 +10,7 @@ from planner.errors import InputError
 from planner.runtimes.imports.dispatch import read_runner_file
 from planner.runtimes.imports.sheet import Imported
 from planner.runtimes.megatron_bridge.reading.recipe_table import known_recipe, recipe_names
+from tests.cases import every
 from tests.cli.command import planner
 
 RUN = "torchrun --nnodes {} --nproc-per-node 8 scripts/training/run_recipe.py "
@@ -48,7 +49,7 @@ def test_overrides_and_flags_go_before_the_recipe(tmp_path: Path) -> None:
     assert any("train.global_batch_size 512 to 128" in note for note in found.notes)
 
 
-@pytest.mark.parametrize(
+@every(
     ("recipe", "settings"),
     [
         (
@@ -98,7 +99,7 @@ def test_the_benchmarks_selectors_name_a_recipe(tmp_path: Path) -> None:
     assert "sequence_parallel" not in read(tmp_path, WHOLE + "-tp 1").options
 
 
-@pytest.mark.parametrize("nodes", [2, 1])
+@every("nodes", [2, 1])
 def test_a_benchmarks_batch_grows_with_its_ranks(tmp_path: Path, nodes: int) -> None:
     """scripts/training/README.md: the samples of an accelerator stay."""
     name = "qwen3_30b_a3b_pretrain_16gpu_h100_fp8cs_config"
@@ -109,14 +110,14 @@ def test_a_benchmarks_batch_grows_with_its_ranks(tmp_path: Path, nodes: int) -> 
     assert int(found.options["global_batch"]) * 2 == whole * nodes
 
 
-@pytest.mark.parametrize("name", ["dataset.seq_length", "dataset.sequence_length"])
+@every("name", ["dataset.seq_length", "dataset.sequence_length"])
 def test_a_length_that_both_say_is_one(tmp_path: Path, name: str) -> None:
     """training/config.py, ``GPTDatasetConfig``: its fields have both names."""
     found = read(tmp_path, f"{LLAMA} model.seq_length=4096 {name}=4096")
     assert found.options["seq_len"] == "4096"
 
 
-@pytest.mark.parametrize(
+@every(
     ("line", "said"),
     [
         (LLAMA.replace("llama3_70b", "llama9_70b"), "llama3_70b_pretrain_config"),
@@ -134,7 +135,7 @@ def test_what_is_not_known_is_refused(tmp_path: Path, line: str, said: str) -> N
         read(tmp_path, line)
 
 
-@pytest.mark.parametrize(
+@every(
     ("recipe", "why"),
     [
         ("wan_14b_pretrain_config", "it trains a diffusion transformer"),
@@ -216,7 +217,7 @@ def test_another_shape_is_another_model(tmp_path: Path) -> None:
     assert (found.model.num_layers, found.model.vocab) == (16, 128256)
 
 
-@pytest.mark.parametrize("name", recipe_names()[::13])
+@every("name", recipe_names()[::13])
 def test_every_recipe_is_read_without_a_fault(tmp_path: Path, name: str) -> None:
     assert read(tmp_path, RUN.format(128) + f"--recipe {name} train.global_batch_size=2048").faults == ()
 
@@ -257,7 +258,7 @@ def test_there_are_sixty() -> None:
     assert len(set(ILLEGAL)) >= 60
 
 
-@pytest.mark.parametrize("override", ILLEGAL)
+@every("override", ILLEGAL)
 def test_an_illegal_override_is_not_priced_in_silence(tmp_path: Path, override: str) -> None:
     path = tmp_path / "train.sh"
     path.write_text(LLAMA + override + "\n")

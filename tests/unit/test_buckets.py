@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cases import every
 from tests.cli.command import planner
 
 GIB = 2.0**30
@@ -34,7 +35,7 @@ def test_a_flat_bucket_is_as_large_as_it_is_said_and_overlap_has_two() -> None:
     assert usual["dp"] < small["dp"] < alone["dp"]
 
 
-@pytest.mark.parametrize("zero", ["1", "3"])
+@every("zero", ["1", "3"])
 def test_files_say_them_and_are_read_back_at_the_same_price(zero: str, tmp_path: Path) -> None:
     saved, out = tmp_path / "plan.yaml", tmp_path / "out"
     sets = ("--set", "reduce_bucket_size=2e8", "--set", "overlap_comm=false")

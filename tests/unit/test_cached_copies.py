@@ -12,6 +12,7 @@ from planner.plan import Plan
 from planner.runtimes import runtimes
 from planner.runtimes.family import Job
 from planner.units import GIB
+from tests.cases import every
 
 
 def priced(precision: str, zero: int, **traits: object) -> Estimate:
@@ -21,9 +22,7 @@ def priced(precision: str, zero: int, **traits: object) -> Estimate:
     return estimate(plan, job, runtimes()["megatron-bridge"].with_traits(**traits))
 
 
-@pytest.mark.parametrize(
-    ("precision", "each"), [("mxfp8", 2.0), ("nvfp4", 1.125), ("fp8", 1.0), ("bf16", 0.0)]
-)
+@every(("precision", "each"), [("mxfp8", 2.0), ("nvfp4", 1.125), ("fp8", 1.0), ("bf16", 0.0)])
 def test_copies_of_sharded_weights_rest_whole(precision: str, each: float) -> None:
     """module/linear.py keeps them in ``_fp8_workspaces``: 68.5 billion weights of products, head aside."""
     whole = priced(precision, 3, low_bit_weights="beside").stages[0].weights

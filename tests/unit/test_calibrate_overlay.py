@@ -22,6 +22,7 @@ from planner.calibrate.validate import validate_out_of_fold
 from planner.cli.options import Format
 from planner.cli.validate import Fold, validate
 from planner.errors import InputError
+from tests.cases import every
 from tests.property.test_calibrate import HEAD, row
 
 
@@ -83,7 +84,7 @@ def test_the_list_that_ships_is_an_overlay_that_changes_nothing() -> None:
     assert seconds(these, read_overlay(fitted_file())) == seconds(these)
 
 
-@pytest.mark.parametrize(
+@every(
     ("text", "fault"),
     [
         ("bands: []\n", "constants"),

@@ -24,6 +24,7 @@ from planner.runtimes.family import Runtime
 from planner.simulate.plan import play_plan
 from planner.techniques.engines.family import PassBytes
 from planner.techniques.engines.rounds import round_moments
+from tests.cases import every
 from tests.unit.cost_jobs import any_runtime, job, model, plan_of, runtime
 from tests.unit.shipped_eras import eras_by_name
 
@@ -41,8 +42,8 @@ def setting(
     return case_of(plan, work, any_runtime(**(traits or {}))), plan
 
 
-@pytest.mark.parametrize(("schedule", "times"), [(PLAIN_SCHEDULE, 16), ("zeropp", 8), ("breadth-first", 1)])
-@pytest.mark.parametrize("recompute", ["none", "full"])
+@every(("schedule", "times"), [(PLAIN_SCHEDULE, 16), ("zeropp", 8), ("breadth-first", 1)])
+@every("recompute", ["none", "full"])
 def test_a_step_gathers_and_reduces_a_chunk_once_for_each_round(
     schedule: str, times: int, recompute: str
 ) -> None:
@@ -55,13 +56,13 @@ def test_a_step_gathers_and_reduces_a_chunk_once_for_each_round(
     assert float(data_parallel_sent(case, plan, HELD)) == pytest.approx(times * 3 / 4 * 8e9)
 
 
-@pytest.mark.parametrize(("schedule", "times"), [(PLAIN_SCHEDULE, 16), ("zeropp", 8), ("breadth-first", 1)])
+@every(("schedule", "times"), [(PLAIN_SCHEDULE, 16), ("zeropp", 8), ("breadth-first", 1)])
 def test_zero_2_reduces_in_each_round_and_gathers_once(schedule: str, times: int) -> None:
     sent = float(data_parallel_sent(*setting(schedule, zero=2), HELD))
     assert sent == pytest.approx(3 / 4 * (times * 4e9 + 2e9))
 
 
-@pytest.mark.parametrize("zero", [0, 1])
+@every("zero", [0, 1])
 def test_states_that_are_whole_in_the_passes_travel_once(zero: int) -> None:
     sent = {data_parallel_sent(*setting(name, zero), HELD) for name in ("breadth-first", PLAIN_SCHEDULE)}
     assert len(sent) == 1
@@ -142,7 +143,7 @@ def test_what_is_gathered_for_a_round_is_a_chunk_and_not_a_layer() -> None:
     assert zero_2.stages[0].workspace > 3 * layer * 4
 
 
-@pytest.mark.parametrize("schedule", ["breadth-first", "zeropp"])
+@every("schedule", ["breadth-first", "zeropp"])
 def test_the_played_step_pays_the_same(schedule: str) -> None:
     work = job(gpus=8, global_batch=32)
     plan = plan_of(work, pp=2, vpp=2, zero=3, schedule=schedule)

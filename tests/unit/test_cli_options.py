@@ -6,7 +6,6 @@ import inspect
 import math
 from typing import get_type_hints
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -25,6 +24,7 @@ from planner.techniques.offload import OFFLOADS
 from planner.techniques.optimizers import OPTIMIZERS
 from planner.techniques.precision import PRECISIONS
 from planner.techniques.recompute import RECOMPUTES
+from tests.cases import every
 from tests.texts import LETTERS
 from tests.unit.cost_jobs import any_runtime, job, random_plans
 
@@ -54,7 +54,7 @@ def test_every_axis_of_a_plan_is_an_option() -> None:
     assert set(PlanOptions.__dataclass_fields__) == set(Plan.__dataclass_fields__) - derived
 
 
-@pytest.mark.parametrize(
+@every(
     ("record", "field", "table"),
     [
         (JobOptions, "precision", PRECISIONS),
@@ -70,7 +70,7 @@ def test_help_names_every_technique(record: type, field: str, table: dict[str, o
     assert [name for name in table if name not in text] == []
 
 
-@pytest.mark.parametrize(
+@every(
     ("text", "value"),
     [("1.5T", 1.5e12), ("15e12", 1.5e13), ("300B", 3e11), ("4Mi", 4194304.0), ("1_000,000", 1e6)],
 )
@@ -80,7 +80,7 @@ def test_amounts(text: str, value: float) -> None:
     assert reading.problems == []
 
 
-@pytest.mark.parametrize(
+@every(
     ("text", "spans"),
     [
         ("16,24,32", ((16, 16), (24, 24), (32, 32))),
@@ -105,7 +105,7 @@ def test_one_number_of_accelerators_may_have_its_thousands_grouped() -> None:
     assert Reading().counts("--gpus", "16,24", several=False) is None
 
 
-@pytest.mark.parametrize("text", ["10,24", "16,24,32", "1_6", "1,0245", "0,128", "1,024,", "1,02"])
+@every("text", ["10,24", "16,24,32", "1_6", "1,0245", "0,128", "1,024,", "1,02"])
 def test_a_comma_that_groups_no_thousands_is_refused(text: str) -> None:
     for read in ("count", "amount", "length"):
         reading = Reading()
@@ -134,7 +134,7 @@ def test_counts_of_a_range_fill_nodes_or_are_parts_of_one(one: int, other: int, 
         assert all(count % node == 0 or node % count == 0 for count in counts)
 
 
-@pytest.mark.parametrize("name", TRAITS)
+@every("name", TRAITS)
 def test_the_traits_of_every_runtime_may_be_set(name: str) -> None:
     for runtime in runtimes().values():
         value = runtime.traits.value_of(name)
@@ -145,7 +145,7 @@ def test_the_traits_of_every_runtime_may_be_set(name: str) -> None:
     assert expected(name)
 
 
-@pytest.mark.parametrize("name", MAY_BE_NOTHING)
+@every("name", MAY_BE_NOTHING)
 def test_a_trait_that_may_be_nothing_leaves_a_price(name: str) -> None:
     changed = any_runtime(**{name: 0.0})
     for plan in random_plans(job(), changed, 2, seed=5):

@@ -21,6 +21,7 @@ from planner.formulas.dispatch import dispatch_seconds, distinct_domains
 from planner.formulas.messages import point_to_point_seconds, shift_seconds
 from planner.formulas.ring_start import all_reduce_seconds, started_ring_seconds
 from planner.inputs.load_hardware import load_hardware
+from tests.cases import every
 
 NVLINK = Tier("nvlink", 8, 400e9, 3e-6, 400e9)
 NETWORK = Tier("infiniband", inf, 50e9, 10e-6, 50e9)
@@ -32,17 +33,13 @@ def members(ranks: int, stride: int) -> list[int]:
     return [place * stride for place in range(ranks)]
 
 
-@pytest.mark.parametrize(
-    ("ranks", "stride"), [(2, 1), (8, 1), (4, 2), (8, 4), (2, 8), (16, 1), (4, 16), (3, 1)]
-)
+@every(("ranks", "stride"), [(2, 1), (8, 1), (4, 2), (8, 4), (2, 8), (16, 1), (4, 16), (3, 1)])
 def test_members_of_a_domain_are_those_that_one_counts(ranks: int, stride: int) -> None:
     counted = sum(rank < 8 for rank in members(ranks, stride))
     assert NVLINK.spread(stride, ranks).fewest == counted
 
 
-@pytest.mark.parametrize(
-    ("ranks", "stride"), [(8, 1), (16, 1), (64, 1), (32, 2), (16, 4), (16, 8), (2, 4), (4, 8)]
-)
+@every(("ranks", "stride"), [(8, 1), (16, 1), (64, 1), (32, 2), (16, 4), (16, 8), (2, 4), (4, 8)])
 def test_the_hops_of_a_ring_are_those_that_one_counts(ranks: int, stride: int) -> None:
     """One byte is sent, so that latency is all there is; a ring pass has a hop from every member but one."""
     group = members(ranks, stride)
@@ -75,7 +72,7 @@ IN_SWITCH = Tier("nvlink", 8, 337.5e9, 3.4e-6, 247.5e9, reduced=450e9)
 """Eight H100, as their profile has them."""
 
 
-@pytest.mark.parametrize(("mebibytes", "microseconds"), [(64, 324.5), (128, 578.8), (256, 1092.2)])
+@every(("mebibytes", "microseconds"), [(64, 324.5), (128, 578.8), (256, 1092.2)])
 def test_a_switch_that_adds_up_takes_what_nccl_tests_take(mebibytes: int, microseconds: float) -> None:
     """An all-reduce of eight H100 (aiconfigurator 095f58a, h100_sxm, NCCL 2.29.2); a ring's is longer."""
     nbytes = mebibytes * 2.0**20
@@ -97,7 +94,7 @@ def test_pieces_that_follow_one_another_pay_latency_each() -> None:
     assert often - once == pytest.approx(9 * 7 * 3e-6)
 
 
-@pytest.mark.parametrize(("ranks", "share"), [(2, 1), (4, 3), (8, 7)])
+@every(("ranks", "share"), [(2, 1), (4, 3), (8, 7)])
 def test_a_part_of_a_mesh_has_only_its_own_links(ranks: int, share: int) -> None:
     """MI300X: a group of n has n - 1 of the seven links of 64 GB/s (arXiv:2511.17127)."""
     assert group_bandwidth(MESH, ranks) == share * 64e9
@@ -116,7 +113,7 @@ def test_an_all_to_all_by_hand() -> None:
     assert all_to_all_seconds(8e9, 16, 1, BOTH) == pytest.approx(expected + 7 * 3e-6 + 10e-6)
 
 
-@pytest.mark.parametrize(("domains", "copies"), [(1, 3), (2, 1), (2, 3), (4, 4), (8, 2)])
+@every(("domains", "copies"), [(1, 3), (2, 1), (2, 3), (4, 4), (8, 2)])
 def test_the_domains_that_a_token_reaches_are_those_that_one_counts(domains: int, copies: int) -> None:
     routes = list(product(range(domains), repeat=copies))
     mean = sum(len(set(route)) for route in routes) / len(routes)
@@ -157,7 +154,7 @@ def test_chunks_passed_on_wait_for_the_one_port_that_leaves_the_node() -> None:
     assert shift_seconds(4e9, 4.0, 1.0, [MESH]) == pytest.approx(3 * (1e9 / 64e9 + 3e-6))
 
 
-@pytest.mark.parametrize("function", [ring_seconds, shift_seconds, all_reduce_seconds, all_to_all_seconds])
+@every("function", [ring_seconds, shift_seconds, all_reduce_seconds, all_to_all_seconds])
 def test_one_rank_costs_nothing(function: object) -> None:
     assert function(1e9, 1.0, 1.0, BOTH) == 0  # type: ignore[operator]
 
@@ -187,8 +184,8 @@ def test_a_scaled_tier_is_slower_and_as_far_away() -> None:
 SLOW = replace(NVLINK, ramp=4e-5)
 
 
-@pytest.mark.parametrize("ranks", [2, 4, 8])
-@pytest.mark.parametrize("passes", [1.0, 2.0])
+@every("ranks", [2, 4, 8])
+@every("passes", [1.0, 2.0])
 def test_a_started_ring_is_the_root_of_its_own_quadratic(ranks: int, passes: float) -> None:
     """The rate without the start is that with which the reference buffer takes as long as over the line."""
     quiet = replace(SLOW, latency=0.0)
@@ -222,7 +219,7 @@ def test_started_rings_of_one_and_of_many_are_the_same_bits() -> None:
     assert many.tolist() == one
 
 
-@pytest.mark.parametrize(
+@every(
     ("cluster", "gib", "rate"),
     [
         # nccl-tests of 8 ranks, beyond the 512 MiB of the tables: notes of hardware_profiles/scaleups.

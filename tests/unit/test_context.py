@@ -23,6 +23,7 @@ from planner.inputs.workload import Workload
 from planner.runtimes.family import Job
 from planner.techniques.context import CONTEXT_METHODS
 from planner.techniques.context.family import read_method
+from tests.cases import every
 from tests.unit.cost_jobs import DENSE, MHA, any_runtime, job, model, plan_of, runtime
 
 BATCH, SEQ, HEADS, KV_HEADS, HEAD_DIM = 2, 8192, 32, 8, 128
@@ -35,8 +36,8 @@ def sent(name: str, cp: int, backward: bool = False) -> float:
     return float(elements(BATCH * SEQ / cp, Q_WIDTH, KV_WIDTH, cp) * method.sent_share(cp))
 
 
-@pytest.mark.parametrize("cp", [2, 4, 8])
-@pytest.mark.parametrize("name", ["ring", "all-gather"])
+@every("cp", [2, 4, 8])
+@every("name", ["ring", "all-gather"])
 def test_a_ring_passes_keys_and_values_around(name: str, cp: int) -> None:
     """Played: in each of cp - 1 rounds a rank passes on the chunk that it got; all end with all chunks."""
     held = [{rank} for rank in range(cp)]
@@ -51,7 +52,7 @@ def test_a_ring_passes_keys_and_values_around(name: str, cp: int) -> None:
     assert sent(name, cp, backward=True) == 2 * moved
 
 
-@pytest.mark.parametrize("cp", [2, 4, 8])
+@every("cp", [2, 4, 8])
 def test_ulysses_keeps_one_share_of_queries_keys_values_and_outputs(cp: int) -> None:
     """arXiv:2309.14509, sec. 3.1, for grouped queries: (P-1)/P^2 of 2 s d (a + a_kv), each way."""
     expected = (cp - 1) / cp**2 * 2 * BATCH * SEQ * HEAD_DIM * (HEADS + KV_HEADS)
@@ -72,7 +73,7 @@ def test_ring_and_ulysses_for_as_many_key_heads_as_query_heads() -> None:
     assert volume == 4 * SEQ * hidden / cp
 
 
-@pytest.mark.parametrize(
+@every(
     ("name", "cp", "heads", "kv_heads", "allowed"),
     [
         ("all-to-all", 8, 32, 8, True),
@@ -92,7 +93,7 @@ def test_which_heads_can_be_split(name: str, cp: int, heads: int, kv_heads: int,
     assert method.legal(cp, heads, kv_heads, method.head_ranks(cp, heads, kv_heads, near=8)) == allowed
 
 
-@pytest.mark.parametrize("name", CONTEXT_METHODS)
+@every("name", CONTEXT_METHODS)
 def test_one_rank_sends_and_holds_nothing(name: str) -> None:
     assert sent(name, 1) == sent(name, 1, backward=True) == 0
     assert CONTEXT_METHODS[name].gathered_elements(SEQ, Q_WIDTH, KV_WIDTH, 1) == 0
@@ -108,7 +109,7 @@ def test_what_a_rank_holds_beside_its_own() -> None:
     assert held["all-to-all"] == SEQ / 4 * (2 * Q_WIDTH + KV_WIDTH)
 
 
-@pytest.mark.parametrize("cp", [2, 3, 4, 5, 8, 16])
+@every("cp", [2, 3, 4, 5, 8, 16])
 def test_balanced_attention_played_step_by_step(cp: int) -> None:
     """arXiv:2310.03294, sec. 3.1: a rank without keys left helps the one t places before."""
     method = CONTEXT_METHODS["lightseq"]
@@ -127,7 +128,7 @@ def test_balanced_attention_played_step_by_step(cp: int) -> None:
     assert moved == pytest.approx(chunk * len(pairs) / cp, rel=1e-12)
 
 
-@pytest.mark.parametrize("cp", [2, 4, 8])
+@every("cp", [2, 4, 8])
 def test_burst_attention_sends_what_its_paper_counts(cp: int) -> None:
     """arXiv:2403.09347, Table 1: 2 B Z N d forward, 3 B Z N d + 2 B Z N backward, whole buffers."""
     method, hidden = CONTEXT_METHODS["burst"], HEADS * HEAD_DIM
@@ -137,7 +138,7 @@ def test_burst_attention_sends_what_its_paper_counts(cp: int) -> None:
     assert method.backward_statistics * BATCH * SEQ * HEADS == 2 * BATCH * HEADS * SEQ
 
 
-@pytest.mark.parametrize(("sharing", "ratio"), [(1, 3 / 4), (4, 3), (8, 6)])
+@every(("sharing", "ratio"), [(1, 3 / 4), (4, 3), (8, 6)])
 def test_burst_attention_loses_backward_with_grouped_queries(sharing: int, ratio: float) -> None:
     """By hand: three widths of the queries against the ring's four of the keys, statistics apart."""
     widths = (SEQ / 8, Q_WIDTH, 2 * Q_WIDTH / sharing, 8)
@@ -145,7 +146,7 @@ def test_burst_attention_loses_backward_with_grouped_queries(sharing: int, ratio
     assert burst / ring == ratio
 
 
-@pytest.mark.parametrize("fp32", [False, True])
+@every("fp32", [False, True])
 def test_burst_attention_carries_statistics_and_no_gradients_of_keys(fp32: bool) -> None:
     """By hand, one rank sends 7/8 of 2 x (3 x width + 2 x heads) bytes; no fp32 dK and dV."""
     asked = job(model("8", {"a": {"mixer": MHA | {"heads": 32, "kv_heads": 8}, "ffn": DENSE}}, "2 a"), gpus=8)
@@ -163,7 +164,7 @@ def test_burst_attention_carries_statistics_and_no_gradients_of_keys(fp32: bool)
     assert exchange.backward_sent == 2 * sequence * (3 * 32 * mixer.qk_head_dim + 2 * 32) * 7 / 8
 
 
-@pytest.mark.parametrize("method", ["all-to-all", "ring"])
+@every("method", ["all-to-all", "ring"])
 def test_heads_that_ranks_do_not_divide_are_padded_where_they_are_dealt_out(method: str) -> None:
     """33 heads on 8 ranks are 5 each, so that as many travel as of 40; a ring passes on the 33."""
 
@@ -191,7 +192,7 @@ def attention_of(cp: int, method: str, kv_heads: int = 8) -> tuple[Pricer, Any, 
     return pricer, asked.model.blocks["a"].attention, core
 
 
-@pytest.mark.parametrize("inner", [2, 4, 8])
+@every("inner", [2, 4, 8])
 def test_a_mesh_sends_heads_inside_and_its_own_keys_between_groups(inner: int) -> None:
     """arXiv:2405.07719, sec. 3, by hand: (u-1)/u of q, k, v, o; then r-1 times k, v of the rank's heads."""
     pricer, mixer, core = attention_of(16, f"usp:{inner}")
@@ -203,7 +204,7 @@ def test_a_mesh_sends_heads_inside_and_its_own_keys_between_groups(inner: int) -
     assert exchange.backward_sent == pytest.approx(2 * (near + 2 * far), rel=1e-12)
 
 
-@pytest.mark.parametrize(("method", "mesh"), [("ring", "usp:1"), ("all-to-all", "usp:16")])
+@every(("method", "mesh"), [("ring", "usp:1"), ("all-to-all", "usp:16")])
 def test_a_mesh_of_one_side_is_the_method_of_that_side(method: str, mesh: str) -> None:
     alone, both = (
         context_exchange(*attention_of(16, name, kv_heads=32)).forward_sent for name in (method, mesh)
@@ -236,7 +237,7 @@ def test_keys_of_other_ranks_stand_in_memory_while_attention_runs() -> None:
     assert whole > 0
 
 
-@pytest.mark.parametrize(
+@every(
     ("text", "told"),
     [
         ("usp:0", "whole number"),
@@ -297,7 +298,7 @@ def test_checkpoints_behind_attention_spare_it_and_nothing_else() -> None:
     assert plain / own == pytest.approx(76.38 / 58.46, rel=0.06)
 
 
-@pytest.mark.parametrize("method", CONTEXT_METHODS)
+@every("method", CONTEXT_METHODS)
 def test_one_rank_pays_what_it_would_without_the_method(method: str) -> None:
     asked = job()
     alone, plain = (

@@ -13,6 +13,7 @@ from planner.inputs.workload import Workload
 from planner.plan import Plan
 from planner.runtimes.family import Job
 from planner.techniques.context import CONTEXT_METHODS
+from tests.cases import every
 from tests.unit.cost_jobs import any_runtime
 
 INDEX, LAST = 1.13e-3 + 2.08e-3, 0.51e-3
@@ -68,7 +69,7 @@ def spread(ranks: int, method: str) -> Estimate:
     return estimate(plan, job, any_runtime())
 
 
-@pytest.mark.parametrize("ranks", [16, 32, 64, 96])
+@every("ranks", [16, 32, 64, 96])
 def test_a_mesh_of_heads_and_rings_is_best_over_several_nodes(ranks: int) -> None:
     """LongCA-bench (arXiv:2510.17896), up to 96 H100 and 768 K tokens: two dimensions are best overall.
 

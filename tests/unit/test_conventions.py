@@ -12,6 +12,7 @@ from planner.calibrate.runs.conventions import gpt_token_flops, palm_token_flops
 from planner.calibrate.runs.defaults import PricedRun, Skip, prepare
 from planner.calibrate.runs.table import Run, read_runs
 from planner.inputs.load_hardware import load_accelerator
+from tests.cases import every
 
 RUNS = Path(__file__).parents[1] / "measured" / "runs"
 
@@ -108,7 +109,7 @@ def test_the_extract_has_no_column_outside_the_schema() -> None:
             assert all(row["source"] and row["ref"] for row in csv.DictReader(lines))
 
 
-@pytest.mark.parametrize("words", ["6N", "model (6N..)", "6*N*D", "Chinchilla 6ND"])
+@every("words", ["6N", "model (6N..)", "6*N*D", "Chinchilla 6ND"])
 def test_six_for_each_parameter_is_a_known_count(words: str, catalogue: Catalogue) -> None:
     """64 sequences of 2,048 tokens through 6.74 billion weights at 100 TFLOP/s on 8 accelerators: 6.63 s."""
     run = Run(

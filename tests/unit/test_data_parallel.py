@@ -22,6 +22,7 @@ from planner.cost.traffic.data_parallel import (
 from planner.cost.traffic.sharing import stepped_elements
 from planner.plan import Plan
 from planner.techniques.engines import ENGINES
+from tests.cases import every
 from tests.unit.cost_jobs import MODELS, job, plan_of, runtime
 
 PARAMS = 1e9
@@ -57,7 +58,7 @@ def test_whole_replicas_reduce_once_a_step_however_many_passes() -> None:
     assert sent(0, micro_batch=1) == sent(0, micro_batch=2) == pytest.approx(15 / 16 * 8 * PARAMS)
 
 
-@pytest.mark.parametrize("zero", [0, 1, 2])
+@every("zero", [0, 1, 2])
 def test_volume_of_the_first_stages(zero: int) -> None:
     """arXiv:1910.02054, sec. 7: 2 Psi, a reduce-scatter and an all-gather; here 4 and 2 bytes an element.
 
@@ -78,7 +79,7 @@ def test_volume_of_the_third_stage() -> None:
 AT_REST = {"engine": "fsdp1"}
 
 
-@pytest.mark.parametrize(("zero", "each"), [(2, 2 + 4), (3, 2 + 2 + 4)])
+@every(("zero", "each"), [(2, 2 + 4), (3, 2 + 2 + 4)])
 def test_fsdp_gathers_and_reduces_in_every_pass(zero: int, each: int) -> None:
     """PyTorch's FSDP2 without a pipeline: ``reshard_after_forward=False`` spares backward's gather alone."""
     for micro_batch in (1, 2):
@@ -88,7 +89,7 @@ def test_fsdp_gathers_and_reduces_in_every_pass(zero: int, each: int) -> None:
         assert nbytes == pytest.approx(15 / 16 * passes * each * PARAMS)
 
 
-@pytest.mark.parametrize(("zero", "each", "once"), [(2, 0, 2 + 4), (3, 2, 4)])
+@every(("zero", "each", "once"), [(2, 0, 2 + 4), (3, 2, 4)])
 def test_a_pipeline_of_fsdp_stages_reduces_once(zero: int, each: int, once: int) -> None:
     """torch/distributed/pipelining/stage.py: no reduction and no resharding until the last backward."""
     case, plan = setting(AT_REST, zero=zero, pp=2, micro_batch=1)
@@ -113,9 +114,7 @@ def test_a_pipeline_of_fsdp_stages_pays_seconds_once() -> None:
     assert seconds == [seconds[0]] * 3
 
 
-@pytest.mark.parametrize(
-    ("zero", "pp", "gathers", "reductions"), [(2, 1, 4, 4), (3, 1, 4, 4), (2, 2, 1, 1), (3, 2, 4, 1)]
-)
+@every(("zero", "pp", "gathers", "reductions"), [(2, 1, 4, 4), (3, 1, 4, 4), (2, 2, 1, 1), (3, 2, 4, 1)])
 def test_fsdp_s_seconds_by_hand(zero: int, pp: int, gathers: int, reductions: int) -> None:
     """Gathers of 3 s and reductions of 5 in four passes: a pipeline's reductions wait for its end."""
     traits = AT_REST | {"dp_exposed": 1.0, "sharded_exposed": 1.0, "hidden_collective_traffic": 0.0}
@@ -156,7 +155,7 @@ def test_one_rank_sends_nothing() -> None:
     assert data_parallel_seconds(case, plan, traffic(case, plan), 1.0, 1.0) == 0
 
 
-@pytest.mark.parametrize("zero", [0, 1, 2, 3])
+@every("zero", [0, 1, 2, 3])
 def test_a_long_window_leaves_the_share_that_nothing_hides(zero: int) -> None:
     def exposed(window: float, share: float) -> float:
         traits = {"dp_exposed": share, "sharded_exposed": 0.0, "hidden_collective_traffic": 0.0}
@@ -170,7 +169,7 @@ def test_a_long_window_leaves_the_share_that_nothing_hides(zero: int) -> None:
     assert exposed(ENDLESS, 0.0) == 0
 
 
-@pytest.mark.parametrize("recompute", ["none", "full"])
+@every("recompute", ["none", "full"])
 def test_gradients_hide_behind_backward_and_stepped_weights_behind_forward(recompute: str) -> None:
     """With windows of half of either traffic, half of it shows; backward is twice forward."""
     for field, part in (("reduce", 2 / 3), ("gather", 1 / 3)):
@@ -227,7 +226,7 @@ def dense_group(
     return case, plan, group
 
 
-@pytest.mark.parametrize(
+@every(
     ("layer", "recompute", "expected"),
     [(0.4e9, "full", 2.0), (1e9, "full", 2.5), (5e9, "full", 2.9), (5e9, "none", 2.0)],
 )
@@ -240,7 +239,7 @@ def test_recompute_gathers_again_what_it_could_not_keep(
     assert dense_group({"reuse_elements": 0.0}, 12 * layer)[2].gathers == 2.0
 
 
-@pytest.mark.parametrize(
+@every(
     ("around", "method", "recompute", "gathered", "reduced"),
     [
         (False, "ring", "full", 2, 1),
@@ -266,13 +265,13 @@ def test_recompute_around_a_sharded_unit_gathers_it_again(
     assert float(data_parallel_sent(case, plan, weights())) == pytest.approx(expected)
 
 
-@pytest.mark.parametrize(("layer", "pieces"), [(5e6, 1.2), (5e7, 12), (5e9, 84)])
+@every(("layer", "pieces"), [(5e6, 1.2), (5e7, 12), (5e9, 84)])
 def test_prefetch_buckets_never_cut_a_weight(layer: float, pieces: float) -> None:
     """Buckets of 5e7 elements, filled by whole weights; 12 layers have 84 products."""
     assert dense_group(BILLION, 12 * layer)[2].messages == pytest.approx(pieces)
 
 
-@pytest.mark.parametrize("zero", [0, 1, 3])
+@every("zero", [0, 1, 3])
 def test_collectives_at_two_fifths_of_their_rate_take_five_halves_of_their_time(zero: int) -> None:
     """Latency and bandwidth alike, whatever is sharded, where nothing hides them."""
     seconds = []

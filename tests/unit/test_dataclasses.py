@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from planner.dataclasses import dataclass, replace
+from tests.cases import every
 from tests.helpers import ROOT
 
 
@@ -63,7 +64,7 @@ OURS = classes(dataclass)
 STANDARD = classes(dataclasses.dataclass)
 
 
-@pytest.mark.parametrize(
+@every(
     "seen",
     [
         lambda base, _, __: repr(base(1)),
@@ -83,7 +84,7 @@ def test_what_is_seen_is_what_the_library_shows(seen: Callable[..., Any]) -> Non
     assert seen(*OURS) == seen(*STANDARD)
 
 
-@pytest.mark.parametrize(
+@every(
     "wrong",
     [
         lambda base, _, __: setattr(base(1), "first", 2),
@@ -114,7 +115,7 @@ def test_objects_pass_through_a_pickle() -> None:
     assert pickle.loads(pickle.dumps(Stored(3))) == Stored(3)
 
 
-@pytest.mark.parametrize(("base", "child"), [(0, dataclasses.dataclass), (1, dataclass)])
+@every(("base", "child"), [(0, dataclasses.dataclass), (1, dataclass)])
 def test_a_class_of_either_kind_may_have_a_base_of_the_other(base: int, child: Callable[..., Any]) -> None:
     made = child(frozen=True)(
         type("Made", ((OURS, STANDARD)[base][0],), {"__annotations__": {"more": "int"}, "more": 3})
@@ -132,7 +133,7 @@ def test_the_package_takes_its_frozen_classes_from_here() -> None:
             assert "\nfrom dataclasses import dataclass" not in text, path
 
 
-@pytest.mark.parametrize("kind", [0, 1, 2])
+@every("kind", [0, 1, 2])
 def test_a_changed_object_is_the_one_that_would_be_made(kind: int) -> None:
     """Also of a class that checks, and of one that has worked something out."""
     name = ("first", "first", "size")[kind]

@@ -11,6 +11,7 @@ from planner.formulas.deepspeed_estimates import (
     estimated_zero2_bytes,
     estimated_zero3_bytes,
 )
+from tests.cases import every
 from tests.cli.command import planner
 
 GIB = 2.0**30
@@ -25,7 +26,7 @@ PRINTED = [
 ]
 
 
-@pytest.mark.parametrize(("weights", "states", "built", "host", "device"), PRINTED)
+@every(("weights", "states", "built", "host", "device"), PRINTED)
 def test_the_table_of_zero_3(weights: bool, states: bool, built: bool, host: float, device: float) -> None:
     """docs/code-docs/source/memory.rst: 2851 M weights, 32 M in the largest layer, one node of eight."""
     kept = 18.0 if weights else 16.0 if states else 0.0

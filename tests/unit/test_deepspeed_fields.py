@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from planner.runtimes.imports.dispatch import read_runner_file
+from tests.cases import every
 from tests.unit.test_from_file_kinds import refused_at
 
 ZERO = "zero_optimization"
 
 
-@pytest.mark.parametrize(
+@every(
     ("key", "value", "fault"),
     [
         (f"{ZERO}.offload_param", {"device": "cpu", "pin_memory": True}, None),
@@ -43,7 +42,7 @@ def test_a_key_or_a_value_that_a_section_refuses(
     assert refused_at("deepspeed", "ds_config.json", key, value, tmp_path) == ({fault} if fault else set())
 
 
-@pytest.mark.parametrize(("key", "value"), [("bf16.loss_scale", 0), (f"{ZERO}.mics_shard_size", 8)])
+@every(("key", "value"), [("bf16.loss_scale", 0), (f"{ZERO}.mics_shard_size", 8)])
 def test_what_older_releases_take_alone_is_told(key: str, value: object, tmp_path: Path) -> None:
     assert refused_at("deepspeed", "ds_config.json", key, value, tmp_path) == set()
     assert [note for note in read_runner_file(tmp_path / "ds_config.json").notes if key in note]

@@ -47,6 +47,7 @@ from planner.runtimes import runtimes
 from planner.runtimes.family import Job
 from planner.search.optimise import search
 from planner.search.request import SearchRequest
+from tests.cases import every
 from tests.cli.command import planner
 
 SD35 = {"num_layers": 24, "num_attention_heads": 24, "caption_projection_dim": 1536, "qk_norm": "rms_norm"}
@@ -104,7 +105,7 @@ def model(name: str, **changed: Any) -> ModelSpec:
     return model_from_config(config(name) | changed, "config.json", name).model
 
 
-@pytest.mark.parametrize("name", FACTS)
+@every("name", FACTS)
 def test_parameters_and_flops_are_those_of_the_library(name: str) -> None:
     _, _, params, length, flops = FACTS[name]
     found = model(name)
@@ -125,7 +126,7 @@ def test_a_model_is_written_and_read_back(tmp_path: Path) -> None:
     assert read_hf_config(folder.parent).model.name == read_hf_config(folder).model.name == "FLUX.1-dev"
 
 
-@pytest.mark.parametrize(
+@every(
     ("name", "changed", "told"),
     [
         ("flux.1-dev", {"_class_name": "FluxTransformer3DModel"}, "nearest: FluxTransformer2DModel"),
@@ -147,7 +148,7 @@ def test_what_is_not_expressed_is_refused(name: str, changed: dict[str, Any], to
     assert told in str(caught.value)
 
 
-@pytest.mark.parametrize(
+@every(
     ("changed", "told"),
     [
         ({"vocab": 32000}, "diffusion and no vocabulary"),

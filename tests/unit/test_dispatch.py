@@ -10,6 +10,7 @@ import pytest
 from planner.formulas.collectives import Tier, all_to_all_seconds, group_bandwidth
 from planner.formulas.dispatch import dispatch_seconds, neighbouring_ranks, neighbours_seconds
 from planner.inputs.load_hardware import cluster_names, load_hardware
+from tests.cases import every
 
 TIERS = (
     Tier("inside", 2, 4e9, 0.0, 4e9),
@@ -38,8 +39,8 @@ def sent_alone(route: tuple[int, ...]) -> Counter[str]:
     return Counter("outside" if rank >= 4 else "between" if rank >= 2 else "inside" for rank in route if rank)
 
 
-@pytest.mark.parametrize(("ranks", "copies"), [(2, 1), (2, 3), (4, 2), (8, 1), (8, 3), (8, 4)])
-@pytest.mark.parametrize("fused", [True, False])
+@every(("ranks", "copies"), [(2, 1), (2, 3), (4, 2), (8, 1), (8, 3), (8, 4)])
+@every("fused", [True, False])
 def test_each_tier_carries_the_copies_that_one_follows(ranks: int, copies: int, fused: bool) -> None:
     """All routes of a token to random ranks; all ranks are alike, so that one's hops are each one's share."""
     routes = list(product(range(ranks), repeat=copies))
@@ -52,7 +53,7 @@ def test_each_tier_carries_the_copies_that_one_follows(ranks: int, copies: int, 
     assert float(found) == pytest.approx(slowest)
 
 
-@pytest.mark.parametrize(
+@every(
     ("cluster", "ranks", "tokens", "topk", "microseconds"),
     [
         ("dgx-h100", 8, 8192, 6, 1572),
@@ -75,7 +76,7 @@ def test_fused_dispatch_takes_what_was_measured(
     assert found * 1e6 == pytest.approx(microseconds, rel=0.2)
 
 
-@pytest.mark.parametrize(
+@every(
     ("cluster", "ranks", "microseconds"),
     [
         ("dgx-a100-80gb", 8, 1198), ("dgx-h100", 8, 763.9), ("dgx-h200", 8, 770.8), ("dgx-b200", 8, 437.7),
@@ -100,8 +101,8 @@ def test_nearly_all_clusters_have_links_inside_that_are_faster_than_their_networ
     assert len(FAST_INSIDE) > 30
 
 
-@pytest.mark.parametrize("cluster", FAST_INSIDE)
-@pytest.mark.parametrize("fused", [True, False])
+@every("cluster", FAST_INSIDE)
+@every("fused", [True, False])
 def test_a_group_that_spans_more_domains_never_pays_less(cluster: str, fused: bool) -> None:
     tiers = load_hardware(cluster).pool.tiers
     domain = int(tiers[-2].domain)
@@ -120,9 +121,7 @@ def test_a_group_that_spans_more_domains_never_pays_less(cluster: str, fused: bo
             assert far >= near, (copies, stride)
 
 
-@pytest.mark.parametrize(
-    ("ranks", "copies", "experts"), [(8, 2, 8), (8, 2, 16), (8, 4, 8), (4, 1, 16), (8, 8, 8)]
-)
+@every(("ranks", "copies", "experts"), [(8, 2, 8), (8, 2, 16), (8, 4, 8), (4, 1, 16), (8, 8, 8)])
 def test_neighbouring_experts_lie_on_few_ranks(ranks: int, copies: int, experts: int) -> None:
     """Token after token takes the next experts in turn; each is followed to the ranks that hold them."""
     turns = [range(first, first + copies) for first in range(0, experts, copies)]

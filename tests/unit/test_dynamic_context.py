@@ -20,6 +20,7 @@ from planner.inputs.workload import Workload
 from planner.plan import Plan
 from planner.runtimes.family import Job
 from planner.runtimes.megatron_lm import ENTRY as MEGATRON
+from tests.cases import every
 from tests.cli.command import planner
 
 LONG_TAIL = "lognormal:mean=8192,max=65536,seed=1"
@@ -67,7 +68,7 @@ def test_no_spread_of_lengths_makes_it_slower() -> None:
         assert priced(lengths, True).step <= priced(lengths, False).step
 
 
-@pytest.mark.parametrize(
+@every(
     ("model", "axes", "rule"),
     [
         ("llama3-8b", {"pp": 2.0, "dp": 2.0, "zero_shards": 16.0, "num_microbatches": 64.0}, "unpiped"),

@@ -25,6 +25,7 @@ from planner.inputs.workload import Workload
 from planner.plan import Plan
 from planner.runtimes import runtimes
 from planner.runtimes.family import Job
+from tests.cases import every
 
 CONTEXT = 2**21
 OWN = {4096: 0.8, CONTEXT - 1: 0.9995}
@@ -123,7 +124,7 @@ def test_a_part_over_all_ports_of_a_node() -> None:
     assert plain / 8 < 411e-6 < routed < plain / 2
 
 
-@pytest.mark.parametrize(("ranks", "stride"), [(8.0, 1.0), (4.0, 2.0), (16.0, 8.0)])
+@every(("ranks", "stride"), [(8.0, 1.0), (4.0, 2.0), (16.0, 8.0)])
 def test_a_ring_inside_a_node_or_of_one_rank_in_each_has_nothing_to_spread(
     ranks: float, stride: float
 ) -> None:

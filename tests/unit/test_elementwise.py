@@ -8,6 +8,7 @@ import pytest
 
 from planner.formulas import elementwise
 from planner.formulas.elementwise import Traffic
+from tests.cases import every
 
 HALF = 2.0
 """Bytes of a 16-bit element. [byte]"""
@@ -17,7 +18,7 @@ def moved(reads: int, writes: int) -> float:
     return (reads + writes) * HALF
 
 
-@pytest.mark.parametrize(
+@every(
     ("traffic", "forward", "backward"),
     [
         # Reads x, writes y; backward reads x and dy, writes dx and, of as many elements, the parts of dw.
@@ -79,7 +80,7 @@ def test_a_square_above_zero_is_two_kernels_forward_and_four_back() -> None:
     assert (2 * moved(1, 1), backward) == elementwise.SQUARED_RELU[False][:2]
 
 
-@pytest.mark.parametrize("name", ["NORM", "RESIDUAL", "ROTARY", "GATED", "PLAIN", "SQUARED_RELU"])
+@every("name", ["NORM", "RESIDUAL", "ROTARY", "GATED", "PLAIN", "SQUARED_RELU"])
 def test_a_chain_of_kernels_never_moves_less_than_one(name: str) -> None:
     table = getattr(elementwise, name)
     assert table[False].forward >= table[True].forward

@@ -33,6 +33,7 @@ from planner.runtimes import runtimes
 from planner.runtimes.family import Job
 from planner.search.optimise import search
 from planner.search.request import SearchRequest
+from tests.cases import every
 from tests.cli.command import planner
 from tests.helpers import ROOT
 
@@ -105,7 +106,7 @@ def priced(task: Job, plan: Plan = FLAT) -> Estimate:
     return estimate(plan, task, MEGATRON)
 
 
-@pytest.mark.parametrize("kind", FACTS)
+@every("kind", FACTS)
 def test_an_imported_encoder_has_the_parameters_of_the_authors_code(kind: str) -> None:
     text, vision, params = FACTS[kind]
     raw = {"model_type": kind, "text_config": text, "vision_config": vision}
@@ -138,7 +139,7 @@ def test_a_broken_encoder_is_a_fault_at_its_key() -> None:
         model_from_config(raw | {"tie_word_embeddings": False}, "config.json", "x")
 
 
-@pytest.mark.parametrize("kind", FACTS)
+@every("kind", FACTS)
 def test_a_key_of_an_encoder_that_is_one_letter_off_is_no_default_in_silence(kind: str) -> None:
     text, vision, _ = FACTS[kind]
     raw = {"model_type": kind, "text_config": text, "tie_word_embeddings": kind == "gemma3"}
@@ -151,7 +152,7 @@ def test_a_key_of_an_encoder_that_is_one_letter_off_is_no_default_in_silence(kin
 SMALL = json.loads((ROOT / "tests" / "unit" / "data" / "hf_small_encoders.json").read_text())["cases"]
 
 
-@pytest.mark.parametrize("case", SMALL, ids=lambda case: case["config"]["model_type"])
+@every("case", SMALL, ids=lambda case: case["config"]["model_type"])
 def test_encoders_have_the_parameters_of_the_modelling_code(case: dict[str, Any]) -> None:
     """With keys beyond the defaults: biases, ratios, sides as lists; and no runner takes it for another's."""
     kind = case["config"]["model_type"]
@@ -228,7 +229,7 @@ def test_a_frozen_encoder_costs_forward_alone_and_keeps_nothing() -> None:
     assert trained.stages[0].optimizer > alone.stages[0].optimizer
 
 
-@pytest.mark.parametrize(("name", "rows"), [("qwen2.5-vl-7b", 256), ("llava-1.5-7b", 577)])
+@every(("name", "rows"), [("qwen2.5-vl-7b", 256), ("llava-1.5-7b", 577)])
 def test_a_projector_that_learns_behind_a_frozen_encoder_has_all_that_training_needs(
     name: str, rows: int
 ) -> None:
@@ -306,7 +307,7 @@ def test_activations_of_an_encoder_wait_for_every_micro_batch_in_flight() -> Non
     assert kept(16.0) == pytest.approx(2 * kept(1.0), rel=1e-9)
 
 
-@pytest.mark.parametrize(
+@every(
     ("changes", "rule"),
     [
         ({"tp": 1.0, "cp": 2.0, "zero_shards": 16.0}, "encoder-sees-whole-images"),
@@ -320,7 +321,7 @@ def test_rules_of_an_encoder(changes: dict[str, Any], rule: str | None) -> None:
     assert names == ({rule} if rule else set())
 
 
-@pytest.mark.parametrize("runtime", ["megatron-lm", "megatron-bridge", "fsdp", "deepspeed", "torchtitan"])
+@every("runtime", ["megatron-lm", "megatron-bridge", "fsdp", "deepspeed", "torchtitan"])
 def test_a_sequence_holds_the_tokens_of_its_images_in_every_runtime(runtime: str) -> None:
     """1,024 patches of which four are one token: 16 images fill 4,096 tokens."""
 

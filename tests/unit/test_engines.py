@@ -22,11 +22,12 @@ from planner.techniques.engines import ENGINES, Engine
 from planner.techniques.engines.family import Moment, PassBytes, Step
 from planner.techniques.engines.rounds import round_moments
 from planner.techniques.sharding import SHARDINGS
+from tests.cases import every
 from tests.cli.command import planner
 from tests.helpers import ROOT
 from tests.unit.cost_jobs import job, plan_of, runtime
 
-EVERY = pytest.mark.parametrize("engine", ENGINES.values(), ids=ENGINES)
+EVERY = every("engine", ENGINES.values(), ids=ENGINES)
 PASSES = 9
 """Fields of `PassBytes` that all engines read."""
 

@@ -2,19 +2,19 @@
 
 import re
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from planner.calibrate.eras.literals import literals_of
 from planner.calibrate.eras.statements import statements
 from planner.calibrate.runs.table import read_runs
+from tests.cases import every
 from tests.helpers import ROOT
 
 SAYS = sorted({entry.says for entry in statements().statements.values()})
 
 
-@pytest.mark.parametrize(
+@every(
     ("says", "texts"),
     [
         ("fsdp.?2|fully_shard", ("fsdp", "fully_shard")),
@@ -44,7 +44,7 @@ def test_statements_of_every_shipped_row_are_those_of_the_expressions_alone() ->
             assert list(known.found(text)) == plain, text
 
 
-@pytest.mark.parametrize("says", [says for says in SAYS if "(?!" not in says and "(?<" not in says])
+@every("says", [says for says in SAYS if "(?!" not in says and "(?<" not in says])
 def test_whatever_an_expression_matches_has_one_of_its_texts(says: str) -> None:
     @settings(max_examples=5, deadline=None)
     @given(st.from_regex(says))

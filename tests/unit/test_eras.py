@@ -21,10 +21,11 @@ from planner.techniques.methods import METHODS
 from planner.techniques.offload import OFFLOADS
 from planner.techniques.optimizers import OPTIMIZERS
 from planner.techniques.schedules import SCHEDULES
+from tests.cases import every
 from tests.unit.shipped_eras import eras_by_name
 
 
-@pytest.mark.parametrize(
+@every(
     ("framework", "gpu", "flash", "era", "runtime"),
     [
         ("megatron-lm", "a100-80gb-sxm", None, "megatron-2020-22", "megatron-lm"),
@@ -102,7 +103,7 @@ def test_a_framework_text_means_an_era(
     assert (found.name, found.runtime) == (era, runtime)
 
 
-@pytest.mark.parametrize(
+@every(
     ("words", "compiled", "one_kernel_norm"),
     [("", False, True), ("torch.compile on", True, True), ("torch.compile off", False, False)],
 )
@@ -131,7 +132,7 @@ def test_a_trainer_may_compile_its_model_and_not_its_loss() -> None:
     assert [found.loss.logit_bytes for found in traits.values()] == [14.0, 6.0, 12.0]
 
 
-@pytest.mark.parametrize("version", ["9dec370, 2024-12", "820504e, 2025-06", "main"])
+@every("version", ["9dec370, 2024-12", "820504e, 2025-06", "main"])
 def test_torchtitan_turns_by_complex_numbers_where_it_is_not_compiled(version: str) -> None:
     """As its Llama does in each release, ``view_as_complex``; compiled, it is one kernel."""
     era = find_era(f"torchtitan {version}", "h100-80gb-sxm", None)
@@ -157,7 +158,7 @@ def test_sequence_parallelism_dates_a_run_of_old_megatron() -> None:
     assert (early.kernels.fused_weight_gradient, early.tensor.exposed) == (False, 1.0)
 
 
-@pytest.mark.parametrize(
+@every(
     ("zero", "era"),
     [("3", "megatron-deepspeed-zero3"), ("1", "megatron-deepspeed"), ("", "megatron-deepspeed")],
 )
@@ -167,12 +168,12 @@ def test_zero_3_has_an_engine_of_its_own(zero: str, era: str) -> None:
     assert found.name == era
 
 
-@pytest.mark.parametrize("framework", ["", "mesh-tensorflow", "nnscaler autodist", "ajax"])
+@every("framework", ["", "mesh-tensorflow", "nnscaler autodist", "ajax"])
 def test_a_framework_that_no_runtime_prices_has_no_era(framework: str) -> None:
     assert find_era(framework, "a100-80gb-sxm", None) is None
 
 
-@pytest.mark.parametrize("era", eras(), ids=lambda era: era.name)
+@every("era", eras(), ids=lambda era: era.name)
 def test_every_era_sets_traits_that_exist_and_says_what_it_stands_for(era: Era) -> None:
     assert isinstance(era_traits(Traits(), era, "fp16", {}), Traits)
     assert len(era.about) > 20
@@ -218,7 +219,7 @@ def test_the_compiler_is_on_where_the_run_says_so() -> None:
 PRESET = "recipe kimi_k2_pretrain_config_gb200_fp8_mx@c270efc50 recompute_modules=['mla_up_proj']"
 
 
-@pytest.mark.parametrize(
+@every(
     ("notes", "era"),
     [
         ("moe tokens force-balanced", "megatron-bridge-graph"),
@@ -311,7 +312,7 @@ def test_norm_overlap_and_reduction_are_taken_from_the_row() -> None:
     assert said("x | | moe_a2a_overlap=false;", "megatron-bridge").experts.exposed == 1
 
 
-@pytest.mark.parametrize(
+@every(
     ("words", "tp", "dp"),
     [
         ("TP overlap off", 1.0, None),
@@ -342,7 +343,7 @@ def test_a_framework_that_is_offered_is_known() -> None:
     assert [name for name in framework_names() if find_era(name, "h100-80gb-sxm", 2) is None] == []
 
 
-@pytest.mark.parametrize("mode", ["pure", "default"])
+@every("mode", ["pure", "default"])
 def test_both_modes_of_llm_foundry_reduce_in_bf16_and_add_in_fp32(mode: str) -> None:
     """Composer names fp32 for its default's reductions from PR #2628 on, two months after these runs."""
     found = said(f"fsdp | | mp_mode={mode}; ", "llm-foundry-2023").optimizer

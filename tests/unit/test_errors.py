@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
-
 from planner import errors
 from planner.errors import InputError, PlannerError, Problem, nearest
+from tests.cases import every
 
 CONTRACT_EXIT_CODES = {
     "InputError": 2,
@@ -55,7 +54,7 @@ def test_a_single_problem_needs_no_list() -> None:
     assert InputError(problem).problems == (problem,)
 
 
-@pytest.mark.parametrize(
+@every(
     ("word", "choices", "first"),
     [
         ("llama3-70", ["llama2-70b", "llama3-70b", "gpt3-175b"], "llama3-70b"),

@@ -26,6 +26,7 @@ from planner.inputs.model import ModelSpec
 from planner.runtimes.traits import Traits
 from planner.techniques.recompute import RECOMPUTES
 from planner.techniques.recompute.family import read_choice
+from tests.cases import every
 from tests.unit.cost_jobs import GQA, MODELS, faster, job, model, plan_of, runtime
 
 SEQ, HIDDEN = 2048, 2048
@@ -52,7 +53,7 @@ def exchanges(model: ModelSpec = MODELS["dense"], **fields: Any) -> BlockExchang
     return priced_layer(pricer(model, **fields), "a").exchanges
 
 
-@pytest.mark.parametrize(("sequence_parallel", "backward"), [(False, 4), (True, 6)])
+@every(("sequence_parallel", "backward"), [(False, 4), (True, 6)])
 def test_tensor_parallel_volume_of_a_layer(sequence_parallel: bool, backward: int) -> None:
     """Two pairs of products: four ring passes of 2 T h forward; six backward where inputs stay sharded."""
     sent = exchanges(tp=4, sequence_parallel=sequence_parallel).tp
@@ -60,7 +61,7 @@ def test_tensor_parallel_volume_of_a_layer(sequence_parallel: bool, backward: in
     assert (sent.forward_sent, sent.backward_sent) == (4 * once, backward * once)
 
 
-@pytest.mark.parametrize(("precision", "gathered"), [("bf16", 2), ("fp8", 1)])
+@every(("precision", "gathered"), [("bf16", 2), ("fp8", 1)])
 def test_inputs_cast_before_they_are_gathered_travel_in_8_bit(precision: str, gathered: int) -> None:
     """Forward two gathers and two reduce-scatters; backward three gathers. Sums stay in 16 bit."""
     work = job(MODELS["dense"], precision=precision)
@@ -107,7 +108,7 @@ def test_a_frozen_base_gathers_no_input_again() -> None:
         assert sent.backward_sent - beside.backward_sent == 4 * 3 / 4 * 2 * SEQ * HIDDEN
 
 
-@pytest.mark.parametrize(("kind", "alone"), [("dense", 0), ("experts", 1)])
+@every(("kind", "alone"), [("dense", 0), ("experts", 1)])
 def test_recompute_reaches_only_norms_that_are_not_part_of_a_product(kind: str, alone: int) -> None:
     """Of two norms of a layer those before attention and a dense feed-forward are; 2 T h bytes each."""
 
@@ -177,7 +178,7 @@ def test_routed_layers_have_one_tensor_parallel_pair() -> None:
     assert exchanges(MODELS["experts"], tp=4).tp.forward_sent == 2 * alone
 
 
-@pytest.mark.parametrize("ep", [2, 4, 8])
+@every("ep", [2, 4, 8])
 def test_routed_tokens_go_out_and_come_back(ep: int) -> None:
     """Two copies of each token's 16-bit vector, all but those that stay; out and back (arXiv:2101.03961)."""
     sent = exchanges(ROUTED, ep=ep).ep
@@ -236,7 +237,7 @@ def test_a_ring_hides_behind_attention_and_a_gather_does_not() -> None:
     assert ring.forward_sent == gather.forward_sent == 1 / 2 * 2 * SEQ * 2 * 4 * 128
 
 
-@pytest.mark.parametrize(("method", "cp", "waits"), [("lightseq", 8, 5), ("lightseq", 1, 0), ("ring", 8, 0)])
+@every(("method", "cp", "waits"), [("lightseq", 8, 5), ("lightseq", 1, 0), ("ring", 8, 0)])
 def test_a_code_that_waits_for_the_device_pays_its_host_in_each_step(
     method: str, cp: int, waits: int
 ) -> None:
@@ -250,7 +251,7 @@ def test_a_code_that_waits_for_the_device_pays_its_host_in_each_step(
     assert slow.backward - fast.backward == pytest.approx(waits * 1e-3)
 
 
-@pytest.mark.parametrize(
+@every(
     ("one_by_one", "cp", "times"),
     [
         (False, 2, 1.25),
@@ -274,7 +275,7 @@ def test_attention_is_slower_under_context_parallelism_by_the_trait(
     assert forward(1.25) == pytest.approx(times * forward(1.0))
 
 
-@pytest.mark.parametrize(
+@every(
     ("tokens", "visible", "times"),
     [(2048, 4096, 1.2), (4096, 4096, 1.2), (16384, 65536, 1.05), (16384, 4096, 1.2)],
 )
@@ -291,14 +292,14 @@ def test_logits_that_are_not_divided_are_gathered() -> None:
     assert sent(False) - sent(True) == 3 / 4 * 2 * SEQ * 32000
 
 
-@pytest.mark.parametrize(("recompute", "passes"), [("none", 8), ("full", 12), ("selective", 8)])
+@every(("recompute", "passes"), [("none", 8), ("full", 12), ("selective", 8)])
 def test_full_recompute_repeats_the_messages_of_a_forward_pass(recompute: str, passes: int) -> None:
     price = pricer(MODELS["dense"], tp=4, recompute=recompute)
     detail = layer_detail(priced_layer(price, "a"), price.case.recompute, price)
     assert detail.tp_sent == passes * 3 / 4 * 2 * SEQ * HIDDEN
 
 
-@pytest.mark.parametrize("cp_method", ["ring", "all-gather", "all-to-all"])
+@every("cp_method", ["ring", "all-gather", "all-to-all"])
 def test_ranks_of_a_sequence_share_the_flops_of_its_attention(cp_method: str) -> None:
     """Scores and values of 16 heads of 128, half of the square of 2,048."""
     price = pricer(MODELS["dense"], cp=4, cp_method=cp_method)
@@ -323,7 +324,7 @@ def test_a_chain_of_permutations_moves_its_bytes_through_device_memory() -> None
     assert more == pytest.approx(moved / chain.case.kernels.memory_bandwidth)
 
 
-@pytest.mark.parametrize("dispatcher", ["fused", "all-to-all"])
+@every("dispatcher", ["fused", "all-to-all"])
 def test_tokens_of_experts_that_are_whole_on_each_rank_are_sorted_too(dispatcher: str) -> None:
     """The chain permutes, sorts, sorts back and unpermutes all that is routed; only messages are left out.
 
@@ -367,7 +368,7 @@ def test_hosts_that_read_counts_set_a_floor_or_add_up() -> None:
     assert seconds(**in_turn) == pytest.approx(1.0 + device)
 
 
-@pytest.mark.parametrize(
+@every(
     ("traits", "adds"),
     [
         ({"overlaps_experts": False}, False),
@@ -398,7 +399,7 @@ def test_only_the_launches_of_experts_add_to_the_time_of_a_device_that_waits(
     assert found == pytest.approx(device + adds * experts)
 
 
-@pytest.mark.parametrize("precision", ["bf16", "fp8"])
+@every("precision", ["bf16", "fp8"])
 def test_a_layer_with_experts_has_a_floor_in_every_precision(precision: str) -> None:
     """Megatron's own tests of a small mixture of experts in bf16 take 10 ms a layer and micro-batch."""
     work = job(ROUTED, 8, precision=precision)
@@ -408,9 +409,7 @@ def test_a_layer_with_experts_has_a_floor_in_every_precision(precision: str) -> 
     assert float(cost.seconds) == pytest.approx(1.0)
 
 
-@pytest.mark.parametrize(
-    ("graphed", "seconds"), [("", 1.0), ("router", 0.5), ("attention", 0.5), ("passes", 0.0)]
-)
+@every(("graphed", "seconds"), [("", 1.0), ("router", 0.5), ("attention", 0.5), ("passes", 0.0)])
 def test_graphs_launch_what_the_host_would(graphed: str, seconds: float) -> None:
     """What a graph holds is one launch: all but the experts, or under one of all passes those too."""
     own = {"expert_layer_host_seconds": 1.0, "expert_host_seconds": 0.5, "graphed": graphed}
@@ -422,9 +421,9 @@ MANY = model(
 )
 
 
-@pytest.mark.parametrize("cluster", ["dgx-a100-80gb", "dgx-h100", "dgx-b200", "mi300x-8", "gb300-nvl72"])
-@pytest.mark.parametrize("dispatcher", ["fused", "all-to-all"])
-@pytest.mark.parametrize("overlaps", [False, True])
+@every("cluster", ["dgx-a100-80gb", "dgx-h100", "dgx-b200", "mi300x-8", "gb300-nvl72"])
+@every("dispatcher", ["fused", "all-to-all"])
+@every("overlaps", [False, True])
 def test_experts_on_more_domains_never_cost_less_communication(
     cluster: str, dispatcher: str, overlaps: bool
 ) -> None:
@@ -440,7 +439,7 @@ def test_experts_on_more_domains_never_cost_less_communication(
     assert seconds == sorted(seconds)
 
 
-@pytest.mark.parametrize(("links", "waits"), [(1.0, False), (1e-4, True)])
+@every(("links", "waits"), [(1.0, False), (1e-4, True)])
 def test_hidden_messages_are_no_longer_than_the_passes_that_hide_them(links: float, waits: bool) -> None:
     """On fast links its share of an all-to-all is waited for, on slow ones all but the passes beside it."""
     work = faster(job(ROUTED, 8), links=links)

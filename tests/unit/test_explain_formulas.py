@@ -20,6 +20,7 @@ from planner.inputs.model import Experts
 from planner.report.explain_formulas import Use, formulas_document, formulas_page, terms_of
 from planner.report.formula_text import formula_text, plain_equation
 from planner.report.waterfall import Anatomy
+from tests.cases import every
 from tests.unit.cost_jobs import MODELS, any_runtime, job, plan_of, random_plans, runtime
 
 
@@ -34,7 +35,7 @@ def formulas() -> list[Callable[..., Any]]:
     ]
 
 
-@pytest.mark.parametrize("function", formulas(), ids=lambda function: function.__name__)
+@every("function", formulas(), ids=lambda function: function.__name__)
 def test_every_equation_is_told_without_marks(function: Callable[..., Any]) -> None:
     text = formula_text(function)
     assert text.equation
@@ -43,7 +44,7 @@ def test_every_equation_is_told_without_marks(function: Callable[..., Any]) -> N
     assert text.equation.count("(") == text.equation.count(")")
 
 
-@pytest.mark.parametrize(
+@every(
     ("latex", "plain"),
     [
         (r"t = t_0 + \frac{S}{e\,W}", "t = t_0 + S / (e W)"),
@@ -91,7 +92,7 @@ def test_four_gathers_or_scatters_are_the_forward_pass_of_a_layer() -> None:
     assert 4 * gather.result * RUNTIME.traits.tensor.exposed == pytest.approx(exchange.forward)
 
 
-@pytest.mark.parametrize(
+@every(
     "traits",
     [
         {"dispatcher": "all-to-all"},

@@ -6,11 +6,10 @@ import itertools
 from collections import defaultdict
 from pathlib import Path
 
-import pytest
-
 from planner.cost.estimate import Estimate
 from planner.report.explain import groups
 from planner.report.explain_ranks import leaving, rank_rows, ranks_page
+from tests.cases import every
 from tests.cli.command import planner
 
 AXES = ("tp", "cp", "dp", "pp")
@@ -32,7 +31,7 @@ EXPERTS = (
 WIDE = "qwen3-30b-a3b --hardware dgx-h100 --gpus 32 --global-batch 64 --tp 1 --ep 16"
 
 
-@pytest.mark.parametrize("words", [DENSE, EXPERTS])
+@every("words", [DENSE, EXPERTS])
 def test_every_place_is_taken_once_and_strides_are_those_that_are_priced(words: str, tmp_path: Path) -> None:
     answer = answer_of(tmp_path, *words.split())
     rows = [*rank_rows(answer)]

@@ -11,6 +11,7 @@ from planner.cost.layer.operators import Operator, Pricer
 from planner.inputs.model import ModelSpec
 from planner.plan import Plan
 from planner.runtimes import runtimes
+from tests.cases import every
 from tests.unit.cost_jobs import GQA, MODELS, job, model
 
 
@@ -46,7 +47,7 @@ def test_borrowed_curves_are_outside_with_all_that_they_time() -> None:
     assert found.extrapolated_share * found.step == pytest.approx(found.time.compute)
 
 
-@pytest.mark.parametrize("recompute", ["full", "selective"])
+@every("recompute", ["full", "selective"])
 def test_what_runs_again_counts_again(recompute: str) -> None:
     found = answer(hardware="dgx-1-v100-16gb", recompute=recompute)
     assert found.extrapolated_share * found.step == pytest.approx(found.time.compute)
@@ -100,7 +101,7 @@ def test_early_stop_does_not_repeat_the_last_product() -> None:
     assert float(detail.extrapolated) == pytest.approx(2 * forward + backward - last)
 
 
-@pytest.mark.parametrize(("sequence_parallel", "share"), [(True, 1 / 4), (False, 1 / 2)])
+@every(("sequence_parallel", "share"), [(True, 1 / 4), (False, 1 / 2)])
 def test_early_stop_does_not_repeat_the_last_message(sequence_parallel: bool, share: float) -> None:
     """Of two gathers and two reduce-scatters the last; of two all-reduces the last."""
     work = job(MODELS["dense"], 8, "dgx-h100", global_batch=4)

@@ -10,12 +10,13 @@ import pytest
 from planner.formulas.checkpoints import best_interval_seconds, stall_seconds
 from planner.formulas.failures import checkpoint_interval_seconds, failure_slowdown, job_mtbf_seconds
 from planner.report.goodput import SEEN_MTBF
+from tests.cases import every
 
 MINUTE = 60.0
 HOUR = 60 * MINUTE
 
 
-@pytest.mark.parametrize(("mtbf", "minutes"), [(24 * HOUR, 117), (6 * HOUR, 57), (15 * MINUTE, 9.1)])
+@every(("mtbf", "minutes"), [(24 * HOUR, 117), (6 * HOUR, 57), (15 * MINUTE, 9.1)])
 def test_the_intervals_that_daly_prints(mtbf: float, minutes: float) -> None:
     """doi:10.1016/j.future.2004.11.016, figs. 3 to 5: saving takes 5 minutes."""
     found = float(checkpoint_interval_seconds(5 * MINUTE, mtbf)) / MINUTE
@@ -26,7 +27,7 @@ def test_where_saving_takes_longer_than_two_failures_are_apart_the_interval_is_t
     assert checkpoint_interval_seconds(200.0, 100.0) == 100.0
 
 
-@pytest.mark.parametrize("mtbf", [1 * HOUR, 10 * HOUR, 500 * HOUR])
+@every("mtbf", [1 * HOUR, 10 * HOUR, 500 * HOUR])
 def test_no_other_interval_is_better(mtbf: float) -> None:
     save, restart = 2 * MINUTE, 10 * MINUTE
     tried = np.geomspace(MINUTE, 100 * HOUR, 4000)
@@ -70,7 +71,7 @@ def test_a_job_fails_as_often_as_the_first_of_its_devices() -> None:
     assert float(job_mtbf_seconds(1000.0, 32.0)) == pytest.approx(drawn.mean(), rel=0.02)
 
 
-@pytest.mark.parametrize(("save", "mtbf"), [(60.0, 2 * HOUR), (300.0, 5 * HOUR)])
+@every(("save", "mtbf"), [(60.0, 2 * HOUR), (300.0, 5 * HOUR)])
 def test_no_interval_that_was_played_is_better_than_the_best(save: float, mtbf: float) -> None:
     """Young's and the exact one too: each interval is played with the same failures."""
     best = float(best_interval_seconds(save, mtbf))

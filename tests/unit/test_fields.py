@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import MISSING, fields
 from typing import get_type_hints
 
-import pytest
-
 from planner import fields as declared
 from planner.cli.config import KEYS
 from planner.cli.options import JobOptions, PlanOptions, Written, of_fields
@@ -15,6 +13,7 @@ from planner.fields import ASKED_AXES, AXES, FIELDS, JOB, Field
 from planner.inputs.workload import Workload
 from planner.plan import Plan
 from planner.sweep.grid import OWN_KEYS, Grid
+from tests.cases import every
 
 TABLES = [field for field in FIELDS.values() if field.table]
 
@@ -68,7 +67,7 @@ def test_every_field_has_its_option_and_stands_in_grids_unless_it_says_otherwise
     assert {name for name, field in FIELDS.items() if field.configured} == set(KEYS) - {"launcher", "format"}
 
 
-@pytest.mark.parametrize("field", TABLES, ids=lambda field: field.name)
+@every("field", TABLES, ids=lambda field: field.name)
 def test_a_field_takes_names_that_there_are(field: Field) -> None:
     names = list(field.names())
     assert names
@@ -82,7 +81,7 @@ def test_what_other_programs_call_a_field_means_one_option() -> None:
     assert len(words) == len(set(words))
 
 
-@pytest.mark.parametrize("axis", [axis for axis in AXES if axis.kind == "count"], ids=lambda axis: axis.name)
+@every("axis", [axis for axis in AXES if axis.kind == "count"], ids=lambda axis: axis.name)
 def test_bounds_hold_at_every_door(axis: Field) -> None:
     from planner.question.axes import read_axes
     from planner.question.reading import Reading

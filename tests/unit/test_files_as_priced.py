@@ -6,8 +6,6 @@ import re
 from dataclasses import replace
 from typing import Any, Final
 
-import pytest
-
 from planner.cost.estimate import estimate
 from planner.inputs.load import load_model
 from planner.inputs.load_hardware import load_hardware
@@ -17,6 +15,7 @@ from planner.rules import violations
 from planner.runtimes import runtimes
 from planner.runtimes.family import Job
 from planner.search.request import SearchRequest
+from tests.cases import every
 from tests.unit.cost_jobs import plan_of
 
 RUNTIMES: Final = runtimes()
@@ -73,7 +72,7 @@ CASES: Final = [
 ]
 
 
-@pytest.mark.parametrize(("name", "version", "asked"), CASES)
+@every(("name", "version", "asked"), CASES)
 def test_the_dispatcher_that_is_priced_is_the_one_that_starts(
     name: str, version: str, asked: str | None
 ) -> None:
@@ -83,7 +82,7 @@ def test_the_dispatcher_that_is_priced_is_the_one_that_starts(
     assert told == {asked or RUNTIMES[name].traits.experts.dispatcher}
 
 
-@pytest.mark.parametrize("name", RUNTIMES)
+@every("name", RUNTIMES)
 def test_extra_prediction_layers_are_priced_where_the_files_train_them(name: str) -> None:
     """Megatron-core trains DeepSeek-V3's; torchtitan's and transformers' code has none by default."""
     runtime, asked = RUNTIMES[name], job_for("deepseek-v3")
@@ -106,8 +105,8 @@ def test_extra_prediction_layers_are_priced_where_the_files_train_them(name: str
     assert (more > 0) is trains
 
 
-@pytest.mark.parametrize("runtime", ["fsdp", "deepspeed", "nanotron"])
-@pytest.mark.parametrize("name", ["deepseek-v3", "glm-4.5-air", "qwen3.5-27b"])
+@every("runtime", ["fsdp", "deepspeed", "nanotron"])
+@every("name", ["deepseek-v3", "glm-4.5-air", "qwen3.5-27b"])
 def test_a_prediction_layer_that_is_not_trained_changes_no_trait(name: str, runtime: str) -> None:
     """The checkpoint's class is that of the model without it, and its code is what runs."""
     model, entry = load_model(name), runtimes()[runtime]

@@ -15,6 +15,7 @@ from planner.simulate.fill import Component, FilledStep, fill, idle_gaps
 from planner.techniques.schedules import SCHEDULES
 from planner.techniques.schedules.engine import Timeline
 from planner.techniques.schedules.family import UNIT, PassTimes
+from tests.cases import every
 
 
 def played(name: str, pp: int, m: int, times: PassTimes = UNIT) -> Timeline:
@@ -60,7 +61,7 @@ def test_small_pieces_reach_the_bound() -> None:
     assert done.idle_share < 0.002
 
 
-@pytest.mark.parametrize(("pp", "m"), [(2, 4), (4, 8), (8, 8), (8, 16)])
+@every(("pp", "m"), [(2, 4), (4, 8), (8, 8), (8, 16)])
 def test_bubbles_left_are_below_the_printed_share(pp: int, m: int) -> None:
     """DiffusionPipe (arXiv:2405.01248) prints less than 5% of a step; here layers last as long as bubbles.
 

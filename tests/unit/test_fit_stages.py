@@ -12,6 +12,7 @@ from planner.calibrate.constants import shipped_values
 from planner.calibrate.stages import WantedRuns, read_stages, stages
 from planner.errors import InputError
 from planner.inputs.fitted import all_constants
+from tests.cases import every
 
 STAGE = """
 stages:
@@ -77,7 +78,7 @@ def test_all_faults_of_the_file_are_told_at_once(tmp_path: Path) -> None:
         assert words in told
 
 
-@pytest.mark.parametrize(
+@every(
     ("old", "new", "words"),
     [
         ("[model, tp]", "[modell]", "group[0]"),

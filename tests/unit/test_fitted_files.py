@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from planner.inputs import yaml_file
 from planner.inputs.shipped import data_folder
 from planner.inputs.yaml_file import read_fitted, read_yaml
+from tests.cases import every
 
 PATHS = [
     path
@@ -17,7 +16,7 @@ PATHS = [
 ]
 
 
-@pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
+@every("path", PATHS, ids=lambda path: path.stem)
 def test_a_fitted_file_has_no_fault_and_says_the_same(path: Path) -> None:
     trusted = read_fitted(path)
     yaml_file._READ.clear()  # so that it is judged

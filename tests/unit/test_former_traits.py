@@ -12,6 +12,7 @@ from planner.question.traits import trait_changes
 from planner.runtimes.trait_values import is_allowed
 from planner.runtimes.traits import TRAITS, trait_name
 from planner.runtimes.traits.former import FORMER, kinds_instead
+from tests.cases import every
 from tests.cli.command import planner
 
 GPT2 = ("estimate", "gpt2", "--hardware", "dgx-h100", "--gpus", "8", "--global-batch", "64")
@@ -25,7 +26,7 @@ def set_so(text: str) -> dict[str, object]:
     return changes
 
 
-@pytest.mark.parametrize("name", FORMER)
+@every("name", FORMER)
 def test_a_former_trait_is_the_kind_that_has_its_value(name: str) -> None:
     """Values that no kind has are faults that name those which do."""
     assert name not in TRAITS

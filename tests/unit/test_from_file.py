@@ -17,6 +17,7 @@ from planner.runtimes.imports.sheet import Imported
 from planner.runtimes.imports.shell import read_script
 from planner.runtimes.megatron_lm.layout import layout_layers
 from planner.runtimes.megatron_lm.reading.megatron_model import layer_pattern
+from tests.cases import every
 
 LLAMA = """\
     --num-layers 32 --hidden-size 4096 --ffn-hidden-size 14336 --num-attention-heads 32
@@ -106,7 +107,7 @@ def test_a_vocabulary_that_nothing_tells_is_that_of_pretrain_gpt_and_told(tmp_pa
     assert any("--vocab-size N" in note for note in found.notes)
 
 
-@pytest.mark.parametrize(
+@every(
     ("flags", "option", "value"),
     [
         ("--context-parallel-size 2 --cp-comm-type a2a", "cp_method", "all-to-all"),
@@ -202,7 +203,7 @@ def test_an_unset_variable_is_a_fault_of_the_file(tmp_path: Path) -> None:
         read(tmp_path, "a.sh", SCRIPT.replace("--micro-batch-size 1", "--micro-batch-size $MBS")).checked()
 
 
-@pytest.mark.parametrize(
+@every(
     ("text", "words"),
     [
         ("run 'a b' \"c $X\" d\\ e", ("run", "a b", "c 1 2", "d e")),
@@ -221,7 +222,7 @@ def test_words_are_those_that_bash_makes(text: str, words: tuple[str, ...]) -> N
     assert found.commands[0] == words
 
 
-@pytest.mark.parametrize("text", ["run 'a", 'run "a', "run $(a", "A=(1 2", "run ${a"])
+@every("text", ["run 'a", 'run "a', "run $(a", "A=(1 2", "run ${a"])
 def test_what_is_not_closed_is_told_with_its_line(text: str) -> None:
     with pytest.raises(InputError, match=r"^s:2: "):
         read_script(f"\n{text}", "s")
@@ -247,7 +248,7 @@ def test_any_text_is_read_or_refused(text: str) -> None:
         assert training_of(f"{text}\ntorchrun pretrain_gpt.py {text}\n", "s").kind == "megatron-lm"
 
 
-@pytest.mark.parametrize(
+@every(
     ("text", "layers"),
     [("Et*2|(t|)*2tL", [2, 1, 1, 1]), ("E,t|t,t|L", [1, 2, 0]), ("Et|(tt|)*3tmL", [1, 2, 2, 2, 1])],
 )
@@ -353,7 +354,7 @@ def test_an_accelerate_yaml_of_the_first_fsdp(tmp_path: Path) -> None:
     assert found.unknown == ()
 
 
-@pytest.mark.parametrize(
+@every(
     ("flags", "changes"),
     [
         ("--no-rope-fusion", ("fused_rope=false",)),
@@ -376,16 +377,14 @@ def test_kernels_that_a_megatron_script_switches_are_priced(
     assert read(tmp_path, "a.sh", f"{plain} {flags}\n").changes == changes
 
 
-@pytest.mark.parametrize(
-    "flags", ["", "--attention-dropout 0", "--hidden-dropout 0", "--attention-dropout 0.1"]
-)
+@every("flags", ["", "--attention-dropout 0", "--hidden-dropout 0", "--attention-dropout 0.1"])
 def test_a_command_that_does_not_say_drops_a_tenth(flags: str, tmp_path: Path) -> None:
     """megatron/training/arguments.py: both rates are 0.1 unless they are said."""
     script = f"torchrun --nproc_per_node 8 pretrain_gpt.py --overlap-grad-reduce --num-layers 2 {flags}\n"
     assert read(tmp_path, "a.sh", script).changes == ("dropout=true",)
 
 
-@pytest.mark.parametrize(
+@every(
     ("stage", "sizes", "changes"),
     [
         (3, '"stage3_max_live_parameters": 1e8, "reduce_bucket_size": 500000000', ("live_elements=1e+08",)),
@@ -443,7 +442,7 @@ def test_a_deepspeed_json_that_is_not_there_is_a_fault_at_its_key(tmp_path: Path
         read(tmp_path, "a.yaml", OUTER)
 
 
-@pytest.mark.parametrize(
+@every(
     ("kind", "section", "runtime", "options"),
     [
         ("DEEPSPEED", "deepspeed_config: {zero_stage: 1}", "deepspeed", {"zero": "1"}),
@@ -465,7 +464,7 @@ def test_accelerate_starts_other_runtimes(
     assert {name: found.options[name] for name in options} == options
 
 
-@pytest.mark.parametrize(
+@every(
     ("name", "text"),
     [
         ("a.sh", "echo hello\n"),
@@ -487,7 +486,7 @@ def test_other_files_are_refused_in_words(name: str, text: str, tmp_path: Path) 
         read(tmp_path, name, text).checked()
 
 
-@pytest.mark.parametrize("end", ['"$@"', "$@", "${@:1}", '"${@}"', "$*", '${1+"$@"}'])
+@every("end", ['"$@"', "$@", "${@:1}", '"${@}"', "$*", '${1+"$@"}'])
 def test_the_arguments_of_a_script_are_none(tmp_path: Path, end: str) -> None:
     text = f"torchrun --nproc_per_node 8 pretrain_gpt.py {' '.join(LLAMA.split())} --micro-batch-size 1 {end}"
     found = read(tmp_path, "a.sh", text).checked()
@@ -517,7 +516,7 @@ def test_what_is_to_be_filled_in_is_no_redirection() -> None:
     assert script.commands == (("run", "--vocab", "PLACEHOLDER", "--fp16", "--dir", "PLACEHOLDER", "--last"),)
 
 
-@pytest.mark.parametrize(
+@every(
     ("tokenizer", "vocab", "told"),
     [
         ("--tokenizer-type GPT2BPETokenizer", None, 50_257),
@@ -555,7 +554,7 @@ def test_a_shape_of_several_vocabularies_is_told(tmp_path: Path) -> None:
     assert not any("vocabulary" in note for note in told.notes)
 
 
-@pytest.mark.parametrize(
+@every(
     ("launcher", "nodes"),
     [
         ("torchrun --nproc_per_node 8", 1),
@@ -568,7 +567,7 @@ def test_torchrun_starts_one_node_where_nothing_says_another_number(launcher: st
     assert training_of(f"{launcher} pretrain_gpt.py --num-layers 2\n", "train.sh").nodes == nodes
 
 
-@pytest.mark.parametrize(
+@every(
     ("said", "vocab"),
     [
         ("--vocab-size 50257 --padded-vocab-size 50304", 50257),

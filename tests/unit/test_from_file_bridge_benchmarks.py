@@ -6,10 +6,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from planner.runtimes.megatron_bridge.reading.bridge_benchmarks import benchmark_recipe
 from planner.runtimes.megatron_bridge.reading.recipe_words import words_of
+from tests.cases import every
 from tests.cli.command import Done, planner
 
 SELECTORS = "--model_family_name llama --model_recipe_name {} --gpu {} --num_gpus {} --gpus_per_node {} -c {}"
@@ -43,7 +42,7 @@ def test_a_copy_of_the_launcher_is_told_by_its_selectors(tmp_path: Path) -> None
     assert answer["hardware"]["gpus"] == 64
 
 
-@pytest.mark.parametrize(
+@every(
     ("stem", "gpu", "size", "dtype", "taken"),
     [
         ("deepseek_v3", "gb300", 512, "fp8_mx", "deepseek_v3_pretrain_256gpu_gb300_fp8mx_config"),
@@ -95,7 +94,7 @@ def test_a_flag_that_begins_several_is_refused(tmp_path: Path) -> None:
     assert "--max: found a flag that is not known" in done.err
 
 
-@pytest.mark.parametrize(
+@every(
     ("name", "alone"),
     [
         ("bf16_with_fp8_current_scaling_mixed", "alone"),

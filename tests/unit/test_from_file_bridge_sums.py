@@ -5,11 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-import pytest
-
 from planner.inputs.load import load_model
 from planner.inputs.numerics import RopeScaling
 from planner.runtimes.imports.dispatch import read_runner_file
+from tests.cases import every
 
 FILE: Final = """from megatron.bridge.training.config import ConfigContainer
 config = ConfigContainer(
@@ -35,7 +34,7 @@ SPEC: Final = "model.transformer_layer_spec"
 DEFERRED: Final = "defer_embedding_wgrad_compute=True, wgrad_deferral_limit=0"
 
 
-@pytest.mark.parametrize(
+@every(
     ("section", "text", "key"),
     [
         ("TRAIN", "", None),
@@ -79,7 +78,7 @@ def test_a_section_says_what_has_no_default(tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@every(
     ("old", "new", "key"),
     [
         ('optimizer="adam"', 'optimizer=""', "optimizer.optimizer"),
@@ -155,9 +154,7 @@ def _written(tmp_path: Path, section: str, text: str, whole: str) -> Path:
     return path
 
 
-@pytest.mark.parametrize(
-    ("group", "wrong"), [(2, False), (8, False), (16, False), (1, True), (17, True), (15, True)]
-)
+@every(("group", "wrong"), [(2, False), (8, False), (16, False), (1, True), (17, True), (15, True)])
 def test_rounds_of_virtual_stages_are_micro_batches(tmp_path: Path, group: int, wrong: bool) -> None:
     """Eight ranks hold two copies of the model: 32 sequences are 16 passes of each."""
     more = (
@@ -171,7 +168,7 @@ def test_rounds_of_virtual_stages_are_micro_batches(tmp_path: Path, group: int, 
     assert ("microbatch_group_size_per_vp_stage" in named) == wrong, found.faults
 
 
-@pytest.mark.parametrize("degree", [0, -2, "'two'"])
+@every("degree", [0, -2, "'two'"])
 def test_a_degree_that_is_none_is_a_fault(tmp_path: Path, degree: object) -> None:
     path = tmp_path / "train.py"
     text = FILE.replace("parallel_size=2 MODEL", f"parallel_size={degree}")
@@ -181,7 +178,7 @@ def test_a_degree_that_is_none_is_a_fault(tmp_path: Path, degree: object) -> Non
     assert read_runner_file(path).faults
 
 
-@pytest.mark.parametrize(("said", "kept"), [("", True), (", sequence_parallel_input_regather=True", False)])
+@every(("said", "kept"), [("", True), (", sequence_parallel_input_regather=True", False)])
 def test_adapters_keep_their_whole_input_unless_they_gather_it_again(
     said: str, kept: bool, tmp_path: Path
 ) -> None:

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from planner.runtimes.imports.dispatch import read_runner_file
 from planner.runtimes.imports.sheet import Imported
+from tests.cases import every
 
 SAVED = """
 _target_: megatron.bridge.training.config.ConfigContainer
@@ -93,7 +92,7 @@ def test_a_saved_run_is_read_whole(tmp_path: Path) -> None:
     assert (found.unknown, found.faults) == ((), ())
 
 
-@pytest.mark.parametrize(
+@every(
     ("line", "key"),
     [("qk_clip_alpha: 0.7", "qk_clip_alpha"), ("qk_clip: true", "qk_clip")],
 )

@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import pytest
-
 from planner.runtimes.imports.dispatch import read_runner_file
 from planner.runtimes.imports.shell import read_script
+from tests.cases import every
 
 JSON = """{
   "train_micro_batch_size_per_gpu": 2, "gradient_accumulation_steps": 4,
@@ -20,7 +19,7 @@ WRITTEN = f"STAGE=3\ncat <<EOT > ds.json\n{JSON}\nEOT\n{START}\n"
 """A script that writes what it reads."""
 
 
-@pytest.mark.parametrize(
+@every(
     "writes",
     [
         f"cat <<EOT > ds.json\n{JSON}\nEOT",
@@ -73,7 +72,7 @@ def test_a_written_json_of_transformers_and_a_yaml_of_accelerate(tmp_path: Path)
     assert (found["zero"], found["gpus"]) == ("3", "16")
 
 
-@pytest.mark.parametrize(("stage", "hosted", "zero"), [(1, "none", "1"), (2, "cpu", "2"), (0, "none", "1")])
+@every(("stage", "hosted", "zero"), [(1, "none", "1"), (2, "cpu", "2"), (0, "none", "1")])
 def test_megatron_deepspeed_shards_as_its_json_says(
     stage: int, hosted: str, zero: str, tmp_path: Path
 ) -> None:
@@ -96,7 +95,7 @@ def test_arithmetic_on_what_a_command_prints_stays_as_it_is_written() -> None:
     assert words[-1] == "$(($(nvidia-smi --list-gpus | wc -l)-2))"
 
 
-@pytest.mark.parametrize("name", ["/", "", "..", "a\\b", "$X/", "-", ".", "x" * 300])
+@every("name", ["/", "", "..", "a\\b", "$X/", "-", ".", "x" * 300])
 def test_a_document_without_a_name_of_a_file_is_passed_over(name: str, tmp_path: Path) -> None:
     script = tmp_path / "run.sh"
     script.write_text(f'cat <<E > "{name}"\n{{}}\nE\n{START}\n', encoding="utf-8")

@@ -16,6 +16,7 @@ from planner.runtimes.imports.python_fields import python_fields
 from planner.runtimes.imports.sheet import Imported
 from planner.runtimes.megatron_bridge.reading.core_fields import core_flags
 from planner.runtimes.torchtitan.registry import REGISTRY
+from tests.cases import every
 from tests.cli.command import planner
 
 NANOTRON: dict[str, Any] = {
@@ -105,7 +106,7 @@ def test_a_resumed_nanotron_run_may_split_sequences(tmp_path: Path) -> None:
     assert "no-context-parallel" in nanotron(tmp_path, tree).lifted
 
 
-@pytest.mark.parametrize(
+@every(
     ("place", "value", "key"),
     [
         ("parallelism.tp", 3, "model.model_config.num_attention_heads"),
@@ -204,7 +205,7 @@ def test_a_prediction_layer_that_torchtitan_lacks_is_left_out(tmp_path: Path) ->
     assert found.model.prediction is None
 
 
-@pytest.mark.parametrize(
+@every(
     ("flag", "key"),
     [
         ("--parallelism.pipeline_parallel_degree 2", "training.disable_cuda_graphs"),
@@ -249,7 +250,7 @@ def test_what_is_set_under_a_condition_is_no_plain_value() -> None:
     assert (fields["Box.tp"], fields["Box.pp"], fields["Box.cp"]) == ("8 if args.large", 1, 2)
 
 
-@pytest.mark.parametrize("text", ["", "def (", "x = " + "(" * 200, "\0"])
+@every("text", ["", "def (", "x = " + "(" * 200, "\0"])
 def test_what_is_no_python_says_nothing(text: str) -> None:
     assert python_fields(text) == {}
 

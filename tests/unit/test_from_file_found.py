@@ -11,6 +11,7 @@ from planner.errors import InputError
 from planner.runtimes.imports.dispatch import read_runner_file
 from planner.runtimes.imports.interpolation import interpolated
 from planner.runtimes.imports.sheet import Imported
+from tests.cases import every
 from tests.cli.command import planner
 
 SHAPE = (
@@ -26,7 +27,7 @@ def read(folder: Path, text: str, name: str = "run.sh") -> Imported:
     return read_runner_file(folder / name)
 
 
-@pytest.mark.parametrize(
+@every(
     ("values", "count"),
     [
         ({}, 8),
@@ -265,7 +266,7 @@ def test_passes_that_are_not_known_are_answered_by_the_batch(tmp_path: Path) -> 
     assert "--global-batch on the command line" in found.faults[0][1].expected
 
 
-@pytest.mark.parametrize(
+@every(
     ("extra", "expected"),
     [
         ("--sequence_parallel_size 4 --deepspeed zero3", {"cp": 4, "zero": 3}),
@@ -351,7 +352,7 @@ def test_a_file_of_flagscale_and_its_experiment_are_read(tmp_path: Path) -> None
         read(tmp_path, uneven, "uneven.yaml")
 
 
-@pytest.mark.parametrize("flag", ["--enable-zb-runtime", "--enable-zbh1-pipeline"])
+@every("flag", ["--enable-zb-runtime", "--enable-zbh1-pipeline"])
 def test_a_schedule_of_a_fork_is_not_priced_as_another(flag: str, tmp_path: Path) -> None:
     script = f"torchrun --nproc_per_node 8 pretrain_gpt.py {SHAPE} {flag}"
     assert [option for option, _ in read(tmp_path, script).faults] == ["schedule"]

@@ -6,11 +6,11 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
 import yaml
 
 from planner.cli.from_file import completed
 from planner.runtimes.imports.dispatch import read_runner_file
+from tests.cases import every
 from tests.unit.test_from_file_sums import MEGATRON, faults
 from tests.unit.test_trait_settings import written
 
@@ -34,13 +34,13 @@ def refused_at(name: str, file: str, key: str, value: object, folder: Path) -> s
     return {problem.where.rpartition(": ")[2] for _, problem in read_runner_file(path).faults}
 
 
-@pytest.mark.parametrize(("value", "fault"), [(None, True), ("a-run", False)])
+@every(("value", "fault"), [(None, True), ("a-run", False)])
 def test_a_project_of_nanotron_has_a_name(value: object, fault: bool, tmp_path: Path) -> None:
     found = refused_at("nanotron", "nanotron.yaml", "general.project", value, tmp_path)
     assert found == ({"general.project"} if fault else set())
 
 
-@pytest.mark.parametrize(
+@every(
     ("key", "value", "fault"),
     [
         ("fp16.loss_scale", -1, "fp16.loss_scale"),
@@ -69,7 +69,7 @@ def test_deepspeed(key: str, value: object, fault: str | None, tmp_path: Path) -
     assert refused_at("deepspeed", "ds_config.json", key, value, tmp_path) == ({fault} if fault else set())
 
 
-@pytest.mark.parametrize(
+@every(
     ("key", "value", "fault"),
     [
         ("compute_environment", "MARS", True),
@@ -119,7 +119,7 @@ def test_accelerate(key: str, value: object, fault: bool | str, tmp_path: Path) 
     assert refused_at("fsdp", "accelerate.yaml", key, value, tmp_path) == wanted
 
 
-@pytest.mark.parametrize(
+@every(
     ("key", "value", "fault"),
     [
         ("general.seed", "x", True),
@@ -157,7 +157,7 @@ def test_nanotron_sends_asynchronously_where_it_scatters_alone(tmp_path: Path) -
         assert {problem.where.rpartition(": ")[2] for _, problem in read_runner_file(path).faults} == fault
 
 
-@pytest.mark.parametrize(
+@every(
     ("more", "fault"),
     [
         ("--moe-enable-deepep", "--moe-enable-deepep"),
@@ -184,7 +184,7 @@ def test_an_argument_that_no_parser_has_is_told(tmp_path: Path) -> None:
     assert "--world-size" in read_runner_file(path).unknown
 
 
-@pytest.mark.parametrize(
+@every(
     ("more", "fault"),
     [
         ("--training.max_norm x", "training.max_norm"),
@@ -233,7 +233,7 @@ def test_torchtitan_names_a_function_of_its_module(tmp_path: Path) -> None:
     assert [problem.found for _, problem in read_runner_file(path).faults] == ["foo"]
 
 
-@pytest.mark.parametrize(
+@every(
     ("flags", "key"),
     [
         ("--clip-grad x", "--clip-grad"),
@@ -250,7 +250,7 @@ def test_what_megatrons_parser_cannot_turn_into_a_number_is_a_fault(
     assert faults(tmp_path / "train.sh", f"{MEGATRON}{flags} --bf16\n") == ({key} if key else set())
 
 
-@pytest.mark.parametrize(
+@every(
     ("words", "key"),
     [
         ("--module llama3 --config llama3_8b activation-checkpoint:full", None),
@@ -286,9 +286,7 @@ def test_a_word_that_the_newest_megatron_takes_no_longer_is_told(tmp_path: Path)
     assert note.startswith("--megatron-fsdp-grad-comm-dtype fp31: the newest release takes fp32, fp16")
 
 
-@pytest.mark.parametrize(
-    ("count", "wrong"), [("0.5", True), ("0", True), ("-1", True), ("2", False), ("1:4", False)]
-)
+@every(("count", "wrong"), [("0.5", True), ("0", True), ("-1", True), ("2", False), ("1:4", False)])
 def test_a_launcher_starts_whole_nodes(count: str, wrong: bool, tmp_path: Path) -> None:
     text = MEGATRON.replace("--nnodes 1", f"--nnodes {count}")
     assert ("--nnodes" in faults(tmp_path / "train.sh", f"{text}--bf16\n")) == wrong

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from planner.runtimes.imports.dispatch import read_runner_file
+from tests.cases import every
 from tests.unit.test_from_file_sums import MEGATRON, faults
 
 X = "--num-experts 8 --moe-router-topk 2 --expert-model-parallel-size 2 --moe-grouped-gemm"
@@ -18,7 +17,7 @@ FULL = "--recompute-granularity full --recompute-method uniform --recompute-num-
 UNCHECKED = "--no-check-for-nan-in-loss-and-grad"
 
 
-@pytest.mark.parametrize(
+@every(
     ("flags", "key"),
     [
         # determinism.py, ARG_VALUES_REQUIRED_FOR_DETERMINISM
@@ -125,7 +124,7 @@ def test_an_interval_that_is_a_variable_is_not_missing(tmp_path: Path) -> None:
     assert faults(tmp_path / "c.sh", f"{MEGATRON} --bf16 --save /x\n") == {"--save"}
 
 
-@pytest.mark.parametrize(("kind", "rotary", "changed"), [("alibi", False, True), ("rotary", True, False)])
+@every(("kind", "rotary", "changed"), [("alibi", False, True), ("rotary", True, False)])
 def test_positions_of_megatron_deepspeed(tmp_path: Path, kind: str, rotary: bool, changed: bool) -> None:
     path = tmp_path / "a.sh"
     text = MEGATRON.replace("embedding-type rope", f"embedding-type {kind}")
@@ -167,7 +166,7 @@ def test_values_that_later_ones_replace_are_checked_too(tmp_path: Path) -> None:
     }
 
 
-@pytest.mark.parametrize(("more", "wrong"), [("", True), ("--no-bias-gelu-fusion", False)])
+@every(("more", "wrong"), [("", True), ("--no-bias-gelu-fusion", False)])
 def test_squared_relu_has_no_fused_bias(tmp_path: Path, more: str, wrong: bool) -> None:
     """transformer_config.py, ``bias_activation_fusion``; without biases there is nothing to fuse."""
     text = MEGATRON.replace("--swiglu", "--squared-relu") + "--bf16 "

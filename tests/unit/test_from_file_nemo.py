@@ -11,6 +11,7 @@ from planner.errors import InputError
 from planner.runtimes.imports.dispatch import read_runner_file
 from planner.runtimes.imports.sheet import Imported
 from planner.runtimes.megatron_bridge.reading.recipe_table import nemo_names, nemo_recipe
+from tests.cases import every
 
 RECIPE: Final = """import nemo_run as run
 from nemo.collections import llm
@@ -60,7 +61,7 @@ def test_a_recipe_is_read_with_what_the_program_sets_otherwise(tmp_path: Path) -
     assert (found.runtime, found.model_name, found.faults) == ("megatron-bridge", "llama3-70b", ())
 
 
-@pytest.mark.parametrize(
+@every(
     ("change", "option", "value"),
     [
         ("recipe.data.global_batch_size = recipe.data.micro_batch_size or 128", "global_batch", None),
@@ -82,7 +83,7 @@ def test_a_degree_under_a_condition_that_is_not_known_is_a_fault(tmp_path: Path)
     assert "8 if many(...)" in fault.found
 
 
-@pytest.mark.parametrize(
+@every(
     "made",
     [
         "if args.size == '8b':\n    r = SMALL\nelse:\n    r = LARGE\n",
@@ -141,7 +142,7 @@ def test_what_benchmarks_set_is_read(tmp_path: Path) -> None:
     assert "low_bit_weights=alone" in found.changes
 
 
-@pytest.mark.parametrize(
+@every(
     ("change", "setting"),
     [
         ("recipe.trainer.plugins = bf16_with_fp8_current_scaling_mixed()", "low_bit_weights=alone"),
@@ -163,7 +164,7 @@ def test_degrees_that_an_unknown_function_may_change_are_asked_for(tmp_path: Pat
     assert [option for option, _ in found.faults] == ["tp", "pp"]
 
 
-@pytest.mark.parametrize(
+@every(
     "text",
     [
         "return recipe\n",

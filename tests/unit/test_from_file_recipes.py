@@ -10,6 +10,7 @@ from planner.errors import InputError
 from planner.inputs.model import ModelSpec
 from planner.runtimes.imports.dispatch import read_runner_file
 from planner.runtimes.imports.sheet import Imported
+from tests.cases import every
 
 AUTOMODEL = """\
 recipe: TrainFinetuneRecipeForNextTokenPrediction
@@ -81,7 +82,7 @@ def test_a_command_of_automodel_overrides_its_file(tmp_path: Path) -> None:
     assert (said["gpus"], said["micro_batch"], said["ep"]) == ("8", "2", "8")
 
 
-@pytest.mark.parametrize(
+@every(
     ("old", "new", "said"),
     [
         (
@@ -142,7 +143,7 @@ def test_a_platforms_file_and_composer_say_how_many_start(tmp_path: Path) -> Non
     assert (said["gpus"], said["recompute"]) == ("8", "none")
 
 
-@pytest.mark.parametrize(
+@every(
     ("old", "new", "said"),
     [
         ("device_train_microbatch_size: 4", "device_train_microbatch_size: auto", "--micro-batch"),

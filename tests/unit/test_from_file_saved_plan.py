@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cases import every
 from tests.cli.command import planner
 
 JOBS = {
@@ -22,7 +23,7 @@ JOBS = {
 }
 
 
-@pytest.mark.parametrize("name", JOBS)
+@every("name", JOBS)
 def test_what_was_saved_is_priced_the_same(name: str, tmp_path: Path) -> None:
     saved = tmp_path / "plan.yaml"
     done = planner("estimate", *JOBS[name].split(), "--save", str(saved), "--format", "json")
@@ -75,7 +76,7 @@ def test_a_plan_for_another_model_is_a_fault_of_the_file(tmp_path: Path) -> None
     assert "nobody" in done.err
 
 
-@pytest.mark.parametrize(
+@every(
     ("right", "wrong", "told"),
     [
         ("seq_len:", "seqlen:", "workload.seqlen: found unknown key; expected seq_len"),
@@ -93,7 +94,7 @@ def test_a_misspelt_key_is_a_fault_and_no_default(right: str, wrong: str, told: 
     assert told in done.err
 
 
-@pytest.mark.parametrize("part", ["settings: [1]", "traits: 3", "settings: text"])
+@every("part", ["settings: [1]", "traits: 3", "settings: text"])
 def test_settings_that_are_no_mapping_are_a_fault(part: str, tmp_path: Path) -> None:
     saved = tmp_path / "plan.yaml"
     planner("estimate", *JOBS["dense"].split(), "--save", str(saved))

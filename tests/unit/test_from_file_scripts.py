@@ -12,6 +12,7 @@ from planner.runtimes.imports.command_line import training_of
 from planner.runtimes.imports.dispatch import ALONE, read_runner_file
 from planner.runtimes.imports.sheet import Imported
 from planner.runtimes.imports.shell import read_script
+from tests.cases import every
 from tests.cli.command import planner
 from tests.unit.test_from_file_sums import MEGATRON
 
@@ -27,7 +28,7 @@ def read(folder: Path, text: str, name: str = "train.sh") -> Imported:
     return read_runner_file(file)
 
 
-@pytest.mark.parametrize(
+@every(
     "text",
     [
         ': "${A:=3}"\necho $A',
@@ -109,7 +110,7 @@ def test_shares_of_a_hybrid_are_laid_out_as_the_core_lays_them(tmp_path: Path) -
     assert "".join(parts) == "MM*-M*M-"
 
 
-@pytest.mark.parametrize(
+@every(
     ("more", "key"),
     [
         ("--hybrid-layer-pattern M-X", "--hybrid-layer-pattern"),
@@ -203,7 +204,7 @@ data_parallel_shard_degree = -1
 """
 
 
-@pytest.mark.parametrize(
+@every(
     ("family", "flavor", "training", "params", "tokens"),
     [
         ("llama3", "debugmodel", "seq_len = 2048", 6_163_712, "2048"),
@@ -315,7 +316,7 @@ def test_a_script_of_the_files_own_name_starts_it(tmp_path: Path) -> None:
     assert (found.options["gpus"], found.options["micro_batch"]) == ("4", "2")
 
 
-@pytest.mark.parametrize(
+@every(
     "flag",
     ["--moe-ffn-hidden-size", "--moe-router-topk", "--kv-channels", "--multi-latent-attention --kv-lora-rank",
      "--multi-latent-attention --v-head-dim"],
@@ -338,7 +339,7 @@ def test_a_value_of_a_flag_is_no_name_of_a_program(tmp_path: Path) -> None:
         read(tmp_path, line).checked()
 
 
-@pytest.mark.parametrize(
+@every(
     ("family", "config", "params", "length"),
     [
         ("llama3", "llama3_debugmodel", 6_163_712, "2048"),
@@ -360,7 +361,7 @@ def test_torchtitans_own_models_by_their_functions(
     assert (found.model.params, found.options["seq_len"]) == (params, length)
 
 
-@pytest.mark.parametrize(
+@every(
     ("launcher", "alone"),
     [
         ("torchrun --nnodes 2", True),
@@ -381,7 +382,7 @@ def test_torchrun_starts_one_process_a_node_where_it_is_not_told(
     assert (ALONE in read_runner_file(script).notes) == alone
 
 
-@pytest.mark.parametrize(
+@every(
     ("program", "priced"),
     [
         ("open_instruct/dpo_tune_cache.py", False),
@@ -418,7 +419,7 @@ def test_a_command_of_another_shell_has_the_script_s_variables() -> None:
     assert found.flags["--tensor-model-parallel-size"] == "2"
 
 
-@pytest.mark.parametrize(
+@every(
     ("directives", "ranks"),
     [
         ("--ntasks-per-node=1 --gres=gpu:4", 4),
@@ -432,7 +433,7 @@ def test_one_task_of_a_node_with_several_devices_is_a_launcher(directives: str, 
     assert training_of(f"{lines}\nsrun python pretrain_gpt.py --num-layers 2\n", "run.sh").ranks == ranks
 
 
-@pytest.mark.parametrize(
+@every(
     ("launcher", "nodes", "ranks"),
     [
         ("mpirun -np 32 -N 8 --hostfile h", 4, 8),
@@ -449,9 +450,7 @@ def test_the_ranks_of_an_mpi_launcher_are_read(launcher: str, nodes: int, ranks:
     assert (found.nodes, found.ranks) == (nodes, ranks)
 
 
-@pytest.mark.parametrize(
-    "line", ["--nodes=2 --gpus-per-node=4", "-N 2 --gpus-per-node 4", "-N2 --gres=gpu:4"]
-)
+@every("line", ["--nodes=2 --gpus-per-node=4", "-N 2 --gpus-per-node 4", "-N2 --gres=gpu:4"])
 def test_a_line_of_slurm_may_have_several_options(line: str) -> None:
     found = training_of(f"#SBATCH {line}  # comment\nsrun python pretrain_gpt.py --num-layers 2\n", "run.sh")
     assert (found.nodes, found.ranks) == (2, 4)

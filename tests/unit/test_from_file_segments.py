@@ -12,6 +12,7 @@ from planner.cost.memory.reserve import needed_share, shown_share
 from planner.report.estimate_page import kept_free, short_trust
 from planner.runtimes.imports.sheet import Imported
 from planner.runtimes.libraries.reading.segments import NOTE, allocated
+from tests.cases import every
 from tests.unit.cost_jobs import job, plan_of, runtime
 
 FIXED = "allocator=fixed"
@@ -24,7 +25,7 @@ def found(tmp_path: Path, name: str, text: str, runtime: str = "fsdp", *changes:
     return allocated(Imported(runtime, {}, {}, changes=changes), path)
 
 
-@pytest.mark.parametrize("name", ["fsdp", "deepspeed"])
+@every("name", ["fsdp", "deepspeed"])
 def test_segments_are_fixed_where_nothing_lets_them_grow(tmp_path: Path, name: str) -> None:
     own = found(tmp_path, "run.sh", "accelerate launch train.py", name)
     assert (own.changes, own.notes) == ((FIXED,), (NOTE,))

@@ -10,6 +10,7 @@ import pytest
 from planner.errors import InputError
 from planner.runtimes.imports.dispatch import read_runner_file
 from planner.runtimes.imports.sheet import Imported
+from tests.cases import every
 
 GPT = (
     "--num-layers 4 --hidden-size 512 --num-attention-heads 8 --seq-length 1024 "
@@ -35,7 +36,7 @@ def test_a_path_that_is_still_to_be_filled_in_is_one(tmp_path: Path) -> None:
     assert [problem.found for _, problem in other.faults] == ["'/data/a /data/b'"]
 
 
-@pytest.mark.parametrize(("ranks", "ep"), [(8, "8"), (2, "2"), (64, "16")])
+@every(("ranks", "ep"), [(8, "8"), (2, "2"), (64, "16")])
 def test_experts_of_megablocks_are_experts(ranks: int, ep: str, tmp_path: Path) -> None:
     """They lie over the data-parallel ranks, as far as they go; read as a dense model before."""
     words = "--moe-num-experts=16 --moe-top-k=2 --moe-loss-weight=0.1 --moe-expert-model-parallelism"
@@ -82,7 +83,7 @@ def test_swift_trains_prediction_layers_where_it_is_told(tmp_path: Path) -> None
     assert none.model.prediction is None
 
 
-@pytest.mark.parametrize(("degrees", "etp"), [("", "8"), ("expert_parallel_degree = 8\n", None)])
+@every(("degrees", "etp"), [("", "8"), ("expert_parallel_degree = 8\n", None)])
 def test_experts_without_a_mesh_are_split_as_the_layer_is(
     degrees: str, etp: str | None, tmp_path: Path
 ) -> None:
@@ -145,9 +146,7 @@ def test_a_teacher_beside_the_model_is_a_fault(tmp_path: Path) -> None:
     assert found.unknown == ()
 
 
-@pytest.mark.parametrize(
-    "name", ["models/LlamaMoEForCausalLM/llama2_7B-scaled", "llama2_7B-16Select4-688Neurons"]
-)
+@every("name", ["models/LlamaMoEForCausalLM/llama2_7B-scaled", "llama2_7B-16Select4-688Neurons"])
 def test_experts_made_of_a_known_model_are_another_one(name: str, tmp_path: Path) -> None:
     words = f"--model_name_or_path {name} --per_device_train_batch_size 1 --max_seq_length 512 --bf16"
     faults = read(tmp_path, f"torchrun --nproc_per_node 8 train.py {words}\n").faults
@@ -167,7 +166,7 @@ def test_a_flavor_that_no_registry_has_is_named(tmp_path: Path) -> None:
     ).model_name == ("llama2-7b")
 
 
-@pytest.mark.parametrize(
+@every(
     ("words", "wanted"),
     [
         ("--attn_implementation eager", True),
@@ -238,7 +237,7 @@ def test_adapters_and_single_devices_of_torchtune(tmp_path: Path) -> None:
     assert found.model_name == "qwen2.5-7b"
 
 
-@pytest.mark.parametrize(
+@every(
     "line",
     [
         "optimizer_in_bwd: true",
@@ -336,7 +335,7 @@ def test_a_gated_width_of_neox_is_a_third(tmp_path: Path) -> None:
     assert (ffn.inner, ffn.gated, ffn.bias) == (11008, True, False)
 
 
-@pytest.mark.parametrize(
+@every(
     ("was", "now", "key"),
     [
         ('[[["flash"], 24]]', '[[["mamba"], 24]]', "attention_config"),
@@ -350,7 +349,7 @@ def test_what_neox_has_alone_is_a_fault(was: str, now: str, key: str, tmp_path: 
     assert any(place.endswith(key) for place in places)
 
 
-@pytest.mark.parametrize(
+@every(
     ("text", "title"),
     [("apiVersion: v1\nkind: Job\n", "Kubernetes"), ("actor_rollout_ref: {}\n", "verl"),
      ("display_name: x\ninstance_types: []\n", "HyperPod"), ("parallel: {fsdp_size: 8}\n", "MindSpeed-LLM")],

@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import pytest
-
 from planner.runtimes.imports.dispatch import read_runner_file
+from tests.cases import every
 from tests.cli.command import planner
 
 FSDP = "distributed_type: FSDP\nnum_processes: 8\nnum_machines: 1\nmixed_precision: bf16\n"
@@ -27,7 +26,7 @@ ZERO_2 = {"zero_optimization": {"stage": 2}}
 MASTERS = {"enabled": True, "bf16_master_weights_and_grads": True}
 
 
-@pytest.mark.parametrize(
+@every(
     ("tree", "key"),
     [
         ({}, None),
@@ -47,7 +46,7 @@ def test_deepspeed(tmp_path: Path, tree: dict, key: str | None) -> None:
     assert faults(tmp_path / "ds.json", json.dumps(whole)) == ({key} if key else set())
 
 
-@pytest.mark.parametrize(
+@every(
     ("text", "key"),
     [
         (FSDP + SIZES.format(1, 8), None),
@@ -71,7 +70,7 @@ def test_accelerate_ulysses_under_deepspeed_is_sequence_parallel(tmp_path: Path)
     assert (options["cp"], options["cp_method"]) == ("2", "all-to-all")
 
 
-@pytest.mark.parametrize(
+@every(
     ("flags", "key"),
     [
         ("--bf16", None),
@@ -93,7 +92,7 @@ LAYOUT = "--pipeline-model-parallel-layout"
 EXPERTS = "--num-experts 8 --moe-router-topk 2"
 
 
-@pytest.mark.parametrize(
+@every(
     ("flags", "key"),
     [
         # Choices of the parsers
@@ -175,9 +174,7 @@ def test_megatron_checks(tmp_path: Path, flags: str, key: str | None) -> None:
     assert faults(tmp_path / "train.sh", text) == ({key} if key else set())
 
 
-@pytest.mark.parametrize(
-    ("group", "wrong"), [(1, True), (2, False), (3, False), (31, True), (32, False), (64, True)]
-)
+@every(("group", "wrong"), [(1, True), (2, False), (3, False), (31, True), (32, False), (64, True)])
 def test_megatron_rounds_fill_the_pipeline(tmp_path: Path, group: int, wrong: bool) -> None:
     """32 passes of four replicas over two ranks: schedules.py wants rounds of 2 to 32, and no rest of 1."""
     flags = f"{PP} 2 --num-virtual-stages-per-pipeline-rank 2 --bf16 --global-batch-size 128"
@@ -192,7 +189,7 @@ def test_megatron_fsdp_needs_several_connections(tmp_path: Path) -> None:
         assert faults(tmp_path / "a.sh", text) == wrong
 
 
-@pytest.mark.parametrize(("lines", "told"), [("", 1), ("export CUDA_DEVICE_MAX_CONNECTIONS=1\n", 0)])
+@every(("lines", "told"), [("", 1), ("export CUDA_DEVICE_MAX_CONNECTIONS=1\n", 0)])
 def test_megatron_wants_one_connection_with_tensor_parallelism(tmp_path: Path, lines: str, told: int) -> None:
     path = tmp_path / "a.sh"
     path.write_text(f"{lines}{MEGATRON} --bf16 --tensor-model-parallel-size 2\n")
@@ -233,7 +230,7 @@ def test_latent_attention_beside_learned_positions_and_biases(tmp_path: Path) ->
     ]
 
 
-@pytest.mark.parametrize(
+@every(
     ("text", "key"),
     [
         ("", None),
@@ -269,7 +266,7 @@ def test_degrees_of_torchtitan_of_2024_are_read(tmp_path: Path) -> None:
     assert (found.model_name, found.faults) == ("llama3-8b", ())
 
 
-@pytest.mark.parametrize(("batch", "wrong"), [(64, False), (32, True)])
+@every(("batch", "wrong"), [(64, False), (32, True)])
 def test_deepspeed_batch_is_that_of_the_replicas_that_start(tmp_path: Path, batch: int, wrong: bool) -> None:
     """Two a replica, four times, on eight: 64."""
     sizes = {
@@ -285,7 +282,7 @@ def test_deepspeed_batch_is_that_of_the_replicas_that_start(tmp_path: Path, batc
     assert [where.rpartition(": ")[2] for where in found] == (["train_batch_size"] if wrong else [])
 
 
-@pytest.mark.parametrize(
+@every(
     ("before", "gpus"),
     [("torchrun", "8"), ("python -m torch.distributed.launch", "8"), ("srun torchrun", None)],
 )

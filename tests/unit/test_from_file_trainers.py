@@ -15,6 +15,7 @@ from planner.errors import InputError
 from planner.runtimes.imports.dispatch import read_runner_file
 from planner.runtimes.imports.hub import known_name
 from planner.runtimes.imports.sheet import Imported
+from tests.cases import every
 from tests.cli.command import planner
 from tests.texts import LETTERS
 
@@ -136,7 +137,7 @@ def test_llama_factory_adapters_and_quantised_base(tmp_path: Path) -> None:
     assert faults(read(tmp_path, "8.yaml", text + "quantization_bit: 8\n"))["quantization_bit"] == "method"
 
 
-@pytest.mark.parametrize(
+@every(
     ("line", "key", "option"),
     [
         ("stage: dpo", "stage", ""),
@@ -169,7 +170,7 @@ def test_axolotl_without_sharding_keeps_no_float32(tmp_path: Path) -> None:
     assert "master_dtype" not in sharded.options
 
 
-@pytest.mark.parametrize("optimizer", ["adamw_bnb_8bit", "muon", "lion_pytorch"])
+@every("optimizer", ["adamw_bnb_8bit", "muon", "lion_pytorch"])
 def test_what_only_our_own_script_lacks_is_no_refusal(tmp_path: Path, optimizer: str) -> None:
     """The library's Trainer has optimizers that the planner's files for FSDP have not."""
     lines = [line for line in AXOLOTL.splitlines() if not line.startswith("optimizer:")]
@@ -197,7 +198,7 @@ def test_axolotl_mesh(tmp_path: Path) -> None:
     assert not found.faults
 
 
-@pytest.mark.parametrize(
+@every(
     ("line", "key"),
     [
         ("load_in_8bit: true\nadapter: lora", "load_in_8bit"),
@@ -226,7 +227,7 @@ def test_axolotl_targets_of_a_regular_expression(tmp_path: Path) -> None:
 TRAINER = "run_clm.py --model_name_or_path openai-community/gpt2-xl --block_size 1024 --bf16 --output_dir out"
 
 
-@pytest.mark.parametrize(
+@every(
     ("command", "runtime", "zero", "gpus"),
     [
         (f"torchrun --nproc_per_node 4 {TRAINER} --per_device_train_batch_size 8", "fsdp", "0", "4"),
@@ -340,7 +341,7 @@ TRL = f"accelerate launch --num_processes 8 scripts/sft.py {TUNED} --use_peft"
 OWN = f"torchrun --nproc_per_node 8 train.py {TUNED} --model_max_length 512 --use_lora"
 
 
-@pytest.mark.parametrize(
+@every(
     ("said", "loads"),
     [("", True), ("--dtype float32", True), ("--dtype bfloat16", False), ("--dtype auto", False)],
 )
@@ -353,7 +354,7 @@ def test_trl_loads_a_frozen_base_in_fp32_unless_told(tmp_path: Path, said: str, 
     assert (sharded.runtime, "base_dtype=fp32" in sharded.changes) == ("deepspeed", False)
 
 
-@pytest.mark.parametrize(
+@every(
     ("command", "drops"),
     [
         (SWIFT, True), (f"{SWIFT} --lora_dropout 0", False), (TRL, True),
@@ -368,7 +369,7 @@ def test_dropout_of_adapters_is_read_with_each_librarys_default(
     assert ("adapter_dropout=true" in found.changes) == drops
 
 
-@pytest.mark.parametrize("share", ["0.05", "0.0", "1/2", "2", "-0.1"])
+@every("share", ["0.05", "0.0", "1/2", "2", "-0.1"])
 def test_dropout_of_adapters_in_a_file(share: str, tmp_path: Path) -> None:
     found = read(
         tmp_path, "a.yaml", f"{AXOLOTL}adapter: lora\nlora_target_linear: true\nlora_dropout: {share}\n"
@@ -449,7 +450,7 @@ def test_deepspeed_chat_takes_the_defaults_that_conditions_set(tmp_path: Path) -
     assert (found.runtime, found.faults) == ("deepspeed", ())
 
 
-@pytest.mark.parametrize(
+@every(
     ("name", "known"),
     [
         ("meta-llama/Meta-Llama-3.1-8B-Instruct", "llama3.1-8b"),
@@ -533,7 +534,7 @@ def test_names_in_folders_of_modelscope_and_presets_of_swift_are_known(tmp_path:
     assert (found.model_name, found.options["zero"]) == ("qwen2.5-7b", "3")
 
 
-@pytest.mark.parametrize("line", ["fsdp: full_shard offload", "fsdp_config: {offload_params: true}"])
+@every("line", ["fsdp: full_shard offload", "fsdp_config: {offload_params: true}"])
 def test_parameters_that_fsdp_keeps_on_the_host_are_priced_there(tmp_path: Path, line: str) -> None:
     found = read(tmp_path, "sft.yaml", f"{FACTORY}{line}\n")
     assert (found.runtime, found.options["offload"], found.options["zero"]) == ("fsdp", "weights", "3")
@@ -572,7 +573,7 @@ def test_a_folder_of_the_cache_names_its_model(tmp_path: Path) -> None:
     assert found.model_name == "qwen2.5-7b"
 
 
-@pytest.mark.parametrize("word", ["null", "'no'"])
+@every("word", ["null", "'no'"])
 def test_a_precision_of_null_is_none_to_accelerate(tmp_path: Path, word: str) -> None:
     """Accelerate 1.15, ``commands/launch.py``: what is not said is "no", and trains in fp32."""
     file = tmp_path / "fsdp.yaml"

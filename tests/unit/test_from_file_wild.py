@@ -12,6 +12,7 @@ from planner.runtimes.imports.dispatch import read_runner_file
 from planner.runtimes.imports.sheet import Imported
 from planner.runtimes.megatron_bridge.reading.bridge_adapters import adapted, adapter_fault
 from planner.runtimes.megatron_bridge.reading.bridge_sums import bridge_sums
+from tests.cases import every
 
 GPT = (
     "--num-layers 24 --hidden-size 1024 --num-attention-heads 16 --seq-length 1024 "
@@ -25,7 +26,7 @@ def read(tmp_path: Path, text: str) -> Imported:
     return read_runner_file(path)
 
 
-@pytest.mark.parametrize(
+@every(
     ("flags", "wanted"),
     [
         ("--activations-checkpoint-method uniform", "full"),
@@ -43,7 +44,7 @@ def test_layers_that_old_megatron_recomputes_are_recomputed(
     assert found.unknown == ()
 
 
-@pytest.mark.parametrize("program", ["pretrain_t5.py", "examples/pretrain_vlm.py", "pretrain_bert.py"])
+@every("program", ["pretrain_t5.py", "examples/pretrain_vlm.py", "pretrain_bert.py"])
 def test_a_program_for_other_models_is_refused_by_its_name(program: str, tmp_path: Path) -> None:
     arrays = (
         f'GPT_ARGS=({GPT})\nAPP="torchrun --nproc_per_node 8 {program} ${{GPT_ARGS[@]}}"\n${{RUN}} ${{APP}}\n'
@@ -87,7 +88,7 @@ def test_several_pipelines_in_a_step_of_torchtitan_are_told(tmp_path: Path) -> N
     assert read(tmp_path, f"{text} --parallelism.num_pp_microbatches 16").faults == ()
 
 
-@pytest.mark.parametrize("size", [0, -2])
+@every("size", [0, -2])
 def test_a_degree_of_sequences_below_one_is_a_fault(size: int, tmp_path: Path) -> None:
     """DeepSpeed, runtime/config.py, divides the world by it."""
     path = tmp_path / "ds_config.json"
@@ -101,7 +102,7 @@ PLAIN = {"activation_func": "gelu", "gated_linear_unit": False}
 STORED = "activation_func_fp8_input_store"
 
 
-@pytest.mark.parametrize(
+@every(
     ("fields", "key"),
     [
         ({"glu_linear_offset": 1.0, "activation_func": "torch.nn.functional.silu"}, "glu_linear_offset"),
@@ -142,7 +143,7 @@ def test_positions_of_yarn_need_numbers_where_the_provider_has_none() -> None:
 DELTA = "--experimental-attention-variant"
 
 
-@pytest.mark.parametrize(
+@every(
     ("flags", "key"),
     [
         ("--window-size 128,0 --window-attn-skip-freq {}", "--window-attn-skip-freq"),
@@ -154,7 +155,7 @@ DELTA = "--experimental-attention-variant"
         ),
     ],
 )
-@pytest.mark.parametrize("number", ["0", "-1"])
+@every("number", ["0", "-1"])
 def test_each_zeroth_layer_is_a_fault(flags: str, key: str, number: str, tmp_path: Path) -> None:
     """Megatron-core divides by it (transformer/utils.py, ``is_layer_window_attention`` and others)."""
     found = read(tmp_path, f"torchrun --nproc_per_node 8 pretrain_gpt.py {GPT} {flags.format(number)}\n")
@@ -166,7 +167,7 @@ def test_both_half_precisions_are_lifted_by_one_of_precision(tmp_path: Path) -> 
     assert [option for option, problem in found.faults if "--fp16" in problem.where] == ["precision"]
 
 
-@pytest.mark.parametrize("flag", ["--rdzv-backend", "--master_port"])
+@every("flag", ["--rdzv-backend", "--master_port"])
 def test_an_option_of_the_launcher_without_its_value_is_a_fault(flag: str, tmp_path: Path) -> None:
     """torch/distributed/run.py takes the program for the value."""
     found = read(tmp_path, f"torchrun --nproc_per_node 8 {flag} pretrain_gpt.py {GPT}\n")

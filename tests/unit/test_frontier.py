@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
-
 from planner.cost.estimate import estimate
 from planner.inputs.load_hardware import load_hardware
 from planner.inputs.model import ModelSpec
 from planner.inputs.workload import Workload
 from planner.runtimes.family import Job
+from tests.cases import every
 from tests.unit.cost_jobs import plan_of, runtime
 
 LAYOUTS = {
@@ -45,7 +44,7 @@ def reached(size: tuple[int, int, int], tp: int, pp: int) -> float:
     return priced.hfu
 
 
-@pytest.mark.parametrize("name", LAYOUTS)
+@every("name", LAYOUTS)
 def test_the_best_of_plausible_layouts_reaches_what_was_published(name: str) -> None:
     """S. Dash et al., arXiv:2312.12705, abstract; layouts are not printed there, so a band of a fifth."""
     size, layouts, published = LAYOUTS[name]

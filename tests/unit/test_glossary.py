@@ -9,8 +9,7 @@ import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
+from tests.cases import every
 from tests.helpers import ROOT, parsed
 
 NUMBERS = {"Num", "Column", "float", "int"}
@@ -70,7 +69,7 @@ def strangers(package: Path, known: dict[str, set[str]]) -> list[str]:
     return faults
 
 
-@pytest.mark.parametrize("package", PACKAGES)
+@every("package", PACKAGES)
 def test_every_quantity_is_in_the_glossary_with_its_unit(package: str) -> None:
     assert strangers(ROOT / "planner" / package, glossary()) == []
 
@@ -91,7 +90,7 @@ def documented(signature: str, *parameters: str) -> str:
     return f"def f({signature}):\n" + textwrap.indent(f"'''{body}\n'''", "    ")
 
 
-@pytest.mark.parametrize(
+@every(
     ("text", "fault"),
     [
         ("def f(size: Num): ...", "size is not in the glossary"),

@@ -14,6 +14,7 @@ from planner.inputs.load import load_model
 from planner.inputs.numerics import RopeScaling
 from planner.runtimes.family import Runtime
 from planner.runtimes.hub.config import architecture, attention_name, unwritten
+from tests.cases import every
 from tests.unit.cost_jobs import any_runtime, job, plan_of, runtime
 
 GPT_OSS, QWEN = load_model("gpt-oss-120b"), load_model("qwen3-30b-a3b")
@@ -43,7 +44,7 @@ def test_positions_that_scale_what_they_turn_are_not_fused() -> None:
     assert rotary_traffic(pricer(GPT_OSS, runtime(compiled=True))) == traffic.ROTARY[True]
 
 
-@pytest.mark.parametrize(
+@every(
     ("scaling", "stretches"),
     [
         ({"kind": "yarn", "factor": 32.0}, True),

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import pytest
-
 from planner.inputs.load import load_model
 from planner.plan import Plan
 from planner.runtimes.megatron_lm.choices import graph_modules
+from tests.cases import every
 
 ROUTER = ["moe_router", "moe_preprocess"]
 
 
-@pytest.mark.parametrize(
+@every(
     ("name", "recompute", "graphed", "modules"),
     [
         ("llama3-8b", "none", "attention", ["attn"]),

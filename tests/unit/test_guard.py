@@ -19,6 +19,7 @@ from planner.search.guard import Guard
 from planner.search.optimise import search
 from planner.search.request import SearchRequest, objective_key
 from planner.simulate.plan import play_plan
+from tests.cases import every
 from tests.unit.runner_jobs import DENSE, job
 
 BY_TIME = partial(objective_key, "time")
@@ -35,10 +36,8 @@ def plan_of(microbatches: int, schedule: str, **fields: object) -> Plan:
     return Plan(num_microbatches=microbatches, schedule=schedule, **known)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
-    ("schedule", "vpp"), [("1f1b", 1), ("gpipe", 1), ("interleaved-1f1b", 2), ("dualpipe", 1)]
-)
-@pytest.mark.parametrize("microbatches", [8, 40, 64])
+@every(("schedule", "vpp"), [("1f1b", 1), ("gpipe", 1), ("interleaved-1f1b", 2), ("dualpipe", 1)])
+@every("microbatches", [8, 40, 64])
 def test_a_shortened_play_says_what_the_whole_one_does(schedule: str, vpp: int, microbatches: int) -> None:
     """Beyond four rounds a further micro-batch takes the slowest stage's time in both."""
     split = UNLIKE if vpp == 1 else None

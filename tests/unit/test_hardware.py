@@ -16,6 +16,7 @@ from planner.inputs.load_hardware import (
     load_accelerator,
     load_hardware,
 )
+from tests.cases import every
 
 GB = 1e9
 WHOLE = """
@@ -62,7 +63,7 @@ def faults(text: str) -> dict[str, str]:
     return {problem.where.removeprefix(f"{text}: "): str(problem) for problem in caught.value.problems}
 
 
-@pytest.mark.parametrize(
+@every(
     ("spelling", "name"),
     [
         ("dgx-h100", "dgx-h100"),
@@ -81,7 +82,7 @@ def test_a_cluster_has_many_spellings(spelling: str, name: str) -> None:
     assert load_hardware(spelling).name == name
 
 
-@pytest.mark.parametrize(
+@every(
     ("spelling", "name"),
     [
         ("a100", "a100-80gb-sxm"),
@@ -151,7 +152,7 @@ def test_numbers_remember_text_source_and_standing() -> None:
     assert memory.source.startswith("https://")
 
 
-@pytest.mark.parametrize(
+@every(
     ("name", "usable"),
     [
         ("h100-80gb-sxm", 79.11),
@@ -267,7 +268,7 @@ pools:
     assert len(told) == 3
 
 
-@pytest.mark.parametrize(
+@every(
     ("change", "place"),
     [
         (("24 GiB", "0 GiB"), "pools[0].accelerator.memory"),
@@ -281,7 +282,7 @@ def test_a_number_that_cannot_be_is_refused(tmp_path: Path, change: tuple[str, s
     assert place in faults(written(tmp_path, WHOLE.replace(*change)))
 
 
-@pytest.mark.parametrize("pools", ["[]", "3", "[4]", "null"])
+@every("pools", ["[]", "3", "[4]", "null"])
 def test_a_cluster_has_pools(tmp_path: Path, pools: str) -> None:
     told = faults(written(tmp_path, f"name: none\npools: {pools}\n"))
     assert [where for where in told if where.startswith("pools")]

@@ -22,9 +22,10 @@ from planner.inputs.load_hardware import (
     with_fitted,
 )
 from planner.inputs.yaml_file import read_yaml
+from tests.cases import every
 
 
-@pytest.mark.parametrize("name", accelerator_names())
+@every("name", accelerator_names())
 def test_every_accelerator_has_curves_for_each_peak(name: str) -> None:
     part = load_accelerator(name)
     kernels = part.kernels
@@ -80,7 +81,7 @@ def test_a_measured_ceiling_moves_borrowed_rates() -> None:
     assert load_kernels(part).gemm["bf16"].rate < 0.8 * load_kernels(unmeasured).gemm["bf16"].rate
 
 
-@pytest.mark.parametrize(
+@every(
     ("name", "lender", "share"),
     # Fitted and measured: 0.6734 and 0.743 of an L40S's peak, 0.844 and 0.869 of an A100's.
     [("rtx-4090", "l40s", 0.6734 * 0.999 / 0.743), ("rtx-3090", "a100-80gb-sxm", 0.844 / 0.869)],
@@ -97,7 +98,7 @@ def test_a_card_with_power_to_spare_holds_what_its_products_were_measured_at(
     assert load_kernels(lent, sustained=False).gemm["bf16"].rate > lent.kernels.gemm["bf16"].rate
 
 
-@pytest.mark.parametrize(
+@every(
     ("name", "lender", "share"),
     # 500 and 700 W for 989 TFLOP/s; 72 W for 121 against 350 W for 362; more for each FLOP than the lender's.
     [
@@ -167,7 +168,7 @@ def test_scalar_and_column_agree_bit_for_bit() -> None:
     assert [gemm_seconds(size, 4096.0, 4096.0, curve) for size in sizes.tolist()] == column.tolist()
 
 
-@pytest.mark.parametrize("text", ["gemm: {}\n", "gemm: 3\n", "accelerator: x\ndatasheet: {bandwidth: 3}\n"])
+@every("text", ["gemm: {}\n", "gemm: 3\n", "accelerator: x\ndatasheet: {bandwidth: 3}\n"])
 def test_a_curve_file_that_is_wrong_is_told(tmp_path: Path, text: str) -> None:
     path = tmp_path / "curves.yaml"
     path.write_text(text, encoding="utf-8")

@@ -14,6 +14,7 @@ from planner.inputs.hf_refused import REASONS
 from planner.inputs.hf_types import FAMILIES, WRAPPERS
 from planner.inputs.load import load_model
 from planner.inputs.model import Attention, LatentAttention
+from tests.cases import every
 from tests.helpers import ROOT
 
 CASES = json.loads((ROOT / "tests" / "unit" / "data" / "hf_small_configs.json").read_text())["cases"]
@@ -40,7 +41,7 @@ def fault(*removed: str, **changed: Any) -> str:
     return str(caught.value)
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case["config"]["model_type"])
+@every("case", CASES, ids=lambda case: case["config"]["model_type"])
 def test_parameters_equal_those_that_the_modelling_code_makes(case: dict[str, Any]) -> None:
     assert model_from_config(case["config"], "config.json", "m").model.params == case["params"]
 
@@ -58,7 +59,7 @@ def test_absent_fields_take_the_default_of_the_type_and_say_so() -> None:
     assert model_from_config(gemma, "c", "m").model.tied_embeddings
 
 
-@pytest.mark.parametrize(
+@every(
     ("right", "wrong"),
     [
         ("num_key_value_heads", "num_key_value_head"),
@@ -84,7 +85,7 @@ def test_a_head_may_have_another_width_than_hidden_over_heads() -> None:
     assert mixer.head_dim == 128
 
 
-@pytest.mark.parametrize(("kind", "width"), [("qwen3", 128), ("gemma2", 256), ("qwen2", 16), ("llama", 16)])
+@every(("kind", "width"), [("qwen3", 128), ("gemma2", 256), ("qwen2", 16), ("llama", 16)])
 def test_a_width_of_heads_that_a_config_leaves_out_is_that_of_its_type(kind: str, width: int) -> None:
     """Transformers 5.24, the configuration classes: most take the hidden size over the heads."""
     more = {"sliding_window": 8} if kind == "gemma2" else {}
@@ -103,8 +104,8 @@ def test_key_value_heads_default_to_the_heads() -> None:
     assert read("num_key_value_heads").model.blocks["dense"].mixer.kv_heads == 4
 
 
-@pytest.mark.parametrize("experts", ["num_local_experts", "num_experts", "n_routed_experts"])
-@pytest.mark.parametrize("topk", ["num_experts_per_tok", "num_experts_per_token", "top_k_experts"])
+@every("experts", ["num_local_experts", "num_experts", "n_routed_experts"])
+@every("topk", ["num_experts_per_tok", "num_experts_per_token", "top_k_experts"])
 def test_experts_have_several_names(experts: str, topk: str) -> None:
     block = read(model_type="mixtral", **{experts: 8, topk: 2}).model.blocks["moe"]
     assert (block.ffn.experts, block.ffn.topk, block.ffn.inner) == (8, 2, 96)
@@ -126,7 +127,7 @@ def moe(**changed: Any) -> tuple[tuple[str, int], ...]:
     return read(**(base | changed)).model.runs
 
 
-@pytest.mark.parametrize(
+@every(
     ("changed", "runs"),
     [
         ({}, (("dense", 3), ("moe", 3))),
@@ -225,7 +226,7 @@ def test_the_wrapper_says_whether_embeddings_are_tied_where_its_text_does_not() 
     assert not model_from_config(wrapper, "c", "m").model.tied_embeddings
 
 
-@pytest.mark.parametrize(
+@every(
     ("changed", "reason"),
     [
         ({"model_type": "deepseek_v4", "index_topk": 512}, "an indexer that picks the keys"),
@@ -290,7 +291,7 @@ def test_every_missing_or_wrong_field_is_told_at_once() -> None:
         assert words in message
 
 
-@pytest.mark.parametrize(
+@every(
     ("changed", "words"),
     [
         ({"tie_word_embeddings": "no"}, "true or false"),
@@ -329,7 +330,7 @@ def test_an_infinity_in_a_field_that_is_not_read_is_no_fault(tmp_path: Path) -> 
     assert read_hf_config(path).model.hidden == 64
 
 
-@pytest.mark.parametrize(
+@every(
     ("kind", "key", "value"),
     [
         ("opt", "do_layer_norm_before", False),
@@ -348,7 +349,7 @@ def test_a_key_that_makes_another_architecture_is_refused(kind: str, key: str, v
     assert key in fault(**own, **{key: value})
 
 
-@pytest.mark.parametrize(
+@every(
     ("kind", "changed", "norms", "variants"),
     [
         ("falcon", {}, 1, ("parallel-blocks",)),
@@ -431,7 +432,7 @@ def test_a_window_on_both_sides_counts_the_token_itself() -> None:
     assert (model.numerics.rope_theta, model.numerics.local_rope_theta) == (160000.0, 10000.0)
 
 
-@pytest.mark.parametrize(
+@every(
     ("config", "blocks"),
     [
         ({"model_type": "llava", "vision_config": {"model_type": "x"}, "text_config": LLAMA}, 1),
@@ -541,7 +542,7 @@ def test_windows_of_mimo_have_twice_the_heads_and_sinks_where_no_key_says_it() -
     assert (sliding.sinks, whole.sinks) == (True, False)
 
 
-@pytest.mark.parametrize("kind", ["cpmant", "mpnet"])
+@every("kind", ["cpmant", "mpnet"])
 def test_two_types_may_be_refused_for_one_reason(kind: str) -> None:
     """One is told among decoders, one among those that fill in masks."""
     assert "relative positions in buckets" in fault(model_type=kind)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from planner.inputs.hf_config import ImportedModel, model_from_config
+from tests.cases import every
 
 TEXT = {
     "hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2, "num_attention_heads": 4,
@@ -22,7 +21,7 @@ def read(kind: str, inner: str, whole: bool | None, text: bool | None) -> Import
     return model_from_config(raw, "config.json", kind)
 
 
-@pytest.mark.parametrize(
+@every(
     ("kind", "inner", "whole", "text", "tied", "note"),
     [
         ("voxtral", "llama", None, True, False, "the class of voxtral ties nothing"),

@@ -18,6 +18,7 @@ from planner.formulas.collectives import ring_seconds
 from planner.formulas.messages import point_to_point_seconds, tier_seconds
 from planner.plan import Plan
 from planner.simulate.plan import play_plan
+from tests.cases import every
 from tests.unit.cost_jobs import MODELS, job, plan_of, runtime
 
 FORWARD, BACKWARD = 0.25, 0.5
@@ -30,9 +31,7 @@ def layer(recompute: str, **traits: Any) -> LayerCost:
     return layer_cost(priced_layer(pricer, "a"), pricer.case.recompute, pricer)
 
 
-@pytest.mark.parametrize(
-    ("recompute", "host"), [("none", FORWARD + BACKWARD), ("full", 2 * FORWARD + BACKWARD)]
-)
+@every(("recompute", "host"), [("none", FORWARD + BACKWARD), ("full", 2 * FORWARD + BACKWARD)])
 def test_host_time_comes_on_top_where_launches_block(recompute: str, host: float) -> None:
     """``CUDA_LAUNCH_BLOCKING=1``: nothing is launched ahead, in any pass, that which runs again included."""
     times = {"host_seconds_forward": FORWARD, "host_seconds_backward": BACKWARD}
@@ -51,7 +50,7 @@ def test_host_time_is_a_floor_where_launches_run_ahead() -> None:
     assert FORWARD + BACKWARD < ahead.seconds < blocking.seconds
 
 
-@pytest.mark.parametrize(("tp", "shown"), [(1, 0.0), (2, 0.25)])
+@every(("tp", "shown"), [(1, 0.0), (2, 0.25)])
 def test_where_tensor_parallel_ranks_meet_a_share_of_the_shorter_is_not_hidden(tp: int, shown: float) -> None:
     """A device of a thousandth of a second under a host of 0.25 s and 0.5 s, and the other way round."""
     work = job(MODELS["dense"], 8)
@@ -76,7 +75,7 @@ def test_a_host_launches_again_what_is_recomputed() -> None:
     assert twice == pytest.approx(FORWARD + more, rel=0.05)
 
 
-@pytest.mark.parametrize(("heads", "split"), [(4.0, 0.0), (2.0, 1.0), (14.0, 1.0), (16.0, 0.0), (1.0, 1.0)])
+@every(("heads", "split"), [(4.0, 0.0), (2.0, 1.0), (14.0, 1.0), (16.0, 0.0), (1.0, 1.0)])
 def test_megatron_s_fused_softmax_takes_heads_by_fours(heads: float, split: float) -> None:
     assert float(split_softmax(heads)) == split
 

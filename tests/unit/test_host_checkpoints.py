@@ -22,6 +22,7 @@ from planner.inputs.workload import Workload
 from planner.plan import Plan
 from planner.runtimes.deepspeed import ENTRY as DEEPSPEED
 from planner.runtimes.family import Job
+from tests.cases import every
 from tests.cli.command import planner
 
 GIB = 2.0**30
@@ -53,7 +54,7 @@ def peak(*which: Any, **how: Any) -> float:
     return float(answer.peak) / GIB
 
 
-@pytest.mark.parametrize(
+@every(
     ("gpus", "trained", "next_one"),
     [(8, 3_700_736, 4_401_152), (32, 15_007_744, 16_007_168)],
     ids=["one node", "four nodes"],
@@ -120,7 +121,7 @@ def test_key_value_heads_are_copied_where_there_are_more_ranks() -> None:
     assert float(many.sent.cp) / float(few.sent.cp) == pytest.approx((15 / 16) / (7 / 8) * 3 / 2.5, rel=1e-6)
 
 
-@pytest.mark.parametrize(
+@every(
     ("axes", "rule"),
     [
         ({"pp": 2.0, "zero": 1, "zero_shards": 4.0, "dp": 4.0, "cp": 1.0}, "host-checkpoints-unpiped"),
@@ -148,14 +149,14 @@ MEASURED = [
 ]
 
 
-@pytest.mark.parametrize(("model", "gpus", "tokens", "gigabytes"), MEASURED)
+@every(("model", "gpus", "tokens", "gigabytes"), MEASURED)
 def test_memory_in_use_is_what_the_authors_saw(model: str, gpus: int, tokens: int, gigabytes: float) -> None:
     """GB by nvidia-smi in comments of the authors' configurations, with the kernels of their models."""
     answer = priced(tokens, HOST, gpus=gpus, model=model, **FUSED)
     assert float(answer.peak) / 1e9 == pytest.approx(gigabytes, rel=0.1)
 
 
-@pytest.mark.parametrize(
+@every(
     ("tokens", "settings", "fused", "gigabytes", "within"),
     [
         (65_000, {}, False, 137.36, 0.1),

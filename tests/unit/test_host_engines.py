@@ -15,6 +15,7 @@ from planner.inputs.workload import Workload
 from planner.plan import Plan
 from planner.runtimes import runtimes
 from planner.runtimes.family import Job
+from tests.cases import every
 from tests.cli.command import planner
 from tests.unit.test_weights_off_device import gpt
 
@@ -56,7 +57,7 @@ V100 = ("v100-32gb", "dgx-1-v100", "240 GB")
 A100 = ("a100-40gb-sxm", "dgx-a100-40gb", "1 TB")
 
 
-@pytest.mark.parametrize(
+@every(
     ("machine", "gpus", "largest", "larger"),
     [
         (V100, 8, (64, 4864), (90, 5120)),
@@ -124,7 +125,7 @@ def test_it_is_no_slower_than_zero_3_and_gains_less_than_the_worst_case_that_is_
     assert 1.0 <= slow.step / fast.step < 12.2
 
 
-@pytest.mark.parametrize("engine", ["patrickstar", "horizon-lm"])
+@every("engine", ["patrickstar", "horizon-lm"])
 def test_no_runner_is_known(engine: str) -> None:
     layout = ("--zero", "3", "--offload", "weights", "--runtime", "deepspeed", "--format", "json")
     done = planner(

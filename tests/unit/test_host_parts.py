@@ -19,6 +19,7 @@ from planner.inputs.workload import Workload
 from planner.runtimes import runtimes
 from planner.runtimes.eager import LAUNCH_SECONDS
 from planner.runtimes.family import Job
+from tests.cases import every
 from tests.unit.cost_jobs import MODELS, job, plan_of, runtime
 
 LAYER = 4e-3
@@ -50,7 +51,7 @@ def test_a_router_that_is_not_fused_launches_its_chain() -> None:
     assert beside_seconds(pricer("dense", router="eager"), dense) == 0.0
 
 
-@pytest.mark.parametrize(
+@every(
     ("recompute", "modules", "operations", "regions"),
     [
         ("none", 0.0, 0.0, 0),

@@ -10,6 +10,7 @@ from planner.report.unproven import unproven_host
 from planner.runtimes import runtimes
 from planner.runtimes.eager import HOST as EAGER
 from planner.simulate.plan import play_plan
+from tests.cases import every
 from tests.unit.cost_jobs import MODELS, job, plan_of, runtime
 
 HOST = {"host_layer_seconds": 3e-3, "host_context_seconds": 2e-3, "host_step_seconds": 0.02}
@@ -40,7 +41,7 @@ def test_graphs_of_all_passes_leave_the_step_and_fills_of_new_tensors_add_launch
     assert seconds(dp=4, traits={"host_filling_share": 0.5}) == seconds(dp=4)
 
 
-@pytest.mark.parametrize("degrees", [{"dp": 4}, {"pp": 2, "dp": 2}, {"tp": 2, "dp": 2}])
+@every("degrees", [{"dp": 4}, {"pp": 2, "dp": 2}, {"tp": 2, "dp": 2}])
 def test_a_step_takes_the_longer_of_device_and_host(degrees: dict[str, int]) -> None:
     work = job(MODELS["dense"], 4, global_batch=8)
     plan = plan_of(work, **degrees)
@@ -72,7 +73,7 @@ def test_a_compiled_layer_launches_half_and_adapters_launch_more() -> None:
         assert float(host_step_seconds(case, plan_of(work, dp=4))) == pytest.approx(expected)
 
 
-@pytest.mark.parametrize("name", ["fsdp", "deepspeed", "torchtitan"])
+@every("name", ["fsdp", "deepspeed", "torchtitan"])
 def test_eager_steps_of_a_tiny_batch_are_their_launches(name: str) -> None:
     """A layer of some 120 operations, at 5 to 25 microseconds each, takes 0.6 to 3 ms at least."""
     each = EAGER["host_layer_seconds"]

@@ -21,6 +21,7 @@ from planner.report.waterfall import Anatomy
 from planner.rules import violations
 from planner.runtimes.family import Job
 from planner.simulate.plan import play_plan
+from tests.cases import every
 from tests.unit.cost_jobs import MODELS, any_runtime, cluster, job, plan_of
 
 FAST, SLOW = 40e9, 25e9
@@ -71,7 +72,7 @@ def test_full_offload_keeps_about_four_chunks_and_half_its_share() -> None:
     assert none.peak < some.peak < half.peak
 
 
-@pytest.mark.parametrize(("seq_len", "printed"), [(4096, 3 / 8), (8192, 6 / 16), (16384, 12 / 32)])
+@every(("seq_len", "printed"), [(4096, 3 / 8), (8192, 6 / 16), (16384, 12 / 32)])
 def test_half_offload_against_the_paper_s_figure(seq_len: int, printed: float) -> None:
     """Figure 15, d = 8 and v = 5: gigabytes of PO-H over those of GIS-H, on the peak stage."""
     half, some = (

@@ -20,6 +20,7 @@ from planner.inputs.import_logs.smi import Smi, read_smi
 from planner.inputs.import_logs.topology import Topology, read_topology
 from planner.inputs.load_hardware import load_hardware
 from planner.units import MIB
+from tests.cases import every
 from tests.cli.command import planner_in
 
 LOGS = Path(__file__).parent / "data" / "logs"
@@ -64,7 +65,7 @@ def test_an_operation_that_nothing_names_follows_from_the_two_bandwidths() -> No
     assert (test.operation, test.ranks, test.hosts) == ("all_reduce", 72, 0)
 
 
-@pytest.mark.parametrize(
+@every(
     ("name", "operation"),
     [("all_gather_perf.txt", "all_gather"), ("run_alltoall_perf_2.log", "all_to_all")],
 )
@@ -107,7 +108,7 @@ def test_old_tests_without_reduction_have_no_column_for_it() -> None:
     assert test.rows[0].in_place == pytest.approx(50.09e-6)
 
 
-@pytest.mark.parametrize("label", ["[1,0]<stdout>:", "[0] ", "0: ", "[1,12]<stdout>: "])
+@every("label", ["[1,0]<stdout>:", "[0] ", "0: ", "[1,12]<stdout>: "])
 def test_the_labels_of_launchers_are_passed_over(label: str) -> None:
     """Both ``mpirun --tag-output`` and ``srun --label`` put the rank before each line (NVIDIA/nccl#1453)."""
     text = "# all_reduce_perf -b 8\n" + ranks(16, 2)
@@ -184,7 +185,7 @@ def test_cards_without_links_and_adapters_by_their_old_names_are_read() -> None:
     assert topology.near_nics["GPU0"] == ()
 
 
-@pytest.mark.parametrize(
+@every(
     ("name", "message"),
     [
         ("without_mpi.txt", r"2 processes that are all rank 0; expected .* MPI=1"),
@@ -274,7 +275,7 @@ def test_a_driver_tells_memory_power_and_who_is_busy() -> None:
     }
 
 
-@pytest.mark.parametrize(
+@every(
     ("before", "after", "fault"),
     [
         (

@@ -14,10 +14,11 @@ from planner.formulas.elastic import recut_layers, rerouted_slowdown
 from planner.inputs.failures import load_failures
 from planner.search.in_place import InPlace
 from planner.techniques.recovery import RECOVERIES
+from tests.cases import every
 
 
-@pytest.mark.parametrize("layers", [4, 7, 12])
-@pytest.mark.parametrize("left", [(1.0, 1.0, 1.0, 0.5), (0.75, 1.0, 0.25), (1.0, 1.0), (0.5, 0.5, 1.0, 1.0)])
+@every("layers", [4, 7, 12])
+@every("left", [(1.0, 1.0, 1.0, 0.5), (0.75, 1.0, 0.25), (1.0, 1.0), (0.5, 0.5, 1.0, 1.0)])
 def test_no_cut_of_the_layers_is_faster(layers: int, left: tuple[float, ...]) -> None:
     capacities = np.array(left)
     found = np.array(recut_layers(layers, capacities))
@@ -78,7 +79,7 @@ def test_a_stage_without_a_replica_cannot_go_on_in_place() -> None:
     assert not InPlace(place.old, 3).possible
 
 
-@pytest.mark.parametrize(("transition", "fewer", "step"), [(600.0, 2.5, 2.0), (840.0, 1.2, 1.0)])
+@every(("transition", "fewer", "step"), [(600.0, 2.5, 2.0), (840.0, 1.2, 1.0)])
 def test_below_the_break_even_time_waiting_makes_more_steps(
     transition: float, fewer: float, step: float
 ) -> None:

@@ -26,6 +26,7 @@ from planner.inputs.workload import Workload
 from planner.plan import Plan
 from planner.runtimes import runtimes
 from planner.runtimes.family import Job
+from tests.cases import every
 from tests.lab.sites.joint import play_job
 
 FILE = "name: two\nbase: dgx-h100\nislands: {{gpus: {gpus}, bandwidth: {rate}, latency: {latency}}}\n"
@@ -49,7 +50,7 @@ def priced(
     return answer
 
 
-@pytest.mark.parametrize("oversubscribed", [2.0, 4.0, 8.0])
+@every("oversubscribed", [2.0, 4.0, 8.0])
 def test_an_all_to_all_over_a_spine_takes_its_share_of_fewer_links(oversubscribed: float) -> None:
     """Planned paths or ideal spraying (arXiv:2407.00550): bytes that leave a leaf over its uplinks."""
     rate, nbytes, ranks = 50e9, 1e9, 64
@@ -94,7 +95,7 @@ def test_a_fast_short_link_is_no_link(tmp_path: Path) -> None:
         assert fast.step == pytest.approx(priced(plain, pp=pp).step, rel=0.02)
 
 
-@pytest.mark.parametrize("pp", [1.0, 2.0, 4.0])
+@every("pp", [1.0, 2.0, 4.0])
 def test_a_slower_link_takes_longer(tmp_path: Path, pp: float) -> None:
     steps = [priced(islands(tmp_path, f"{rate} Gbit/s"), pp=pp).step for rate in (1, 10, 100, 1000)]
     assert steps == sorted(steps, reverse=True)
@@ -107,9 +108,7 @@ def test_gradients_of_an_island_share_the_link(tmp_path: Path) -> None:
     assert answer.time.dp_comm == pytest.approx(wanted, rel=0.05)
 
 
-@pytest.mark.parametrize(
-    ("pp", "rate"), [(2.0, 400), (2.0, 100), (2.0, 20), (4.0, 400), (4.0, 100), (4.0, 20), (8.0, 100)]
-)
+@every(("pp", "rate"), [(2.0, 400), (2.0, 100), (2.0, 20), (4.0, 400), (4.0, 100), (4.0, 20), (8.0, 100)])
 def test_stages_in_islands_are_what_is_played(tmp_path: Path, pp: float, rate: float) -> None:
     # The twin blocks both ranks of each exchange, as Megatron-LM does, on links that carry one at a time.
     answer = priced(islands(tmp_path, f"{rate} Gbit/s"), pp=pp)
@@ -133,7 +132,7 @@ def test_stages_in_islands_are_what_is_played(tmp_path: Path, pp: float, rate: f
     assert played_step(answer) == pytest.approx(answer.step, rel=0.05)
 
 
-@pytest.mark.parametrize(
+@every(
     ("gpus", "pp", "rule"),
     [(48, 1.0, None), (40, 1.0, "islands-are-whole"), (48, 2.0, "stages-keep-to-islands")],
 )

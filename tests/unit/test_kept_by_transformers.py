@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import pytest
-
 from planner.cost.case import case_of
 from planner.cost.layer.blocks import block_operators
 from planner.cost.layer.operators import Operator, Pricer
@@ -20,6 +18,7 @@ from planner.plan import Plan
 from planner.runtimes import runtimes
 from planner.runtimes.family import Job
 from planner.runtimes.hub.config import architecture
+from tests.cases import every
 
 PLAN, TOKENS = Plan(dp=8.0, zero=2, zero_shards=8.0), 2048
 
@@ -32,7 +31,7 @@ def operators(name: str, runtime: str, plan: Plan = PLAN) -> dict[str, Operator]
     return {one.name: one for one in block_operators(pricer, model.blocks[model.layers[-1]])}
 
 
-@pytest.mark.parametrize("runtime", ["fsdp", "deepspeed"])
+@every("runtime", ["fsdp", "deepspeed"])
 def test_results_of_experts_are_kept_for_their_scores(runtime: str) -> None:
     """``moe.py``: ``weighted_out = proj_out * sample_weights_g``, on a GPU and on a processor."""
     assert float(operators("olmoe-1b-7b", runtime)["experts_out"].saved) == 2 * 8 * TOKENS * 2048
@@ -46,7 +45,7 @@ def test_dbrx_keeps_them_weighed_too() -> None:
     assert float(operators("dbrx", "fsdp")["experts_out"].saved) == 4 * 4 * TOKENS * 6144
 
 
-@pytest.mark.parametrize("runtime", ["megatron-lm", "torchtitan"])
+@every("runtime", ["megatron-lm", "torchtitan"])
 def test_others_multiply_before_the_last_product_or_in_the_sum(runtime: str) -> None:
     assert float(operators("qwen3-30b-a3b", runtime)["experts_out"].saved) == 0
 
@@ -57,9 +56,7 @@ def test_a_gate_on_shared_experts_keeps_their_result() -> None:
     assert float(operators("glm-4.5-air", "fsdp")["shared_experts_out"].saved) == 0
 
 
-@pytest.mark.parametrize(
-    ("name", "experts", "hidden"), [("glm-4.5-air", 128, 4096), ("deepseek-v3", 256, 7168)]
-)
+@every(("name", "experts", "hidden"), [("glm-4.5-air", 128, 4096), ("deepseek-v3", 256, 7168)])
 def test_a_router_keeps_its_tokens_in_fp32(name: str, experts: int, hidden: int) -> None:
     assert float(operators(name, "fsdp")["router"].saved) == TOKENS * (8 * experts + 4 * hidden)
     assert float(operators("qwen3-30b-a3b", "fsdp")["router"].saved) == TOKENS * 8 * 128
@@ -103,7 +100,7 @@ def net(runtime: str) -> dict[str, Operator]:
     return {one.name: one for one in block_operators(pricer, model.blocks["linear-dense"])}
 
 
-@pytest.mark.parametrize("runtime", ["fsdp", "deepspeed"])
+@every("runtime", ["fsdp", "deepspeed"])
 def test_a_gated_delta_net_keeps_its_norm_in_fp32_and_no_copies_of_heads(runtime: str) -> None:
     """The scan's kernel keeps normed queries and keys, values, the inverse of a chunk, gates and strengths.
 

@@ -31,6 +31,7 @@ from planner.errors import InputError
 from planner.formulas.collective_curves import BUS_FACTOR
 from planner.inputs.curves import attention_curve, expert_curve, gemm_curve, unfused_attention
 from planner.units import parse
+from tests.cases import every
 from tests.helpers import ROOT
 from tests.lab.kernels import __main__ as command
 from tests.lab.kernels import files
@@ -270,7 +271,7 @@ def test_every_accelerator_has_a_file() -> None:
     assert [path.stem for path in CURVES] == sorted(DATASHEETS)
 
 
-@pytest.mark.parametrize("path", CURVES, ids=lambda path: path.stem)
+@every("path", CURVES, ids=lambda path: path.stem)
 def test_files_say_source_licence_range_and_error(path: Path) -> None:
     content = yaml.safe_load(path.read_text("utf-8"))
     assert content["accelerator"] == path.stem
@@ -291,7 +292,7 @@ def test_files_say_source_licence_range_and_error(path: Path) -> None:
         assert content[place]["source"].startswith("https://")
 
 
-@pytest.mark.parametrize("path", CURVES, ids=lambda path: path.stem)
+@every("path", CURVES, ids=lambda path: path.stem)
 def test_files_become_curves(path: Path) -> None:
     """Every entry resolves, and no rate is above the dense peak."""
     content = yaml.safe_load(path.read_text("utf-8"))
@@ -317,7 +318,7 @@ def test_files_become_curves(path: Path) -> None:
     assert unfused_attention(content["unfused_attention"], peaks["bf16"], bandwidth, True).rate > 0
 
 
-@pytest.mark.parametrize("path", CURVES, ids=lambda path: path.stem)
+@every("path", CURVES, ids=lambda path: path.stem)
 def test_curves_beat_a_constant_rate(path: Path) -> None:
     content = yaml.safe_load(path.read_text("utf-8"))
     for place, entry in entries(content):

@@ -10,6 +10,7 @@ import yaml
 from planner.formulas.attention import attention_extrapolated
 from planner.inputs.load_hardware import load_accelerator
 from planner.units import parse
+from tests.cases import every
 from tests.lab.kernels.attention import backward_efficiency
 from tests.lab.kernels.heads import LENDERS, lent_heads
 
@@ -56,7 +57,7 @@ def test_a_head_size_is_lent_as_a_share_of_the_one_that_both_have() -> None:
     assert lent_heads({"64": entry("0.6", "1")}, lender, "other") == {}
 
 
-@pytest.mark.parametrize("name", LENDERS)
+@every("name", LENDERS)
 def test_lent_head_sizes_are_priced_and_say_that_nobody_measured_them(name: str) -> None:
     content = yaml.safe_load((CURVES / f"{name}.yaml").read_text("utf-8"))
     attention = load_accelerator(name).kernels.attention

@@ -28,6 +28,7 @@ from planner.runtimes.family import Job
 from planner.search import earned
 from planner.search.optimise import search_counts
 from planner.search.request import SearchRequest
+from tests.cases import every
 
 MIXTURE = Job(
     load_model("qwen3-30b-a3b"), load_hardware("dgx-h100"), 16, Workload(seq_len=8192, global_batch=64)
@@ -36,7 +37,7 @@ DENSE = Job(load_model("llama3-8b"), load_hardware("dgx-h100"), 16, Workload(seq
 PLAIN = Plan(tp=1.0, dp=16.0, zero_shards=16.0, num_microbatches=4.0, zero=1, stage_layers=(32,))
 
 
-@pytest.mark.parametrize(
+@every(
     ("job", "changes", "kind"),
     [
         (DENSE, {"offload": "activations:4"}, "activations on the host"),

@@ -28,6 +28,7 @@ from planner.launchers.kubernetes import object_name
 from planner.registry import find
 from planner.runtimes import runtimes
 from planner.runtimes.family import Command
+from tests.cases import every
 from tests.cli.command import planner
 from tests.validate.megatron import cases
 
@@ -117,7 +118,7 @@ def test_only_the_users_variables_are_expanded() -> None:
     assert subprocess.check_output(["bash", "-c", script], text=True) == "a b/${HOME}/$OUTPUT_DIR"
 
 
-@pytest.mark.parametrize("name", ["My model; rm -rf /", "", "---", "a" * 200, "模型", "x\n#SBATCH --wrap=id"])
+@every("name", ["My model; rm -rf /", "", "---", "a" * 200, "模型", "x\n#SBATCH --wrap=id"])
 def test_a_job_name_is_safe_for_every_scheduler(name: str) -> None:
     safe = job_name(name)
     assert 0 < len(safe) <= 60
@@ -125,7 +126,7 @@ def test_a_job_name_is_safe_for_every_scheduler(name: str) -> None:
     assert safe[0] != "-" != safe[-1]
 
 
-@pytest.mark.parametrize("launcher", ["torchrun", "slurm"])
+@every("launcher", ["torchrun", "slurm"])
 def test_what_starts_is_the_command_and_nothing_else(tmp_path: Path, launcher: str) -> None:
     programs = tmp_path / "programs"
     stand_in(programs, "torchrun")
@@ -164,7 +165,7 @@ def test_one_node_needs_no_address(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
+@every(
     ("launcher", "needs"),
     [
         ("torchrun", ["DATA_PATH", "OUTPUT_DIR"]),
@@ -216,7 +217,7 @@ def test_a_chain_under_slurm_is_an_array_one_at_a_time(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize(
+@every(
     ("array", "minutes", "status", "cancels", "queues"),
     [
         ("77", "9", 0, True, False),
@@ -246,7 +247,7 @@ def test_what_follows_a_job_under_slurm(
     assert ("requeue 1" in (tmp_path / "scontrol").read_text()) == queues
 
 
-@pytest.mark.parametrize(
+@every(
     ("data", "mounted"),
     [("data/part_text_document", "data"), ("my data", "my data"), ("/absent", ""), ("0.3 /a 0.7 /b", "")],
 )
@@ -267,7 +268,7 @@ def test_a_container_under_slurm_sees_the_users_paths(data: str, mounted: str, t
     assert sorted(mounts) == sorted(f"{place}:{place}" for place in places)
 
 
-@pytest.mark.parametrize(
+@every(
     ("hardware", "gpus", "hint"),
     [
         ("dgx-h100", 8, None),
@@ -329,7 +330,7 @@ def test_kubernetes_replaces_nothing_in_what_a_pod_runs(tmp_path: Path) -> None:
     assert "$$(DATA_PATH)" in plain
 
 
-@pytest.mark.parametrize("name", ["70b", "a" * 60, "llama-" * 9 + "x"])
+@every("name", ["70b", "a" * 60, "llama-" * 9 + "x"])
 def test_kubernetes_names_begin_with_a_letter_and_leave_room(name: str) -> None:
     assert re.fullmatch("[a-z]([-a-z0-9]*[a-z0-9])?", object_name(name))
     assert len(object_name(name)) + len("-worker-99999-abcde.x") <= 63
@@ -485,7 +486,7 @@ def test_a_module_is_started_as_one(tmp_path: Path) -> None:
     assert recorded(tmp_path / "programs", "torchrun")[-3:] == ["-m", "pkg.train", "x"]
 
 
-@pytest.mark.parametrize("launcher", LAUNCHERS.values(), ids=lambda entry: entry.name)
+@every("launcher", LAUNCHERS.values(), ids=lambda entry: entry.name)
 def test_shell_files_pass_the_shells_own_check(tmp_path: Path, launcher: Launcher) -> None:
     files = written(launcher.name, tmp_path)
     for name in files:

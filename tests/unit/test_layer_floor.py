@@ -26,6 +26,7 @@ from planner.plan import Plan
 from planner.runtimes import runtimes
 from planner.runtimes.family import Job, Runtime
 from planner.runtimes.nanotron.rules import own_split
+from tests.cases import every
 
 PRINTED = {2: 362e9, 4: 160e9, 8: 99.6e9, 16: 84.7e9, 32: 64.9e9, 64: 32.9e9}
 """All-reduce of 256 MB on so many nodes, as the sweep's own page prints it. [byte/s]"""
@@ -50,7 +51,7 @@ def test_doublings_are_the_depth_of_a_tree() -> None:
     assert [doublings(float(number)) for number in numbers] == expected
 
 
-@pytest.mark.parametrize(("nodes", "rate"), PRINTED.items())
+@every(("nodes", "rate"), PRINTED.items())
 def test_one_collective_reaches_what_the_network_is_known_to(nodes: int, rate: float) -> None:
     tiers = [replace(tier, latency=0.0) for tier in load_hardware("p5.48xlarge").pool.tiers]
     ranks = 8.0 * nodes
@@ -83,9 +84,7 @@ def test_a_stage_closes_at_its_share_in_runs_and_behind_it_in_code() -> None:
     assert own_split(model, 4, at_share=True) == (5, 5, 5, 1)
 
 
-@pytest.mark.parametrize(
-    ("gpus", "pp", "tp", "sequence"), [(8, 2, 2, 0), (16, 2, 2, 1), (16, 1, 2, 0), (16, 2, 1, 0)]
-)
+@every(("gpus", "pp", "tp", "sequence"), [(8, 2, 2, 0), (16, 2, 2, 1), (16, 1, 2, 0), (16, 2, 1, 0)])
 def test_a_blank_mode_of_tensor_parallelism_is_that_of_the_layout(
     gpus: int, pp: int, tp: int, sequence: int
 ) -> None:
@@ -151,9 +150,7 @@ def test_rings_of_each_parameter_cost_their_latency() -> None:
     assert 0.0 < apart - whole <= 1.001 * most
 
 
-@pytest.mark.parametrize(
-    ("tp", "sequence", "switched"), [(8, False, True), (8, True, False), (4, False, False)]
-)
+@every(("tp", "sequence", "switched"), [(8, False, True), (8, True, False), (4, False, False)])
 def test_all_reduces_of_nanotron_in_a_whole_node_are_added_up_in_its_switches(
     tp: int, sequence: bool, switched: bool
 ) -> None:

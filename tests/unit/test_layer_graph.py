@@ -14,6 +14,7 @@ from planner.inputs.layer_graph import GraphLayer, LayerGraph, load_graph
 from planner.inputs.record import Sourced
 from planner.search.graph.cut import best_cut, ordered_cut
 from planner.search.graph.problem import CutProblem, border_bytes, cut_stages, slowest
+from tests.cases import every
 from tests.cli.command import planner
 
 
@@ -146,7 +147,7 @@ def test_json_and_csv_say_the_same(tmp_path: Path) -> None:
     assert float(read[0].layers[1].after["a"]) == 3e6
 
 
-@pytest.mark.parametrize(
+@every(
     ("rows", "told"),
     [
         ([ROWS[0]], "a layer of the file"),
@@ -164,9 +165,7 @@ def test_faults_of_a_file_are_told(rows: list[dict[str, object]], told: str, tmp
         load_graph(path)
 
 
-@pytest.mark.parametrize(
-    "text", ["name,forwards\n", "name,forward,backward,after\na,1 s,1 s,b\n", "name\na,b\n"]
-)
+@every("text", ["name,forwards\n", "name,forward,backward,after\na,1 s,1 s,b\n", "name\na,b\n"])
 def test_faults_of_a_table_are_told(text: str, tmp_path: Path) -> None:
     path = tmp_path / "g.csv"
     path.write_text(text)

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from graphlib import TopologicalSorter
 from pathlib import Path
 
-import pytest
-
+from tests.cases import every
 from tests.helpers import ROOT, nodes, walk
 
 LAYERS = (
@@ -161,7 +160,7 @@ def test_an_import_inside_a_function_is_found(tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@every(
     ("file", "statement", "fault"),
     [
         ("cost/legal.py", "from planner.search.scan import scan", "cost imports search"),
@@ -185,7 +184,7 @@ def test_an_import_that_points_up_or_aside_is_found(
     assert found.endswith(fault)
 
 
-@pytest.mark.parametrize(
+@every(
     ("file", "statement"),
     [
         ("cli/app.py", "from planner import __version__, units\nfrom planner.search import scan"),

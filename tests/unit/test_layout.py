@@ -20,6 +20,7 @@ from planner.cost.step.layout import (
 from planner.cost.step.step import piece_totals, total_table
 from planner.inputs.load import load_model
 from planner.inputs.model import ModelSpec
+from tests.cases import every
 from tests.unit.cost_jobs import MODELS, job, plan_of, runtime
 
 
@@ -41,7 +42,7 @@ ZOO = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("name", ZOO)
+@every("name", ZOO)
 def test_the_operators_hold_the_weights_of_the_model(name: str) -> None:
     """The zoo's counts are checked against what the authors print.
 
@@ -51,7 +52,7 @@ def test_the_operators_hold_the_weights_of_the_model(name: str) -> None:
     assert params_held(model) == pytest.approx(model.params, rel=4e-4 if name == "gpt-oss-20b" else 2e-5)
 
 
-@pytest.mark.parametrize("degrees", [{"tp": 2}, {"tp": 2, "pp": 2}, {"ep": 4}, {"ep": 2, "etp": 2, "tp": 2}])
+@every("degrees", [{"tp": 2}, {"tp": 2, "pp": 2}, {"ep": 4}, {"ep": 2, "etp": 2, "tp": 2}])
 def test_parallelism_spreads_weights_and_copies_few(degrees: dict[str, int]) -> None:
     """Norms and the router are copied to every tensor rank: far less than a hundredth of the weights."""
     model = MODELS["experts"]
@@ -71,7 +72,7 @@ def test_a_tied_head_on_another_rank_is_a_second_copy() -> None:
     assert extra == model.vocab * model.hidden
 
 
-@pytest.mark.parametrize(
+@every(
     ("seq", "window", "chunked"),
     [(512, None, False), (512, 128, False), (512, 128, True), (512, 4096, False), (512, 4096, True)],
 )
@@ -129,9 +130,7 @@ def test_the_head_of_a_model_with_extra_prediction_layers_weighs_them_too() -> N
     assert weights["head"] == head + weights["b"] + head + 2 * 2 * model.hidden * model.hidden
 
 
-@pytest.mark.parametrize(
-    "degrees", [{}, {"tp": 2}, {"tp": 2, "etp": 2}, {"tp": 4, "ep": 4}, {"tp": 4, "etp": 2}]
-)
+@every("degrees", [{}, {"tp": 2}, {"tp": 2, "etp": 2}, {"tp": 4, "ep": 4}, {"tp": 4, "etp": 2}])
 def test_the_ranks_of_a_layer_share_the_flops_of_its_routed_experts(degrees: dict[str, int]) -> None:
     """Tokens times experts of each, three products of 2,048 by 2,048, whatever the layout."""
     work = job(MODELS["experts"], 8)

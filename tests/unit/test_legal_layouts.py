@@ -11,14 +11,13 @@ import csv
 from functools import cache
 from pathlib import Path
 
-import pytest
-
 from planner.api import estimate_plan, load_hardware, load_model
 from planner.cli.estimate import read
 from planner.cli.from_file import asked_of
 from planner.cli.options import JobOptions, PlanOptions
 from planner.inputs.workload import Workload
 from planner.runtimes.family import Job
+from tests.cases import every
 from tests.validate.megatron.plans import broken
 
 DATA = Path(__file__).parent / "data"
@@ -57,7 +56,7 @@ def script(row: Row) -> str:
     return f"torchrun --nnodes 1 --nproc-per-node {row['gpus']} pretrain_gpt.py {flags} {whole}\n"
 
 
-@pytest.mark.parametrize("row", rows("legal_megatron_lm.csv"), ids=lambda row: row["case"])
+@every("row", rows("legal_megatron_lm.csv"), ids=lambda row: row["case"])
 def test_megatron_lm(row: Row, tmp_path: Path) -> None:
     path = tmp_path / "train.sh"
     path.write_text(script(row), encoding="utf-8")
@@ -67,7 +66,7 @@ def test_megatron_lm(row: Row, tmp_path: Path) -> None:
     assert plan.gpus == int(row["gpus"])
 
 
-@pytest.mark.parametrize("row", rows("legal_megatron_bridge.csv"), ids=lambda row: row["recipe"])
+@every("row", rows("legal_megatron_bridge.csv"), ids=lambda row: row["recipe"])
 def test_megatron_bridge(row: Row) -> None:
     degrees = {name: int(row[name]) for name in ("tp", "pp", "vpp", "cp", "ep", "etp")}
     work = Workload(seq_len=int(row["seq"]), global_batch=int(row["batch"]), precision=row["precision"])

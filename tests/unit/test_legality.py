@@ -6,14 +6,14 @@ from collections import Counter
 from dataclasses import replace
 
 import numpy as np
-import pytest
 
 from planner.plan import Plan
 from planner.search.legality import Choices, Legality
+from tests.cases import every
 from tests.unit.cost_jobs import any_runtime, job
 
 
-@pytest.mark.parametrize("first", [(8.0, 2.0), (2.0, 8.0)])
+@every("first", [(8.0, 2.0), (2.0, 8.0)])
 def test_the_first_row_is_judged_by_its_own_micro_batches(first: tuple[float, float]) -> None:
     """DualPipeV needs two micro-batches for each of two ranks, wherever in the space a row stands."""
     passes = np.array(first)

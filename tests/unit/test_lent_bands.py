@@ -23,6 +23,7 @@ from planner.inputs.yaml_file import read_yaml
 from planner.plan import Plan
 from planner.report.estimate_page import short_trust, trust
 from planner.runtimes import runtimes
+from tests.cases import every
 from tests.lab.bands import ENOUGH_RUNS
 from tests.unit.cost_jobs import job
 
@@ -46,7 +47,7 @@ def test_a_band_is_lent_by_another_card_of_the_same_chip() -> None:
     assert lent.lender == "torchtitan on h100-96gb-hbm2e-500w"
 
 
-@pytest.mark.parametrize(
+@every(
     ("runtime", "hardware", "lender"),
     [
         ("megatron-lm", "dgx-h200", "megatron-bridge on h100-80gb-sxm"),

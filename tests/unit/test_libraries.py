@@ -25,6 +25,7 @@ from planner.runtimes import runtimes
 from planner.runtimes.family import Job
 from planner.runtimes.imports.dispatch import read_runner_file
 from planner.runtimes.libraries import libraries, library_named
+from tests.cases import every
 from tests.cli.command import planner
 
 LIBRARIES = tuple(libraries())
@@ -60,9 +61,9 @@ def plan_of(zero: int, recompute: str, **fields: Any) -> Plan:
     return Plan(zero=zero, recompute=recompute, **{**usual, **fields})
 
 
-@pytest.mark.parametrize("library", LIBRARIES)
-@pytest.mark.parametrize(("host", "method", "zero", "recompute"), CASES)
-@pytest.mark.parametrize("which", ["train.sh", "file"])
+@every("library", LIBRARIES)
+@every(("host", "method", "zero", "recompute"), CASES)
+@every("which", ["train.sh", "file"])
 def test_files_are_read_back_as_the_plan(
     tmp_path: Path, library: str, host: str, method: str, zero: int, recompute: str, which: str
 ) -> None:
@@ -79,7 +80,7 @@ def test_files_are_read_back_as_the_plan(
     assert found.model_name == "llama3-8b"
 
 
-@pytest.mark.parametrize("library", LIBRARIES)
+@every("library", LIBRARIES)
 def test_adapters_on_some_layers_are_named(tmp_path: Path, library: str) -> None:
     job = tuned("lora", lora_rank=8, lora_targets=("qkv", "proj"))
     for name, text in files_of(library, "fsdp", plan_of(0, "full"), job).items():
@@ -88,8 +89,8 @@ def test_adapters_on_some_layers_are_named(tmp_path: Path, library: str) -> None
     assert (found.options["lora_targets"], found.options["lora_rank"]) == ("qkv+proj", "8")
 
 
-@pytest.mark.parametrize("library", LIBRARIES)
-@pytest.mark.parametrize("method", ["lora", "qlora"])
+@every("library", LIBRARIES)
+@every("method", ["lora", "qlora"])
 def test_a_base_on_the_host_is_said_and_read_back(tmp_path: Path, library: str, method: str) -> None:
     for name, text in files_of(library, "fsdp", plan_of(3, "full", offload="weights"), tuned(method)).items():
         (tmp_path / name).write_text(text, encoding="utf-8")
@@ -97,7 +98,7 @@ def test_a_base_on_the_host_is_said_and_read_back(tmp_path: Path, library: str, 
     assert (found.faults, found.unknown, found.options["offload"]) == ((), (), "weights")
 
 
-@pytest.mark.parametrize("library", LIBRARIES)
+@every("library", LIBRARIES)
 def test_what_a_library_cannot_say_is_refused(library: str) -> None:
     with pytest.raises(UnsupportedPlan, match=r"tp 2.*nearest: tp 1"):
         files_of(
@@ -121,8 +122,8 @@ def sayable(library: str, zero: int, work: Mapping[str, Any]) -> bool:
     return not (library == "axolotl" and zero and "master_dtype" in work)
 
 
-@pytest.mark.parametrize("library", LIBRARIES)
-@pytest.mark.parametrize(("zero", "work"), LOW, ids=str)
+@every("library", LIBRARIES)
+@every(("zero", "work"), LOW, ids=str)
 def test_weights_and_states_of_few_bytes_are_read_back(
     tmp_path: Path, library: str, zero: int, work: dict[str, Any]
 ) -> None:
@@ -139,8 +140,8 @@ def test_weights_and_states_of_few_bytes_are_read_back(
     assert {name: found.options.get(name) for name in expected} == expected
 
 
-@pytest.mark.parametrize("library", LIBRARIES)
-@pytest.mark.parametrize("method", ["lora", "qlora"])
+@every("library", LIBRARIES)
+@every("method", ["lora", "qlora"])
 def test_half_precision_is_said_and_read_back(tmp_path: Path, library: str, method: str) -> None:
     """As on a T4, which has no bfloat16."""
     for name, text in files_of(library, "fsdp", plan_of(0, "full"), tuned(method, precision="fp16")).items():
@@ -153,7 +154,7 @@ def test_half_precision_is_said_and_read_back(tmp_path: Path, library: str, meth
     assert (found.options["precision"], found.options["method"]) == ("fp16", method)
 
 
-@pytest.mark.parametrize("library", ["trl", "llama-factory"])
+@every("library", ["trl", "llama-factory"])
 def test_torchao_cannot_trace_states_of_sharded_bf16_weights(library: str) -> None:
     work = BFLOAT16 | {"optimizer": "adam8bit"}
     with pytest.raises(UnsupportedPlan, match=r"AdamW8bit.*nearest: --zero 0"):
@@ -183,9 +184,7 @@ def test_one_command_makes_a_file_that_starts(tmp_path: Path) -> None:
     assert "trl.scripts.sft" in (tmp_path / "out/train.sh").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize(
-    ("weights", "launcher"), [(True, "torchrun"), (False, "torchrun"), (True, "kubernetes")]
-)
+@every(("weights", "launcher"), [(True, "torchrun"), (False, "torchrun"), (True, "kubernetes")])
 def test_weights_beside_the_configuration_are_what_files_start_from(
     tmp_path: Path, weights: bool, launcher: str
 ) -> None:
@@ -224,7 +223,7 @@ def test_a_library_is_no_runtime_and_the_message_says_what_it_is() -> None:
     assert (done.code, "nearest: fsdp with --target axolotl" in done.err) == (2, True)
 
 
-@pytest.mark.parametrize(
+@every(
     ("name", "wrapped"), [("qwen3-8b", True), ("gemma2-2b", True), ("chatglm3-6b", False), ("phi4", False)]
 )
 def test_a_layer_is_named_where_the_model_is_of_its_type_alone(name: str, wrapped: bool) -> None:

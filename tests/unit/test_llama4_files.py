@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import pytest
-
 from planner.cost.case import case_of
 from planner.cost.estimate import estimate
 from planner.cost.layer.blocks import block_operators
@@ -22,6 +20,7 @@ from planner.rules import violations
 from planner.runtimes import runtimes
 from planner.runtimes.family import Job, Runtime
 from planner.runtimes.hub.config import architecture, attention_name, hub_config
+from tests.cases import every
 
 PLAN = Plan(dp=256.0, zero=3, zero_shards=256.0, micro_batch=1.0, num_microbatches=1.0, recompute="full")
 NAMES = ("llama4-scout", "llama4-maverick")
@@ -38,7 +37,7 @@ def named(name: str, runtime: Runtime) -> Operator:
     return next(one for one in operators if one.name == name)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@every("name", NAMES)
 def test_the_config_is_read_back_as_the_model(name: str) -> None:
     model = load_model(name)
     assert architecture(model) == "llama4_text"
@@ -50,7 +49,7 @@ def test_the_config_is_read_back_as_the_model(name: str) -> None:
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("runtime", ["fsdp", "deepspeed"])
+@every("runtime", ["fsdp", "deepspeed"])
 def test_every_expert_of_transformers_runs_on_all_tokens(runtime: str) -> None:
     """16 experts of which a token has one: sixteen times the rows of a runner that sends tokens."""
     here, tokens = runtimes()[runtime], 4096
@@ -59,7 +58,7 @@ def test_every_expert_of_transformers_runs_on_all_tokens(runtime: str) -> None:
     assert float(named("permute", here).saved) == 2 * 2 * 16 * tokens * 5120
 
 
-@pytest.mark.parametrize(
+@every(
     ("plan", "seq_len", "rule"),
     [
         (PLAN, 4096, ""),

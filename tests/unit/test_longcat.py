@@ -25,6 +25,7 @@ from planner.report.model_facts import model_kind, told_facts
 from planner.rules import violations
 from planner.runtimes import runtimes
 from planner.runtimes.family import Job
+from tests.cases import every
 
 CONFIG: dict[str, Any] = {
     "model_type": "longcat_flash", "num_layers": 28, "hidden_size": 6144, "ffn_hidden_size": 12288,
@@ -136,7 +137,7 @@ def test_messages_run_beside_the_dense_path_alone() -> None:
     assert left[0] < left[1]
 
 
-@pytest.mark.parametrize("name", sorted(runtimes()))
+@every("name", sorted(runtimes()))
 def test_no_runtime_is_said_to_build_it(name: str) -> None:
     plan = Plan(dp=64.0, ep=8.0)
     work = Workload(seq_len=8192, global_batch=64)
@@ -145,7 +146,7 @@ def test_no_runtime_is_said_to_build_it(name: str) -> None:
     assert "experts that compute nothing and experts on a shortcut" in str(found["experts-have-a-runner"])
 
 
-@pytest.mark.parametrize(
+@every(
     "changed",
     [
         {"zero_expert_type": "drop"},
@@ -186,7 +187,7 @@ def test_half_of_the_messages_left_out_and_seventy_percent_of_the_rest_hidden() 
     assert speedup(once, 0.0, once) == pytest.approx(1.24)
 
 
-@pytest.mark.parametrize(
+@every(
     ("shared", "told"), [(1.24, (1.36, 1.43, 1.49)), (1.35, (1.54, 1.66, 1.82))], ids=["train", "inference"]
 )
 def test_windows_of_the_three_taps(shared: float, told: tuple[float, float, float]) -> None:

@@ -24,6 +24,7 @@ from planner.runtimes.settings import changed
 from planner.runtimes.traits import Traits, over
 from planner.techniques.losses import LOSSES
 from planner.techniques.settings import SETTINGS
+from tests.cases import every
 from tests.cli.command import planner
 from tests.helpers import ROOT
 from tests.unit.cost_jobs import job, plan_of, runtime
@@ -46,7 +47,7 @@ BY_HAND = {
 }
 
 
-@pytest.mark.parametrize("name", BY_HAND)
+@every("name", BY_HAND)
 def test_bytes_of_a_logit_are_those_counted_in_the_code(name: str) -> None:
     assert (LOSSES[name].logit_bytes, LOSSES[name].traffic) == BY_HAND[name]
 
@@ -63,7 +64,7 @@ def test_a_runtime_has_the_loss_of_its_own_code() -> None:
     }
 
 
-@pytest.mark.parametrize("name", LOSSES)
+@every("name", LOSSES)
 def test_a_kind_brings_its_numbers_and_one_is_told_as_one_change(name: str) -> None:
     kind, plain = LOSSES[name], Traits()
     traits = plain.with_values(loss_traffic=99.0, logit_bytes=99.0).with_values(loss=name)
@@ -100,7 +101,7 @@ def test_what_the_parts_gather_is_in_the_dtype_of_the_kind() -> None:
     assert [case.loss.gradient_bytes for case in cases] == [2.0, 4.0]
 
 
-@pytest.mark.parametrize(
+@every(
     ("vocab", "hidden", "tokens", "parts"),
     [(32000, 4096, 16384, 8), (128256, 4096, 8192, 32), (151936, 4096, 8192, 32), (32000, 2048, 4, 4)],
 )

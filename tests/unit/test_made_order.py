@@ -20,6 +20,7 @@ from planner.simulate.plan import play_plan
 from planner.techniques.schedules.engine import play
 from planner.techniques.schedules.family import Pass
 from planner.units import GIB
+from tests.cases import every
 from tests.cli.command import planner
 from tests.unit.runner_jobs import DENSE, job
 
@@ -118,10 +119,8 @@ def test_an_order_that_gains_nothing_ranks_no_plan() -> None:
     assert best_first(searched((one, None), (other, None)), [useless]).plans[0] is one
 
 
-@pytest.mark.parametrize("version", TITAN.versions)
-@pytest.mark.parametrize(
-    ("schedule", "vpp", "name"), [("1f1b", 1, "PipelineScheduleMulti"), ("zb-v", 2, "ZBVZeroBubble")]
-)
+@every("version", TITAN.versions)
+@every(("schedule", "vpp", "name"), [("1f1b", 1, "PipelineScheduleMulti"), ("zb-v", 2, "ZBVZeroBubble")])
 def test_the_command_names_the_file_once(version: str, schedule: str, vpp: int, name: str) -> None:
     plan = replace(PLAN, schedule=schedule, vpp=vpp, stage_layers=(8,) * 4 if vpp == 1 else (4,) * 8)
     assert TITAN.order_command is not None
@@ -185,7 +184,7 @@ def test_a_page_says_that_its_figures_are_not_those_of_the_order(tmp_path: Path)
     assert "Note: figures are those of zb-1p; simulate plays the order" in page.read_text()
 
 
-@pytest.mark.parametrize(
+@every(
     ("old", "new", "found"),
     [("0F0,", "", "1 pass missing"), ("0F0,", "0F0,0F0,", "0F0 twice"), ("0F0", "3F0", "3F0 on rank 0"),
      ("0F0", "0X0", "'0X0'"), ("0F0,0F1", "0F0,0I0,0F1", "0I0 twice")],
@@ -206,7 +205,7 @@ def moved(row: str, word: str, after: str) -> str:
     return ",".join(item for item in row.split(",") if item != word).replace(after, f"{after},{word}", 1)
 
 
-@pytest.mark.parametrize(
+@every(
     ("changes", "found"),
     [
         ({0: ("0F1", "0W1")}, "too early"),
@@ -238,7 +237,7 @@ def test_files_for_another_runtime_have_its_own_schedule(tmp_path: Path) -> None
     assert "schedule.csv" not in {path.name for path in (tmp_path / "out").iterdir()}
 
 
-@pytest.mark.parametrize(
+@every(
     ("more", "expected"),
     [
         (("--synthesize", "3"), "a runtime that takes made orders: torchtitan"),

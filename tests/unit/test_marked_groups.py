@@ -10,8 +10,7 @@ import importlib
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
+from tests.cases import every
 from tests.helpers import ROOT
 
 GROUPS = ("gpu", "ray", "torch", "validate")
@@ -24,7 +23,7 @@ def imported(path: Path) -> Iterator[tuple[str, str]]:
             yield from ((node.module, one.name) for one in node.names)
 
 
-@pytest.mark.parametrize("group", GROUPS)
+@every("group", GROUPS)
 def test_what_a_group_imports_of_the_planner_is_there(group: str) -> None:
     asked = {one for path in (ROOT / "tests" / group).rglob("*.py") for one in imported(path)}
     assert asked

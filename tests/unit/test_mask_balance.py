@@ -10,6 +10,7 @@ from planner.errors import InputError
 from planner.formulas.ring_rounds import flat_ring_seconds, nested_ring_seconds
 from planner.question.mask import read_mask
 from planner.techniques.layouts import TOKEN_LAYOUTS
+from tests.cases import every
 from tests.cli.command import planner
 
 DENSE = Mask()
@@ -47,8 +48,8 @@ def owner(name: str, token: int, seq: int, ranks: int) -> int:
     ]
 
 
-@pytest.mark.parametrize("name", TOKEN_LAYOUTS)
-@pytest.mark.parametrize("mask", MASKS.values(), ids=MASKS)
+@every("name", TOKEN_LAYOUTS)
+@every("mask", MASKS.values(), ids=MASKS)
 def test_balance_is_that_of_all_pairs(name: str, mask: Mask) -> None:
     seq, ranks = 128, 4
     work = np.zeros((ranks, ranks))
@@ -89,7 +90,7 @@ def test_a_message_between_domains_shows_where_an_inner_turn_is_shorter() -> Non
     assert shown == pytest.approx(3.2 + 3 * 0.2)
 
 
-@pytest.mark.parametrize(
+@every(
     ("text", "mask"),
     [
         ("causal", Mask()),
@@ -102,9 +103,7 @@ def test_masks_are_read(text: str, mask: Mask) -> None:
     assert read_mask(text) == mask
 
 
-@pytest.mark.parametrize(
-    "text", ["", "colums:4", "window", "window:0", "window:4+window:4", "slash:4", "documents:"]
-)
+@every("text", ["", "colums:4", "window", "window:0", "window:4+window:4", "slash:4", "documents:"])
 def test_masks_that_are_none_are_told(text: str) -> None:
     with pytest.raises(InputError, match="--mask"):
         read_mask(text)

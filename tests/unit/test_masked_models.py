@@ -18,6 +18,7 @@ from planner.rules import structural_rules, violations
 from planner.runtimes import runtimes
 from planner.runtimes.hub.script_masks import with_masks
 from planner.runtimes.libraries import libraries
+from tests.cases import every
 from tests.unit import runner_jobs as jobs
 
 BERT = load_model("bert-base-uncased")
@@ -31,7 +32,7 @@ def test_flops_of_bert_are_those_of_its_products() -> None:
     assert step_flops(BERT, SEQ, 1.0) == pytest.approx(wanted, rel=1e-12)
 
 
-@pytest.mark.parametrize(("seq", "side"), [(64, 5), (9, 8), (200, 64), (16, 40)])
+@every(("seq", "side"), [(64, 5), (9, 8), (200, 64), (16, 40)])
 def test_keys_of_a_window_on_both_sides_are_counted(seq: int, side: int) -> None:
     near = [sum(abs(query - key) <= side for key in range(seq)) for query in range(seq)]
     assert mean_keys(float(seq), 2 * side + 1, False, causal=False) == pytest.approx(sum(near) / seq)
@@ -48,7 +49,7 @@ def test_the_head_has_a_product_an_activation_and_a_norm_before_it() -> None:
     assert float(found["head_product"].saved) == 2 * SEQ * HIDDEN
 
 
-@pytest.mark.parametrize("name", ["fsdp", "deepspeed"])
+@every("name", ["fsdp", "deepspeed"])
 def test_the_script_fills_in_masks_and_is_python(name: str) -> None:
     runtime, task = runtimes()[name], jobs.job(BERT, 8, seq_len=SEQ, global_batch=64)
     assert runtime.command is not None
@@ -66,14 +67,14 @@ def test_a_script_without_its_places_is_refused() -> None:
         with_masks("\nclass Reader:\n\nclass Mock(Reader):\n")
 
 
-@pytest.mark.parametrize("name", ["fsdp", "deepspeed"])
+@every("name", ["fsdp", "deepspeed"])
 def test_adapters_beside_it_are_refused(name: str) -> None:
     task = jobs.job(BERT, 8, seq_len=SEQ, global_batch=64, method="lora", lora_rank=8)
     found = {one.rule for one in violations(runtimes()[name].rules(jobs.plan(task, zero=2), task))}
     assert "masks-trained-whole" in found
 
 
-@pytest.mark.parametrize("library", libraries())
+@every("library", libraries())
 def test_tools_that_train_next_tokens_refuse_it(library: str) -> None:
     task = jobs.job(BERT, 8, seq_len=SEQ, global_batch=64)
     on = libraries()[library].on(runtimes()["fsdp"])
@@ -82,7 +83,7 @@ def test_tools_that_train_next_tokens_refuse_it(library: str) -> None:
         on.command(jobs.plan(task, zero=2), task, on.versions[0])
 
 
-@pytest.mark.parametrize("name", ["gpt2", "opt-125m", "roberta-base"])
+@every("name", ["gpt2", "opt-125m", "roberta-base"])
 def test_no_sequence_is_longer_than_the_learned_positions(name: str) -> None:
     """Whatever the runtime; OPT's and RoBERTa's tables have two rows that are no positions."""
     model = load_model(name)

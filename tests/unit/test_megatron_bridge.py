@@ -17,6 +17,7 @@ from planner.runtimes.family import GROWING_SEGMENTS, Job
 from planner.runtimes.megatron_bridge import ENTRY
 from planner.runtimes.megatron_bridge.adapters import adapter_width_rule
 from planner.runtimes.settings import NO_CHANGES
+from tests.cases import every
 from tests.validate.megatron import cases
 
 
@@ -154,7 +155,7 @@ def test_lora_of_latent_attention_and_experts(config: Any) -> None:
     assert not found.share_expert_adapters
 
 
-@pytest.mark.parametrize(
+@every(
     ("axes", "work", "rule", "nearest"),
     [
         ({"tp": 8.0}, {"method": "lora", "lora_rank": 12}, "tp-divides-lora-rank", "lora rank 16"),

@@ -5,13 +5,12 @@ from __future__ import annotations
 import re
 from typing import Any
 
-import pytest
-
 from planner.plan import Plan
 from planner.runtimes.family import Job
 from planner.runtimes.megatron_lm import ENTRY
 from planner.runtimes.megatron_lm.flags import padded_vocab
 from planner.runtimes.megatron_lm.layout import layout_string, pattern
+from tests.cases import every
 from tests.validate.megatron import cases
 
 
@@ -42,7 +41,7 @@ def unfolded(layout: str) -> list[str]:
     return layout.split("|")
 
 
-@pytest.mark.parametrize(
+@every(
     ("pp", "vpp", "split"),
     [
         (4, 1, (19, 21, 21, 19)),
@@ -85,7 +84,7 @@ def test_a_pattern_evaluates_to_the_layers() -> None:
     assert eval(pattern(layers)) == [int(layer) for layer in layers]
 
 
-@pytest.mark.parametrize(
+@every(
     ("vocab", "tp", "padded"),
     [(128256, 8, 129024), (128256, 4, 128512), (128256, 1, 128256), (50257, 1, 50304), (51200, 8, 51200)],
 )
@@ -113,7 +112,7 @@ def test_every_degree_is_stated() -> None:
     assert "--sequence-parallel" in found
 
 
-@pytest.mark.parametrize(
+@every(
     ("zero", "shards", "there", "absent"),
     [
         (0, 64, {"--overlap-grad-reduce": []}, {"--use-distributed-optimizer", "--overlap-param-gather"}),
@@ -146,7 +145,7 @@ def test_what_data_parallelism_shards(
     assert not absent & set(found)
 
 
-@pytest.mark.parametrize(
+@every(
     ("recompute", "said"),
     [
         ("none", {}),
@@ -164,7 +163,7 @@ def test_recompute_counts_layers_of_a_chunk(recompute: str, said: dict[str, str]
     assert {name[len(prefix) :]: " ".join(found[name]) for name in found if name.startswith(prefix)} == said
 
 
-@pytest.mark.parametrize(
+@every(
     ("precision", "said"),
     [
         ("bf16", {"--bf16": []}),
@@ -199,7 +198,7 @@ def test_the_optimizer_is_what_the_workload_says() -> None:
     assert {"--optimizer-cpu-offload", "--use-precision-aware-optimizer"} <= set(hosted)
 
 
-@pytest.mark.parametrize(
+@every(
     ("version", "name", "said"),
     [
         ("0.20", "muon", {"--use-distributed-optimizer", "--overlap-param-gather", "--overlap-grad-reduce"}),
@@ -228,7 +227,7 @@ def test_saved_tensors_of_some_layers_go_to_the_host() -> None:
     assert "--cpu-offloading-num-layers" not in flags(cases.plan(64, 128), of("llama3-8b"))
 
 
-@pytest.mark.parametrize("name", ["glm-4.7-flash", "glm-4.5-air", "qwen3.5-27b"])
+@every("name", ["glm-4.7-flash", "glm-4.5-air", "qwen3.5-27b"])
 def test_the_width_of_heads_is_said_where_the_hidden_size_is_no_multiple(name: str) -> None:
     """Else ``validate_args`` asserts, of latent attention too (Megatron-LM d98e8a64, arguments.py)."""
     found = flags(cases.plan(8, 8), of(name, 8))
@@ -260,7 +259,7 @@ def test_steps_follow_from_the_tokens() -> None:
     assert made.defaults["TRAIN_STEPS"] == "3815"
 
 
-@pytest.mark.parametrize(
+@every(
     ("fields", "hardware", "connections"),
     [
         ({"tp": 2.0}, "dgx-h100", "1"),
@@ -279,7 +278,7 @@ def test_hardware_queues_are_one_before_blackwell_and_several_with_fsdp(
     assert command.environment.get("CUDA_DEVICE_MAX_CONNECTIONS") == connections
 
 
-@pytest.mark.parametrize(
+@every(
     ("version", "there"),
     [
         ("0.20", {"--megatron-fsdp-version", "--megatron-fsdp-main-grads-dtype"}),

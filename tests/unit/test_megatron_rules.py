@@ -6,7 +6,6 @@ import dataclasses
 from typing import Any
 
 import numpy as np
-import pytest
 
 from planner.inputs.model import Attention, Block, DenseFfn, Experts, ModelSpec
 from planner.plan import Plan
@@ -14,6 +13,7 @@ from planner.rules import Rule, structural_rules, violations
 from planner.runtimes.family import Job
 from planner.runtimes.megatron_lm import ENTRY
 from planner.runtimes.megatron_lm.architecture import architecture, obstacles
+from tests.cases import every
 from tests.validate.megatron import cases
 
 INTERLEAVED = {"vpp": 2.0, "schedule": "interleaved-1f1b"}
@@ -34,7 +34,7 @@ def mixtral(**work: Any) -> Job:
 LEGAL = {"tp": 8.0, "pp": 4.0, "sequence_parallel": True}
 
 
-@pytest.mark.parametrize(
+@every(
     ("fields", "work", "rule"),
     [
         ({"tp": 3.0}, {}, {"tp-divides-heads", "tp-fits-query-groups", "tp-divides-ffn", "sequence-divides"}),
@@ -87,7 +87,7 @@ def test_a_plan_breaks_the_rules_that_it_breaks(
     assert broken(plan, llama(**work)) == rule
 
 
-@pytest.mark.parametrize(
+@every(
     ("fields", "rule"),
     [
         ({"tp": 2.0, "ep": 8.0, "sequence_parallel": True}, set()),
@@ -181,7 +181,7 @@ def changed(block: Block = BLOCK, ffn: dict[str, Any] | None = None, norms: int 
 EXPERTS = Block(mixer=BLOCK.mixer, ffn=Experts(experts=8, topk=2, inner=256))
 
 
-@pytest.mark.parametrize(
+@every(
     ("model", "reason"),
     [
         (of(BLOCK), None),

@@ -12,6 +12,7 @@ import pytest
 from planner.launchers import Card, Target, launch_files, launchers
 from planner.runtimes import runtimes
 from planner.runtimes.training_run import run_of
+from tests.cases import every
 from tests.unit.test_launchers import recorded, run, stand_in
 from tests.unit.test_megatron_bridge import config  # noqa: F401
 from tests.validate.megatron import cases
@@ -97,7 +98,7 @@ def test_a_smoke_run_differs_in_data_checkpoints_and_steps_alone(tmp_path: Path)
     assert "--step-time 1.2" in printed  # the middle one of 9, 1.2, 1.1 and 1.3 s, the lower where it is even
 
 
-@pytest.mark.parametrize(("version", "words"), [("0.17", ["128256", "128255"]), ("0.18", ["128256"])])
+@every(("version", "words"), [("0.17", ["128256", "128255"]), ("0.18", ["128256"])])
 def test_the_null_tokenizer_has_no_token_beyond_the_table(
     version: str, words: list[str], tmp_path: Path
 ) -> None:
@@ -121,8 +122,8 @@ def test_bridge_has_the_same_numbers(config: Any, monkeypatch: pytest.MonkeyPatc
     assert found.checkpoint.save == found.checkpoint.load == "/o/checkpoints"
 
 
-@pytest.mark.parametrize("smoke", ["", "1"])
-@pytest.mark.parametrize("method", ["full", "lora"])
+@every("smoke", ["", "1"])
+@every("method", ["full", "lora"])
 def test_the_file_of_bridge_says_what_is_missing(smoke: str, method: str, tmp_path: Path) -> None:
     """Adapters need the weights they are trained beside in a smoke run too; nothing else does."""
     runtime = runtimes()["megatron-bridge"]
@@ -143,8 +144,8 @@ def test_the_file_of_bridge_says_what_is_missing(smoke: str, method: str, tmp_pa
     assert (f"Set the variable {wanted} before" in done.stderr) is bool(wanted), done.stderr
 
 
-@pytest.mark.parametrize("name", ["megatron-lm", "megatron-bridge"])
-@pytest.mark.parametrize("launcher", ["torchrun", "slurm"])
+@every("name", ["megatron-lm", "megatron-bridge"])
+@every("launcher", ["torchrun", "slurm"])
 def test_scripts_are_whole_shell_text(name: str, launcher: str, tmp_path: Path) -> None:
     runtime = runtimes()[name]
     files = launch_files(PLAN, job(), Target(runtime, launchers()[launcher], runtime.versions[0]), Card())

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import pytest
-
 from planner.inputs.load import load_model
 from planner.inputs.workload import Workload
 from planner.plan import Plan
@@ -15,6 +13,7 @@ from planner.runtimes.megatron_lm.flags import precision_flags, sharding_flags
 from planner.runtimes.megatron_lm.precision_rules import PRECISIONS
 from planner.runtimes.megatron_lm.reading.megatron import from_script
 from planner.runtimes.megatron_lm.table import DEGREES, PRECISION, SHARDING, degree_flags
+from tests.cases import every
 
 VERSIONS = ("0.16", "0.20")
 
@@ -24,22 +23,22 @@ def options(words: Sequence[str]) -> Mapping[str, str]:
     return from_script(training, "train.sh", load_model("llama-3-8b"))[0].options
 
 
-@pytest.mark.parametrize("degree", [1, 2, 8])
-@pytest.mark.parametrize("name", DEGREES)
+@every("degree", [1, 2, 8])
+@every("name", DEGREES)
 def test_a_degree_is_read_back(name: str, degree: int) -> None:
     degrees: dict[str, Any] = {name: degree}
     written = degree_flags(Plan(**degrees), name)
     assert options(written)[name] == str(degree)
 
 
-@pytest.mark.parametrize("name", PRECISION)
+@every("name", PRECISION)
 def test_a_precision_is_read_back(name: str) -> None:
     work = Workload(seq_len=4096, global_batch=64, precision=name)
     assert options(precision_flags(work))["precision"] == name
 
 
-@pytest.mark.parametrize("version", VERSIONS)
-@pytest.mark.parametrize("stage", [0, 1, *SHARDING])
+@every("version", VERSIONS)
+@every("stage", [0, 1, *SHARDING])
 def test_a_sharding_strategy_is_read_back(stage: int, version: str) -> None:
     work = Workload(seq_len=4096, global_batch=64)
     assert options(sharding_flags(Plan(zero=stage), work, version))["zero"] == str(stage)

@@ -16,6 +16,7 @@ from planner.inputs.load import load_model
 from planner.inputs.model import Experts
 from planner.runtimes.family import Job
 from planner.techniques.engines.family import PassBytes
+from tests.cases import every
 from tests.unit.cost_jobs import MODELS, job, plan_of, runtime
 
 # One layer of the dense model: query, key, value and output 2048 x (16 + 4) x 2 x 128, three matrices of
@@ -40,7 +41,7 @@ def test_states_of_plain_data_parallelism() -> None:
     assert (stage.weights, stage.gradients, stage.optimizer) == (2 * TOTAL, 4 * TOTAL, 12 * TOTAL)
 
 
-@pytest.mark.parametrize("dp", [2, 8])
+@every("dp", [2, 8])
 def test_states_of_the_distributed_optimizer(dp: int) -> None:
     """Megatron-LM: 6 + 12 / d bytes, d data-parallel ranks (docs on the distributed optimizer)."""
     stage = priced(job(gpus=dp), zero=1).stages[0]
@@ -255,7 +256,7 @@ def test_a_step_in_flat_buffers_may_be_the_worst_moment() -> None:
     assert many.workspace < 4 * TOTAL / 8 < 1.1 * (many.activations + many.workspace)
 
 
-@pytest.mark.parametrize(("states", "each"), [("fp16", 8.0), ("fp8", 8.0), ("bf16", 0.0), (None, 0.0)])
+@every(("states", "each"), [("fp16", 8.0), ("fp8", 8.0), ("bf16", 0.0), (None, 0.0)])
 def test_reduced_states_are_copied_to_fp32_before_they_are_stepped(states: str | None, each: float) -> None:
     """Transformer Engine's FusedAdam: both moments of a group as fp32 at once, unless they are in bf16."""
     work = job(gpus=1, global_batch=1)
@@ -384,7 +385,7 @@ def test_experts_follow_the_shards_of_a_hybrid_mesh() -> None:
     assert three.weights == pytest.approx(2 * work.model.params / 4, rel=1e-12)
 
 
-@pytest.mark.parametrize(("gpus", "filled"), [(4, 4), (16, 8), (6, 4)])
+@every(("gpus", "filled"), [(4, 4), (16, 8), (6, 4)])
 def test_stacked_experts_are_cut_by_whole_experts(gpus: int, filled: int) -> None:
     """PyTorch chunks dimension 0, here 8 experts: of 16 shards 8 are empty, of 6 four hold two each."""
     work = job(MODELS["experts"], gpus, global_batch=48)

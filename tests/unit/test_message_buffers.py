@@ -22,6 +22,7 @@ from planner.runtimes import runtimes
 from planner.runtimes.family import Job
 from planner.runtimes.megatron_lm.choices import fused_backend
 from planner.techniques.settings.expert_dispatcher import sends_by_hybrid_ep
+from tests.cases import every
 
 GIB = 2.0**30
 PLAN = Plan(pp=4.0, ep=64.0, dp=64.0, zero=1, zero_shards=64.0, num_microbatches=16.0)
@@ -38,7 +39,7 @@ def hybrid(tokens: int, nodes: int, per_node: int, hidden: int, experts: int) ->
     return sum(combine) + sum(dispatch) + 3 * (far_token + far_prob)
 
 
-@pytest.mark.parametrize(
+@every(
     ("tokens", "nodes", "per_node", "hidden", "experts"),
     [(4096, 1, 64, 7168, 256), (16384, 1, 8, 2048, 128), (4096, 2, 72, 7168, 288), (2048, 4, 8, 4096, 128)],
 )
@@ -61,7 +62,7 @@ def deep(ranks: int, hidden: int, near: int, afar: int) -> int:
     return size
 
 
-@pytest.mark.parametrize(("ranks", "near", "afar"), [(8, 256, 128), (16, 288, 140), (64, 288, 140)])
+@every(("ranks", "near", "afar"), [(8, 256, 128), (16, 288, 140), (64, 288, 140)])
 def test_buffers_of_deep_ep_are_what_its_configuration_hints_at(ranks: int, near: int, afar: int) -> None:
     found = float(deep_buffer_bytes(7168.0, float(ranks)))
     assert found == pytest.approx(deep(ranks, 7168, near, afar), rel=0.005)
@@ -75,7 +76,7 @@ def of_its_queues(ranks: Num) -> Num:
     return deep_buffer_bytes(7168.0, ranks)
 
 
-@pytest.mark.parametrize("nbytes", [of_deepseek, of_its_queues])
+@every("nbytes", [of_deepseek, of_its_queues])
 def test_a_rank_alone_has_none_and_columns_are_as_single_plans(nbytes: Callable[[Num], Num]) -> None:
     ranks = np.array([1.0, 2.0, 8.0, 64.0, 144.0])
     many = np.asarray(nbytes(ranks))
@@ -84,7 +85,7 @@ def test_a_rank_alone_has_none_and_columns_are_as_single_plans(nbytes: Callable[
     assert np.all(np.diff(many) > 0)
 
 
-@pytest.mark.parametrize("name", cluster_names())
+@every("name", cluster_names())
 def test_the_kernels_that_are_priced_are_those_that_files_ask_for(name: str) -> None:
     pool = load_hardware(name).pool
     job = Job(load_model("qwen3-30b-a3b"), load_hardware(name), pool.gpus_per_node, Workload())
@@ -127,7 +128,7 @@ NAMES = {
 """User buffers of Transformer Engine, with the bytes of an element in fp8."""
 
 
-@pytest.mark.parametrize(("precision", "low"), [("bf16", 2), ("fp8", 1), ("mxfp8", 1), ("nvfp4", 2)])
+@every(("precision", "low"), [("bf16", 2), ("fp8", 1), ("mxfp8", 1), ("nvfp4", 2)])
 def test_overlap_of_tensor_parallelism_has_a_buffer_for_each_product(precision: str, low: int) -> None:
     work = Workload(seq_len=8192, global_batch=64, precision=precision)
     job = Job(load_model("llama3-70b"), load_hardware("dgx-b200"), 64, work)

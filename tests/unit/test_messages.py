@@ -22,6 +22,7 @@ from planner.search.scan import Scan
 from planner.search.space import make_space
 from planner.simulate.plan import play_plan
 from planner.techniques.schedules import SCHEDULES
+from tests.cases import every
 from tests.cli.command import planner
 from tests.unit.cost_jobs import MODELS, any_runtime, is_legal, job, plan_of, runtime
 
@@ -40,8 +41,8 @@ def neighbours(schedule: str, pp: int, vpp: int) -> list[list[tuple[int, int]]]:
     return found
 
 
-@pytest.mark.parametrize(("gpus", "pp"), [(16, 8), (24, 4), (24, 8), (48, 6), (48, 16), (16, 2), (8, 4)])
-@pytest.mark.parametrize(
+@every(("gpus", "pp"), [(16, 8), (24, 4), (24, 8), (48, 6), (48, 16), (16, 2), (8, 4)])
+@every(
     ("schedule", "vpp"),
     [("1f1b", 1), ("interleaved-1f1b", 3), ("zb-v", 2), ("dualpipe", 1), ("bitpipe", 2), ("dualpipe-v", 2)],
 )
@@ -76,9 +77,9 @@ FAR = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("batch", [48, 96])
-@pytest.mark.parametrize("hardware", ["dgx-a100-80gb", SLOW])
-@pytest.mark.parametrize(("schedule", "vpp", "degrees"), FAR)
+@every("batch", [48, 96])
+@every("hardware", ["dgx-a100-80gb", SLOW])
+@every(("schedule", "vpp", "degrees"), FAR)
 def test_a_pipeline_over_nodes_is_priced_as_it_is_played(
     schedule: str, vpp: int, degrees: dict[str, Any], hardware: str, batch: int
 ) -> None:
@@ -91,8 +92,8 @@ def test_a_pipeline_over_nodes_is_priced_as_it_is_played(
     assert known.floor <= played.step * (1 + 1e-12)
 
 
-@pytest.mark.parametrize("vpp", [1, 2])
-@pytest.mark.parametrize("hardware", ["dgx-h100", "dgx-a100-80gb"])
+@every("vpp", [1, 2])
+@every("hardware", ["dgx-h100", "dgx-a100-80gb"])
 def test_the_closed_form_of_1f1b_over_nodes_is_near_a_played_step(hardware: str, vpp: int) -> None:
     """What columns are priced with, where one plan is played: more micro-batches than stages."""
     for pp in (6, 12) if vpp == 1 else (6,):
@@ -160,8 +161,8 @@ LAYOUTS = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize(("dense", "experts"), LAYOUTS)
-@pytest.mark.parametrize("hardware", ["dgx-h100", "gb200-nvl72"])
+@every(("dense", "experts"), LAYOUTS)
+@every("hardware", ["dgx-h100", "gb200-nvl72"])
 def test_every_group_lies_where_its_ranks_are_counted(
     dense: dict[str, int], experts: dict[str, int], hardware: str
 ) -> None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from planner.techniques.methods import METHODS
+from tests.cases import every
 
 
-@pytest.mark.parametrize(
+@every(
     ("layers", "hidden", "matrices", "rank", "printed"),
     [
         (96, 12288, 2, 1, 4.7e6),  # table 4: GPT-3, query and value

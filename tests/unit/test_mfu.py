@@ -9,6 +9,7 @@ import pytest
 from planner.cost.estimate import Estimate, estimate
 from planner.inputs.load import load_model
 from planner.report.mfu import MeasuredStep, conventions, doubts, explanations, mfu_document
+from tests.cases import every
 from tests.unit.cost_jobs import GPT, MODELS, job, plan_of, runtime
 
 
@@ -77,9 +78,7 @@ def test_hidden_communication_explains_no_more_than_the_gap() -> None:
         assert rows["dp_comm"].hidden_share == pytest.approx(share)
 
 
-@pytest.mark.parametrize(
-    ("times", "words"), [(0.1, "above 100%"), (0.7, "far faster"), (1.5, ""), (0.95, "")]
-)
+@every(("times", "words"), [(0.1, "above 100%"), (0.7, "far faster"), (1.5, ""), (0.95, "")])
 def test_what_cannot_be_is_doubted(times: float, words: str) -> None:
     answer = replace(answer_of(), error_band=None)
     told = " ".join(doubts(MeasuredStep(answer, times * answer.step)))

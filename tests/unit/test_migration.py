@@ -10,6 +10,7 @@ import pytest
 from planner.api import Job, Workload, estimate_plan, load_hardware, load_model
 from planner.cost.estimate import Estimate
 from planner.cost.traffic.migration import Holding, Move, holdings, move_between
+from tests.cases import every
 
 
 def shards(ranks: int) -> list[Holding]:
@@ -19,7 +20,7 @@ def shards(ranks: int) -> list[Holding]:
     return [Holding(np.ones(1), one, np.zeros(ranks), low, low + 1 / ranks)]
 
 
-@pytest.mark.parametrize("ranks", [2, 3, 8, 17, 64])
+@every("ranks", [2, 3, 8, 17, 64])
 def test_contiguous_shards_less_one_move_half_of_the_state(ranks: int) -> None:
     """ElasWave's reason to interleave shards (arXiv:2510.00606): the last rank lost, numbers kept."""
     move = Move(shards(ranks), shards(ranks - 1), 1, ranks - 1)
@@ -29,7 +30,7 @@ def test_contiguous_shards_less_one_move_half_of_the_state(ranks: int) -> None:
     assert move.parts[:, 3].sum() == pytest.approx(1 / ranks)
 
 
-@pytest.mark.parametrize("ranks", [2, 4, 16])
+@every("ranks", [2, 4, 16])
 def test_twice_or_half_the_ranks_move_half_under_the_best_numbering(ranks: int) -> None:
     assert Move(shards(ranks), shards(2 * ranks), 1, ranks).moved == pytest.approx(0.5)
     halved = Move(shards(2 * ranks), shards(ranks), 1, 2 * ranks)
@@ -83,7 +84,7 @@ def cells(answer: Estimate, parts: int) -> np.ndarray:
     return one.stages[one.stage.astype(int)][:, :, None] * inside[:, None, :]
 
 
-@pytest.mark.parametrize(
+@every(
     ("old", "new"),
     [
         ({"tp": 2, "pp": 2}, {"tp": 4}),

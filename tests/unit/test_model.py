@@ -10,6 +10,7 @@ from planner.inputs.layers import layers_text, parse_layers
 from planner.inputs.model import Attention, DenseFfn, Experts, LatentAttention, ModelSpec
 from planner.inputs.model_yaml import model_yaml
 from planner.inputs.yaml_file import parse_yaml
+from tests.cases import every
 from tests.unit.published_counts import published_params
 
 SMALL = """
@@ -92,7 +93,7 @@ def test_published_parts_are_left_out() -> None:
     assert published_params(model, active=True) == model.active_params - 80
 
 
-@pytest.mark.parametrize(
+@every(
     ("text", "layers"),
     [
         ("2 dense", ["dense", "dense"]),
@@ -108,7 +109,7 @@ def test_the_order_of_layers_is_read(text: str, layers: list[str]) -> None:
     assert parse_layers(text) == tuple(layers)
 
 
-@pytest.mark.parametrize(
+@every(
     "text",
     [
         "", ",", "3", "3 4 a", "a,", "(a", "a)", "2 x", "0 a", "10001 a", "a b", "2 x (a", "-1 a", "1.5 a",
@@ -120,7 +121,7 @@ def test_a_broken_order_of_layers_is_refused(text: str) -> None:
         parse_layers(text)
 
 
-@pytest.mark.parametrize(
+@every(
     ("layers", "text"),
     [
         (["a"] * 80, "80 a"),
@@ -135,7 +136,7 @@ def test_the_order_of_layers_is_written_short(layers: list[str], text: str) -> N
     assert parse_layers(text) == tuple(layers)
 
 
-@pytest.mark.parametrize(
+@every(
     ("old", "new", "words"),
     [
         ("1 dense, 2 moe", "1 dense, 2 mo", "nearest: moe"),

@@ -6,9 +6,10 @@ import pytest
 
 from planner.cost.flops import product_weights, step_flops
 from planner.inputs.load import load_model
+from tests.cases import every
 
 
-@pytest.mark.parametrize(
+@every(
     ("name", "layers", "hidden", "sequences"),
     [("megatron-1.7b", 24, 2304, 512), ("gpt3-175b", 96, 12288, 1536), ("megatron-530b", 105, 20480, 2520)],
 )

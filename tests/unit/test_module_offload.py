@@ -19,6 +19,7 @@ from planner.runtimes.family import Job
 from planner.runtimes.imports.dispatch import read_runner_file
 from planner.techniques.offload import OFFLOADS
 from planner.techniques.offload.family import read_offload
+from tests.cases import every
 from tests.cli.command import planner
 from tests.unit.test_activation_offload import linked
 
@@ -41,7 +42,7 @@ def gone(model: str, offload: str, **fields: Any) -> float:
     return float(before - after)
 
 
-@pytest.mark.parametrize(
+@every(
     ("modules", "width"),
     [
         ("core_attn", HIDDEN + KEYS),
@@ -81,7 +82,7 @@ def test_copies_that_the_pass_of_a_layer_does_not_hide_are_in_the_step() -> None
     assert priced("llama3-8b", "modules:core_attn", 1e13).step == plain.step
 
 
-@pytest.mark.parametrize(
+@every(
     ("model", "axes", "rule"),
     [
         ("llama3-8b", {"offload": "modules:attn_proj"}, "offload-attention-result-with-core"),
@@ -155,7 +156,7 @@ def test_a_search_keeps_inputs_of_modules_on_the_host_where_a_plan_fits_by_that(
     assert all(plan["plan"]["offload"] == "none" for plan in kept.json["plans"])
 
 
-@pytest.mark.parametrize(
+@every(
     ("text", "expected"),
     [
         ("modules", "modules joined by"),
@@ -172,7 +173,7 @@ def test_modules_have_one_spelling() -> None:
     assert read_offload(OFFLOADS, "modules:attn_proj+core_attn").spelled == "modules:core_attn+attn_proj"
 
 
-@pytest.mark.parametrize("runtime", ["megatron-lm", "megatron-bridge"])
+@every("runtime", ["megatron-lm", "megatron-bridge"])
 def test_files_say_it_and_are_read_back(runtime: str, tmp_path: Path) -> None:
     asked = ("estimate", "llama3-8b", "--hardware", "dgx-h100", "--gpus", "8", "--runtime", runtime)
     offload = "modules:core_attn+attn_proj"

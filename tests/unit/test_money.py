@@ -24,6 +24,7 @@ from planner.runtimes import runtimes
 from planner.runtimes.family import Job
 from planner.search.optimise import search
 from planner.search.request import SearchRequest, objective_bound
+from tests.cases import every
 from tests.unit.cost_jobs import MODELS, job
 
 
@@ -56,7 +57,7 @@ def test_days_need_no_price() -> None:
     assert bill.days_to_train == pytest.approx(9000 / 86400)
 
 
-@pytest.mark.parametrize(
+@every(
     ("name", "basis", "text"),
     [
         ("p5", "cluster", "6.88 USD/h, AWS us-east-1, on demand, 2026-11-09"),
@@ -96,7 +97,7 @@ def asked(*prices: str) -> tuple[list[float | None], list[str]]:
     ]
 
 
-@pytest.mark.parametrize(
+@every(
     ("prices", "rates"),
     [
         ((), [3.29, 6.88]),
@@ -110,7 +111,7 @@ def test_a_price_is_of_all_clusters_or_of_one(prices: tuple[str, ...], rates: li
     assert asked(*prices) == (rates, [])
 
 
-@pytest.mark.parametrize(
+@every(
     ("prices", "words"),
     [
         (("3=p4",), "--price: found '3=p4'; expected a cluster of --hardware: a3-mega, p5; nearest: p5"),

@@ -9,6 +9,7 @@ import pytest
 
 from planner.search.moving_shares import CHOICES, equal_shares, moving, played_moving
 from planner.search.shares import Task, alone_seconds, cost, queue, unfairness
+from tests.cases import every
 
 HOUR = 3600.0
 
@@ -24,8 +25,8 @@ def elastic(seed: int, jobs: int = 12) -> list[Task]:
     return found
 
 
-@pytest.mark.parametrize("choose", CHOICES)
-@pytest.mark.parametrize("seed", range(3))
+@every("choose", CHOICES)
+@every("seed", range(3))
 def test_every_job_does_all_of_its_work_and_no_more_run_than_there_are(choose: object, seed: int) -> None:
     tasks, restart = elastic(seed), 300.0
     runs = played_moving(tasks, 32, restart, choose)  # type: ignore[arg-type]

@@ -11,6 +11,7 @@ from planner.calibrate.runs.catalogue import shipped_catalogue
 from planner.calibrate.runs.defaults import PricedRun, prepare
 from planner.calibrate.runs.table import Run, read_runs
 from planner.runtimes import runtimes
+from tests.cases import every
 
 SWEEP = Path(__file__).parents[1] / "measured" / "runs" / "ultrascale.csv"
 
@@ -25,7 +26,7 @@ def row(name: str, **changes: object) -> PricedRun:
     return found
 
 
-@pytest.mark.parametrize(
+@every(
     ("name", "reduce_scatter"),
     [
         ("t2-2118", True),  # 8B, tp 16, 16 sequences at once: 101 GiB in ALL_REDUCE, and it printed 36.5

@@ -8,8 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import pytest
-
+from tests.cases import every
 from tests.unit.test_from_file_kinds import refused_at
 
 RATE = "optimizer.learning_rate_scheduler"
@@ -26,17 +25,17 @@ TAKEN = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("key", "value"), REFUSED)
+@every(("key", "value"), REFUSED)
 def test_another_kind_of_value_is_a_fault_at_its_key(key: str, value: Any, tmp_path: Path) -> None:
     assert key in refused_at("nanotron", "nanotron.yaml", key, value, tmp_path)
 
 
-@pytest.mark.parametrize(("key", "value"), TAKEN)
+@every(("key", "value"), TAKEN)
 def test_what_dacite_takes_is_no_fault(key: str, value: Any, tmp_path: Path) -> None:
     assert not refused_at("nanotron", "nanotron.yaml", key, value, tmp_path)
 
 
-@pytest.mark.parametrize("name", [None, 3])
+@every("name", [None, 3])
 def test_a_stage_of_data_has_a_name(name: object, tmp_path: Path) -> None:
     stages = [{"name": name, "start_training_step": 1, "data": {"dataset": None, "seed": 1}}]
     assert refused_at("nanotron", "nanotron.yaml", "data_stages", stages, tmp_path) == {"data_stages.name"}

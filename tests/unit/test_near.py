@@ -9,6 +9,7 @@ import pytest
 
 from planner.search.near import GROUPS
 from planner.techniques.precision import PRECISIONS, nearest_format
+from tests.cases import every
 from tests.cli.command import planner
 
 DENSE = (
@@ -104,7 +105,7 @@ def test_a_number_format_that_the_accelerator_lacks_is_replaced_and_its_price_to
     assert near(file, "--hardware", "gb200-nvl72", "--gpus", "8")["near"]["precision"] is None
 
 
-@pytest.mark.parametrize("name", PRECISIONS)
+@every("name", PRECISIONS)
 def test_every_format_has_one_in_its_place_that_all_have(name: str) -> None:
     assert nearest_format(name, ("tf32", "fp16", "bf16")) == (name if name == "fp16" else "bf16")
     assert nearest_format(name, ()) == ""
@@ -134,7 +135,7 @@ def test_the_answer_tells_what_had_to_change(tmp_path: Path) -> None:
     assert str(file) + ": no" not in told
 
 
-@pytest.mark.parametrize(
+@every(
     ("asked", "word"),
     [
         (("--hardware", "dgx-h100", "--gpus", "8"), "--near FILE"),

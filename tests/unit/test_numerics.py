@@ -12,6 +12,7 @@ from planner.inputs.hf_config import model_from_config
 from planner.inputs.load import load_model
 from planner.inputs.model_yaml import model_yaml
 from planner.inputs.numerics import said
+from tests.cases import every
 
 LLAMA: dict[str, Any] = {
     "model_type": "llama", "hidden_size": 2048, "num_hidden_layers": 2, "num_attention_heads": 16,
@@ -94,7 +95,7 @@ def test_an_absent_key_has_the_default_of_the_type() -> None:
     assert found["router"] == {"score": "softmax", "normalize": True, "aux_loss": 0.001}
 
 
-@pytest.mark.parametrize(
+@every(
     ("key", "value"),
     [
         ("rope_theta", "big"),
@@ -111,7 +112,7 @@ def test_a_value_that_cannot_be_is_refused_with_its_key(key: str, value: object)
         read(LLAMA | {key: value})
 
 
-@pytest.mark.parametrize("raw", [LLAMA, DEEPSEEK], ids=["llama", "deepseek"])
+@every("raw", [LLAMA, DEEPSEEK], ids=["llama", "deepseek"])
 def test_yaml_keeps_every_number(raw: dict[str, Any], tmp_path: Path) -> None:
     model = model_from_config(raw | {"rms_norm_eps": 1.3e-7}, "config.json", "mine").model
     file = tmp_path / "mine.yaml"

@@ -28,6 +28,7 @@ from planner.runtimes.family import Job
 from planner.search.assign.improve import Improver
 from planner.search.operators.share import STEPS, hosted_share, least_share
 from planner.search.request import SearchRequest, scan_of
+from tests.cases import every
 from tests.cli.command import planner
 from tests.unit.test_weights_off_device import faults, gpt, priced
 
@@ -58,9 +59,7 @@ def test_the_smaller_the_share_the_shorter_the_step() -> None:
     assert priced("llama3-8b", "optimizer:100%").step == answers[0].step
 
 
-@pytest.mark.parametrize(
-    ("layers", "hidden", "gpu", "most"), [(40, 5120, "dgx-a100-40gb", 3.0), (48, 7168, "dgx-h100", 6.0)]
-)
+@every(("layers", "hidden", "gpu", "most"), [(40, 5120, "dgx-a100-40gb", 3.0), (48, 7168, "dgx-h100", 6.0)])
 def test_twin_flow_gains_no_more_than_its_authors_measured(
     layers: int, hidden: int, gpu: str, most: float
 ) -> None:
@@ -91,7 +90,7 @@ def test_deepspeed_divides_states_in_its_third_stage_alone() -> None:
     assert faults("llama3-8b", "optimizer:50%") == set()
 
 
-@pytest.mark.parametrize("word", ["optimizer:0", "optimizer:101%", "optimizer:many", "weights:50%"])
+@every("word", ["optimizer:0", "optimizer:101%", "optimizer:many", "weights:50%"])
 def test_what_is_no_share_is_told(word: str) -> None:
     done = planner("estimate", *JOB, "--offload", word)
     assert done.code == 2
@@ -113,8 +112,8 @@ FILES = {
 }
 
 
-@pytest.mark.parametrize("runtime", FILES)
-@pytest.mark.parametrize("offload", ["optimizer:40%", "weights-alone"])
+@every("runtime", FILES)
+@every("offload", ["optimizer:40%", "weights-alone"])
 def test_files_say_the_share_and_are_read_back_at_the_same_price(
     runtime: str, offload: str, tmp_path: Path
 ) -> None:
@@ -151,7 +150,7 @@ def test_a_ratio_that_one_group_makes_void_is_told(tmp_path: Path) -> None:
     assert "sub_group_size" in done.out + done.err
 
 
-@pytest.mark.parametrize(("kept", "told"), [(None, True), (5e8, True), (0, False)])
+@every(("kept", "told"), [(None, True), (5e8, True), (0, False)])
 def test_weights_that_stay_in_memory_beside_the_disk_are_told(
     kept: float | None, told: bool, tmp_path: Path
 ) -> None:

@@ -20,6 +20,7 @@ from planner.search.operators import OPERATORS, SearchOperator
 from planner.search.queue import Queue
 from planner.search.request import SearchRequest, objective_column, scan_of
 from planner.search.scan import Scan
+from tests.cases import every
 
 
 def scan(objective: str = "time", gpus: int = 8, seq_len: int = 8192) -> Scan:
@@ -38,7 +39,7 @@ def test_turns_and_names_are_unique_and_followers_follow_somebody() -> None:
     assert {one.follows for one in OPERATORS} - {""} <= set(names)
 
 
-@pytest.mark.parametrize("objective", ["time", "memory"])
+@every("objective", ["time", "memory"])
 def test_no_plan_of_an_operator_is_below_the_bound_of_its_candidate(objective: str) -> None:
     """Every operator that screens rows, over candidates that a scan kept for it; what it yields is safe."""
     asked = scan(objective)

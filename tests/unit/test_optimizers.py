@@ -15,13 +15,12 @@ from planner.formulas.shampoo import shampoo_kept, shampoo_side
 from planner.runtimes.family import Runtime
 from planner.techniques.optimizers import OPTIMIZERS
 from planner.techniques.optimizers.family import step_traffic
+from tests.cases import every
 from tests.cli.command import planner
 from tests.unit.cost_jobs import MODELS, any_runtime, cluster, job, plan_of
 
 
-@pytest.mark.parametrize(
-    ("name", "moments", "with_master"), [("adamw", 8, 12), ("sgd", 4, 8), ("muon", 4, 8), ("lion", 4, 8)]
-)
+@every(("name", "moments", "with_master"), [("adamw", 8, 12), ("sgd", 4, 8), ("muon", 4, 8), ("lion", 4, 8)])
 def test_bytes_kept_for_each_parameter(name: str, moments: int, with_master: int) -> None:
     assert OPTIMIZERS[name].kept_bytes() == with_master
     assert OPTIMIZERS[name].kept_bytes(master_bytes=0.0) == moments
@@ -67,14 +66,12 @@ def products_flops(small: int, large: int) -> int:
     return 2 * small * small * large + 2 * small**3 + 2 * small * small * large
 
 
-@pytest.mark.parametrize("shape", [(512, 512), (512, 2048), (2048, 512), (512, 40_000)])
+@every("shape", [(512, 512), (512, 2048), (2048, 512), (512, 40_000)])
 def test_newton_schulz_is_five_times_its_products(shape: tuple[int, int]) -> None:
     assert newton_schulz_flops(*map(float, shape)) == 5 * products_flops(min(shape), max(shape))
 
 
-@pytest.mark.parametrize(
-    ("hidden", "tokens", "printed"), [(768, 524_288, 0.007), (16_384, 16_000_000, 0.005)]
-)
+@every(("hidden", "tokens", "printed"), [(768, 524_288, 0.007), (16_384, 16_000_000, 0.005)])
 def test_the_overhead_of_muon(hidden: int, tokens: int, printed: float) -> None:
     """K. Jordan, https://kellerjordan.github.io/posts/muon/: 0.7% for a GPT of 768, 0.5% for Llama 405B."""
     share = newton_schulz_flops(float(hidden), float(hidden)) / (6 * tokens * hidden**2)
@@ -110,7 +107,7 @@ def test_owners_of_whole_matrices_send_no_more_among_replicas() -> None:
     assert muon.step > adam.step
 
 
-@pytest.mark.parametrize("runtime", [MOONLIGHT, OWNED])
+@every("runtime", [MOONLIGHT, OWNED])
 def test_tensor_ranks_gather_the_momentum_of_what_they_step(runtime: Runtime) -> None:
     """``newton_schulz_tp`` gathers fp32 parts of the matrices of 12 layers: 4 ranks, an 8th of them each."""
     adam, muon = (asked(name, runtime, gpus=32, tp=4) for name in ("adamw", "muon"))
@@ -166,7 +163,7 @@ def priced_by(optimizer: str, gpus: int = 16, **fields: Any) -> Estimate:
     return asked(optimizer, OWNED, gpus=gpus, **fields)
 
 
-@pytest.mark.parametrize("shape", [(4096.0, 4096.0), (4096.0, 11008.0)])
+@every("shape", [(4096.0, 4096.0), (4096.0, 11008.0)])
 def test_replicas_of_dion_exchange_two_factors(shape: tuple[float, float]) -> None:
     """arXiv:2504.05295: (m + n) r elements in the place of m n; the rank is a quarter of the smaller side."""
     rows, columns = shape

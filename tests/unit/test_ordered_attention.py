@@ -11,6 +11,7 @@ from planner.cost.case import Case, case_of
 from planner.cost.layer.attention_core import attention_seconds, ordered_backward_seconds
 from planner.runtimes.imports.dispatch import read_runner_file
 from planner.techniques.attention import ATTENTION_KERNELS
+from tests.cases import every
 from tests.unit.cost_jobs import MODELS, job, plan_of, runtime
 from tests.unit.test_from_file_sums import MEGATRON
 
@@ -37,7 +38,7 @@ def test_an_h100_with_sums_in_one_order() -> None:
     assert core("dgx-h100", 32.0, 8192.0, 128.0, causal=True, exact=False)[1] > 1.6 * backward
 
 
-@pytest.mark.parametrize(("rows", "seq", "printed"), [(128.0, 4096.0, 353.9), (128.0, 8192.0, 361.6)])
+@every(("rows", "seq", "printed"), [(128.0, 4096.0, 353.9), (128.0, 8192.0, 361.6)])
 def test_a_b200_at_heads_of_128(rows: float, seq: float, printed: float) -> None:
     """meta-pytorch/tritonbench#171: eight sequences, 16 heads, forward, not causal."""
     forward = core("dgx-b200", rows, seq, 128.0, causal=False, exact=True)[0]

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from planner.formulas.overlap import exposed_seconds
+from tests.cases import every
 
 
-@pytest.mark.parametrize(
+@every(
     ("communication", "window", "share", "exposed"),
     [
         (3, 2, 0, 1),
@@ -23,7 +24,7 @@ def test_by_hand(communication: float, window: float, share: float, exposed: flo
     assert exposed_seconds(communication, window, share) == exposed
 
 
-@pytest.mark.parametrize(("bucket", "compute"), [(1.0, 2.0), (2.0, 2.0), (3.0, 2.0), (5.0, 1.0)])
+@every(("bucket", "compute"), [(1.0, 2.0), (2.0, 2.0), (3.0, 2.0), (5.0, 1.0)])
 def test_buckets_behind_a_backward_pass_as_played(bucket: float, compute: float) -> None:
     """Ten layers; the bucket of each may start when its gradient is there, one bucket at a time."""
     layers = 10

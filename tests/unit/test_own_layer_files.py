@@ -25,6 +25,7 @@ from planner.rules import violations
 from planner.runtimes import runtimes
 from planner.runtimes.family import Job
 from planner.runtimes.megatron_bridge.own_layers import own_layers
+from tests.cases import every
 from tests.cli.command import planner
 from tests.deep import deep
 
@@ -74,7 +75,7 @@ def changed(name: str, **numbers: Any) -> ModelSpec:
     return model.model_copy(update={"numerics": model.numerics.model_copy(update=numbers)})
 
 
-@pytest.mark.parametrize(
+@every(
     ("name", "numbers"),
     [
         ("gemma-7b", {"embedding_scale": 2.0}),
@@ -106,7 +107,7 @@ def test_layers_in_another_order_are_refused() -> None:
     assert own_layers(model.model_copy(update={"layers": model.layers[1:]})) is None
 
 
-@pytest.mark.parametrize(
+@every(
     ("name", "plan", "work", "rule"),
     [
         ("mimo-v2-flash", PLAN, {"method": "lora"}, "own-layers-train-whole"),
@@ -122,7 +123,7 @@ def test_rules_of_own_layers(name: str, plan: Plan, work: dict[str, Any], rule: 
     assert rule in broken(load_model(name), plan, **work)
 
 
-@pytest.mark.parametrize("name", ["minimax-m2.5", "olmoe-1b-7b", "k-exaone-236b-a23b"])
+@every("name", ["minimax-m2.5", "olmoe-1b-7b", "k-exaone-236b-a23b"])
 def test_adapters_stand_on_layers_of_experts(name: str) -> None:
     assert not broken(load_model(name), replace(PLAN, ep=8.0), method="lora", lora_rank=16)
 
@@ -135,9 +136,7 @@ def test_gemma_4_keeps_weights_of_values_that_nothing_reads() -> None:
     assert own_layers(built) is own_layers(model) is not None
 
 
-@pytest.mark.parametrize(
-    "changes", [{"graphed": "attention"}, {"overlaps_shared_expert": True}, {"fused_activation": True}]
-)
+@every("changes", [{"graphed": "attention"}, {"overlaps_shared_expert": True}, {"fused_activation": True}])
 def test_gemma_4_runs_without_what_its_layers_pass_by(changes: dict[str, Any]) -> None:
     """Megatron-Bridge 067f987d, gemma4_provider.py, ``_validate_gemma4_moe_orchestration``."""
     asked = job(BRIDGE.trained(load_model("gemma4-26b-a4b")))
@@ -154,7 +153,7 @@ def test_a_layer_of_four_norms_has_two_of_them_in_its_products() -> None:
     assert modules == ["norm_in_product", "norm", "norm_in_product", "norm"]
 
 
-@pytest.mark.parametrize("mixer", [{"chunked": True}, {"v_head_dim": 32}])
+@every("mixer", [{"chunked": True}, {"v_head_dim": 32}])
 def test_megatron_core_has_neither_chunks_nor_values_of_their_own_width(mixer: dict[str, Any]) -> None:
     model = load_model("gpt-oss-20b")
     blocks = {
@@ -183,7 +182,7 @@ def test_a_bound_on_logits_costs_its_kernels_and_its_result() -> None:
     assert float(bound.backward - loss.backward) / rate == pytest.approx(14, rel=1e-2)
 
 
-@pytest.mark.parametrize("changes", [{"fp8_attention": True}, {"attention": "unfused"}])
+@every("changes", [{"fp8_attention": True}, {"attention": "unfused"}])
 def test_flex_attention_knows_no_other_kernel(changes: dict[str, Any]) -> None:
     for name, there in (("gemma2-9b", True), ("gemma3-4b", False)):
         asked = job(load_model(name), precision="fp8")

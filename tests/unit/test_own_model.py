@@ -25,6 +25,7 @@ from planner.plan import Plan
 from planner.rules import violations
 from planner.runtimes import runtimes
 from planner.runtimes.family import Job
+from tests.cases import every
 
 T, D, F, V = 61, 32, 48, 100
 
@@ -147,7 +148,7 @@ def test_attention_by_hand_is_attention() -> None:
     assert "(1, 4, 61, 61)" in refused(ops=(*LAYER, op("qk", "matmul", "qh kh", shape=square)))
 
 
-@pytest.mark.parametrize(
+@every(
     ("old", "new", "told"),
     [
         ("b", op("b", "rms_norm", "x", "layers.0.n2"), ("parallel-blocks",)),
@@ -163,7 +164,7 @@ def test_another_order_of_norms_and_parts_is_a_variant(old: str, new: Op, told: 
     assert model(ops=tuple(ops)).variants == told
 
 
-@pytest.mark.parametrize(
+@every(
     ("more", "params", "said"),
     [
         (op("e", "bmm", "z", "layers.0.e"), {"layers.0.e": (4, F, D)}, "no experts by hand"),

@@ -7,6 +7,7 @@ import pytest
 
 from planner.cost.case import case_of
 from planner.cost.memory.padding import Parameters, expert_padding, padded_elements
+from tests.cases import every
 from tests.unit.cost_jobs import MODELS, job, plan_of, runtime
 
 
@@ -17,7 +18,7 @@ def test_columns_and_scalars_pad_alike() -> None:
     assert padded_elements([Parameters(10.0, 7.0)], 16.0) == 42.0
 
 
-@pytest.mark.parametrize(("gpus", "share"), [(4, 1.0), (6, 12 / 8), (8, 1.0), (16, 1.0)])
+@every(("gpus", "share"), [(4, 1.0), (6, 12 / 8), (8, 1.0), (16, 1.0)])
 def test_experts_are_whole_until_ranks_are_more(gpus: int, share: float) -> None:
     """Of 8 experts 6 ranks hold 2 each: 12 for 8; more ranks than experts cut the experts' own rows."""
     work = job(MODELS["experts"], gpus)

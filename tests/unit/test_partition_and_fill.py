@@ -13,6 +13,7 @@ from planner.search.assign.problem import AssignProblem
 from planner.simulate.fill import fill
 from planner.techniques.schedules import SCHEDULES
 from planner.techniques.schedules.engine import Pipeline, Timeline, play
+from tests.cases import every
 
 STAGES, MICROBATCHES = 4, 8
 
@@ -49,7 +50,7 @@ def played(layers: list[float], sizes: list[int]) -> Timeline:
     return play(SCHEDULES["1f1b"].order(STAGES, 1, MICROBATCHES), pipeline)
 
 
-@pytest.mark.parametrize("seed", range(5))
+@every("seed", range(5))
 def test_the_chosen_cut_plays_best(seed: int) -> None:
     """Of all contiguous cuts none has a shorter sum plus slowest stage, and hardly one a shorter step."""
     draw = random.Random(seed)

@@ -19,6 +19,7 @@ from planner.inputs.variants import Variant
 from planner.rules import violations
 from planner.runtimes import runtimes
 from planner.runtimes.family import Runtime
+from tests.cases import every
 from tests.unit import runner_jobs as jobs
 
 WRITING: Final = [name for name, runtime in runtimes().items() if runtime.command is not None]
@@ -102,8 +103,8 @@ def written(runtime: Runtime, model: ModelSpec) -> tuple[str, ...] | None:
     return (*command.real, *sorted((command.files or {}).values()))
 
 
-@pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize("name", WRITING)
+@every("case", CASES)
+@every("name", WRITING)
 def test_another_part_is_said_or_refused(name: str, case: str) -> None:
     runtime, (make, changes) = runtimes()[name], CASES[case]
     try:
@@ -115,7 +116,7 @@ def test_another_part_is_said_or_refused(name: str, case: str) -> None:
     assert written(runtime, other) != usual
 
 
-@pytest.mark.parametrize(
+@every(
     ("record", "known"),
     [(Attention, MIXER), (DenseFfn, FFN), (Experts, EXPERTS)],
     ids=["attention", "dense", "experts"],

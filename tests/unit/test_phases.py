@@ -8,6 +8,7 @@ from planner.cli.phases import read_phases
 from planner.errors import InputError
 from planner.search.phases import at_batch, plan_phases
 from planner.units import DAY, HOUR
+from tests.cases import every
 from tests.cli.command import once
 
 SAID = {"model": "llama3-8b", "hardware": ["dgx-h100"], "gpus": "16", "runtime": None}
@@ -46,7 +47,7 @@ def test_phases_of_one_length_are_one_plan_without_a_switch() -> None:
     assert not found.own.switches[0].reshards
 
 
-@pytest.mark.parametrize(
+@every(
     ("texts", "words"),
     [
         (None, "--phase 8Ki:10T"),

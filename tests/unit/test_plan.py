@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-import pytest
 
 from planner.plan import DEGREES, Plan
+from tests.cases import every
 
 BATCH = Plan(
     tp=np.array([1.0, 2.0, 4.0])[:, None],
@@ -54,7 +54,7 @@ def test_the_record_of_the_contract_has_whole_degrees() -> None:
     } < set(record)
 
 
-@pytest.mark.parametrize(
+@every(
     ("changes", "slug"),
     [
         ({}, "dp1-mb1-zero0"),

@@ -17,6 +17,7 @@ from planner.runtimes import runtimes
 from planner.simulate.plan import play_plan
 from planner.techniques.schedules.engine import Pipeline
 from planner.techniques.schedules.family import Orders
+from tests.cases import every
 from tests.cli.command import planner
 from tests.unit.runner_jobs import DENSE, job
 
@@ -38,7 +39,7 @@ def test_steps_far_from_their_price_are_those_that_the_simulation_has() -> None:
     assert abs(told.off) > FAR
 
 
-@pytest.mark.parametrize(
+@every(
     ("schedule", "vpp", "microbatches"),
     [("1f1b", 1, 20), ("gpipe", 1, 4), ("interleaved-1f1b", 2, 4), ("breadth-first", 4, 6)],
 )
@@ -77,8 +78,8 @@ def longest_path(orders: Orders, pipeline: Pipeline) -> float:
     return max(end(item.chunk, item.microbatch, item.kind) for order in orders for item in order)
 
 
-@pytest.mark.parametrize(("schedule", "vpp"), [("zb-v", 2), ("v-half", 2), ("zb-1p", 1), ("zb-h2", 1)])
-@pytest.mark.parametrize("microbatches", [2, 4, 9])
+@every(("schedule", "vpp"), [("zb-v", 2), ("v-half", 2), ("zb-1p", 1), ("zb-h2", 1)])
+@every("microbatches", [2, 4, 9])
 def test_orders_that_fill_idle_time_are_priced_as_played(schedule: str, vpp: int, microbatches: int) -> None:
     split = (3, 5, 2, 6, 4, 5, 4, 3) if vpp == 2 else (6, 11, 7, 8)
     plan = replace(PLAN, schedule=schedule, vpp=vpp, num_microbatches=microbatches, stage_layers=split)

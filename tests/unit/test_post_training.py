@@ -19,20 +19,19 @@ from planner.plan import Plan
 from planner.runtimes import runtimes
 from planner.runtimes.family import Job
 from planner.search.post_training import forward_seconds
+from tests.cases import every
 from tests.cli.command import planner
 
 DGX = load_hardware("dgx-h100")
 
 
-@pytest.mark.parametrize(
-    ("name", "kilobytes"), [("deepseek-v3", 70.272), ("qwen2.5-72b", 327.68), ("llama3.1-405b", 516.096)]
-)
+@every(("name", "kilobytes"), [("deepseek-v3", 70.272), ("qwen2.5-72b", 327.68), ("llama3.1-405b", 516.096)])
 def test_the_cache_of_a_token_is_what_deepseek_prints(name: str, kilobytes: float) -> None:
     """arXiv:2505.09343, table 1."""
     assert cache_bytes(load_model(name), 1.0) == kilobytes * 1e3
 
 
-@pytest.mark.parametrize(("tp", "pp", "engine"), [*product((1, 2, 4, 8), (1, 2, 4), (1, 2, 4, 8))])
+@every(("tp", "pp", "engine"), [*product((1, 2, 4, 8), (1, 2, 4), (1, 2, 4, 8))])
 def test_weights_that_a_rank_gets_are_those_of_hybridflow(tp: int, pp: int, engine: int) -> None:
     """arXiv:2409.19256, table 2, where the engine's degree divides training's; and for all by counting."""
     layers, parts = 4, 8
@@ -43,13 +42,13 @@ def test_weights_that_a_rank_gets_are_those_of_hybridflow(tp: int, pp: int, engi
         assert reshard_share(tp, pp, engine) == pytest.approx((tp * pp - engine) / (engine * tp * pp))
 
 
-@pytest.mark.parametrize("engine", [16, 32, 64, 128])
+@every("engine", [16, 32, 64, 128])
 def test_links_alone_take_less_than_transferengine_prints(engine: int) -> None:
     """A trillion weights of 8 bit, from 256 to 128 ranks: 1.3 s with preparation (arXiv:2510.27656)."""
     assert 0.1 < push_seconds(1e12, 256, 128, engine, 50e9, 1e-5) < 1.3
 
 
-@pytest.mark.parametrize(("tokens", "milliseconds", "off"), [(1024, 53.7, 0.2), (8192, 356.0, 0.1)])
+@every(("tokens", "milliseconds", "off"), [(1024, 53.7, 0.2), (8192, 356.0, 0.1)])
 def test_a_forward_pass_takes_what_tokenweave_measured(tokens: int, milliseconds: float, off: float) -> None:
     """Llama 3.3 70B on eight H100, vLLM without overlap (arXiv:2505.11329, figure 11a by its table).
 
@@ -60,7 +59,7 @@ def test_a_forward_pass_takes_what_tokenweave_measured(tokens: int, milliseconds
     assert 1e3 * forward_seconds(answer) == pytest.approx(milliseconds, rel=off)
 
 
-@pytest.mark.parametrize(("answers", "places", "longest"), [(64, 64, 200), (300, 64, 200), (640, 64, 400)])
+@every(("answers", "places", "longest"), [(64, 64, 200), (300, 64, 200), (640, 64, 400)])
 def test_generation_is_near_one_played_answer_by_answer(answers: int, places: int, longest: int) -> None:
     """A token takes as long as there are sequences; lengths follow the law, a free place is taken at once."""
     mean, drawn = 100, random.Random(0)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from planner.techniques.precision import PRECISIONS
+from tests.cases import every
 
 
-@pytest.mark.parametrize(
+@every(
     ("name", "bits", "scale_bits", "block"),
     [
         ("bf16", 16, 0, 1),
@@ -24,9 +25,7 @@ def test_a_saved_input_is_an_element_with_its_share_of_a_scale(
     assert PRECISIONS[name].saved_input_bytes * 8 == bits + scale_bits / block
 
 
-@pytest.mark.parametrize(
-    "name", [name for name, entry in PRECISIONS.items() if entry.linear not in ("bf16", "fp16")]
-)
+@every("name", [name for name, entry in PRECISIONS.items() if entry.linear not in ("bf16", "fp16")])
 def test_low_bit_weights_are_kept_twice(name: str) -> None:
     """A copy and its transpose, since the products of forward and backward read along other axes."""
     entry = PRECISIONS[name]
@@ -38,7 +37,7 @@ def test_weights_of_16_bit_need_no_copies() -> None:
     assert all(PRECISIONS[name].weight_copies_bytes == 0 for name in ("bf16", "fp16"))
 
 
-@pytest.mark.parametrize(
+@every(
     ("name", "one_layout", "both"),
     [
         # 16 bit read, low bits with their scales written; trained, in the second layout too.

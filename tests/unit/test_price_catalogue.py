@@ -9,6 +9,7 @@ import pytest
 from planner.errors import InputError
 from planner.inputs.load_hardware import load_hardware
 from planner.inputs.price_catalogue import read_catalogue
+from tests.cases import every
 from tests.cli.command import planner
 
 HEAD = "InstanceType,vCPUs,MemoryGiB,AcceleratorName,AcceleratorCount,GpuInfo,Price,SpotPrice,Region\n"
@@ -67,7 +68,7 @@ def test_a_profile_has_the_machine_and_its_price(catalogue: Path, tmp_path: Path
     assert [(one["instance"], one["usd_per_h"]) for one in listed] == [("p5.48xlarge", 2.5)]
 
 
-@pytest.mark.parametrize(
+@every(
     ("text", "options", "message"),
     [
         ("a,b\n1,2\n", (), "no column InstanceType"),

@@ -43,6 +43,7 @@ from planner.profile.stopped import Stopped
 from planner.profile.store import SCHEMA, RawTable
 from planner.profile.timing import Call, HostClock, measure, summary
 from planner.units import GIB
+from tests.cases import every
 from tests.helpers import run_planner
 
 HEAD = {"device": "X", "torch": "2.13.0", "driver": "580.1", "cuda": "13.0", "nccl": "2.29"}
@@ -185,8 +186,8 @@ def test_the_same_seed_gives_the_same_points_and_keeps_to_the_range() -> None:
     assert 0.4 < below < 0.6
 
 
-@pytest.mark.parametrize("name", sorted(benches()))
-@pytest.mark.parametrize(
+@every("name", sorted(benches()))
+@every(
     "device",
     [processor(), processor(kind="cuda", capability=8.0), processor(kind="cuda", capability=10.0)],
     ids=["cpu", "a100", "b200"],
@@ -476,7 +477,7 @@ def test_a_gpu_that_multiplies_wrongly_is_broken() -> None:
         check_works(gpu(torch=torch))
 
 
-@pytest.mark.parametrize("text", ["tpu", "cuda:x", "cuda:", "cpu:", ""])
+@every("text", ["tpu", "cuda:x", "cuda:", "cpu:", ""])
 def test_a_device_is_cpu_or_cuda(text: str) -> None:
     with pytest.raises(InputError, match="--device"):
         read_device(text)
@@ -533,7 +534,7 @@ def test_buffers_divide_among_the_ranks() -> None:
     assert max(sizes(processor(), group)) <= 16 * 2**20
 
 
-@pytest.mark.parametrize(
+@every(
     ("error", "who"),
     [
         ("Rank 3 failed to pass monitoredBarrier in 60000 ms", "rank 3"),
@@ -583,7 +584,7 @@ def test_the_command_refuses_what_makes_no_sense_all_at_once(tmp_path: Path) -> 
     assert "x.yaml" in done.stderr
 
 
-@pytest.mark.parametrize(
+@every(
     ("torch", "cuda", "told"),
     [
         ("2.13.0", "13.0", []),

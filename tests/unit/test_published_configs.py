@@ -9,6 +9,7 @@ import pytest
 
 from planner.inputs.hf_config import model_from_config
 from planner.inputs.load import load_model
+from tests.cases import every
 from tests.helpers import ROOT
 
 CHECKED = json.loads((ROOT / "tests" / "unit" / "data" / "checked_configs.json").read_text())["models"]
@@ -50,7 +51,7 @@ TRINITY_MINI: dict[str, Any] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(
+@every(
     ("raw", "total", "active", "digit"),
     [
         (PHI_35_MOE, 41.9e9, 6.6e9, 0.1e9),  # huggingface.co/microsoft/Phi-3.5-MoE-instruct
@@ -78,7 +79,7 @@ def test_exaone_4_without_embeddings_is_what_its_card_says() -> None:
     assert [one.window for one in seen if one] == [4096, 4096, 4096, None]
 
 
-@pytest.mark.parametrize("case", CHECKED, ids=lambda case: case["name"])
+@every("case", CHECKED, ids=lambda case: case["name"])
 def test_the_zoo_has_what_the_authors_recipe_says(case: dict[str, Any]) -> None:
     """Configs put together from recipes and conversion scripts, each named in the file."""
     read = model_from_config(case["config"], "config.json", case["name"]).model

@@ -15,6 +15,7 @@ from planner.question.axes import read_axes
 from planner.question.question import Question, question_about, read_question, request_of, single_of
 from planner.question.reading import KEYWORDS, OPTIONS, Door, Reading
 from planner.search.request import SLOWDOWN
+from tests.cases import every
 
 TEXTS: dict[str, Any] = {
     "model": "llama3-8b", "hardware": ["dgx-h100"], "gpus": "16", "seq_len": "2K", "global_batch": "1,024",
@@ -60,7 +61,7 @@ def test_a_degree_is_a_whole_number_from_the_door_on() -> None:
     assert (plan.tp, plan.dp) == (4.0, 4.0)
 
 
-@pytest.mark.parametrize(("door", "prefix"), [(OPTIONS, "--"), (KEYWORDS, "")])
+@every(("door", "prefix"), [(OPTIONS, "--"), (KEYWORDS, "")])
 def test_all_faults_are_told_at_once_in_the_words_of_the_door(door: Door, prefix: str) -> None:
     reading = Reading(door)
     assert read_axes(WRONG, reading) == {}
@@ -76,7 +77,7 @@ def test_a_wrong_keyword_is_named_with_what_it_was() -> None:
     assert words == {"slowdown", "top", "oom_risk", "tp", "micro_batch"}
 
 
-@pytest.mark.parametrize(("method", "batch"), [(None, 512), ("lora", 32), ("qlora", 32)])
+@every(("method", "batch"), [(None, 512), ("lora", 32), ("qlora", 32)])
 def test_adapters_are_trained_with_a_batch_of_fine_tuning_where_nobody_says(
     method: str | None, batch: int
 ) -> None:
@@ -86,15 +87,13 @@ def test_adapters_are_trained_with_a_batch_of_fine_tuning_where_nobody_says(
     assert asked(said | {"global_batch": "64"}).workload.global_batch == 64
 
 
-@pytest.mark.parametrize(("model", "tokens"), [("gpt2", 1024), ("tinyllama-1.1b", 2048), ("llama3-8b", 4096)])
+@every(("model", "tokens"), [("gpt2", 1024), ("tinyllama-1.1b", 2048), ("llama3-8b", 4096)])
 def test_no_sequence_is_longer_than_a_model_has_positions_where_nobody_says(model: str, tokens: int) -> None:
     question = asked({"model": model, "hardware": ["dgx-h100"], "gpus": "8"})
     assert question.workload.seq_len == question.defaults["seq_len"] == tokens
 
 
-@pytest.mark.parametrize(
-    ("clusters", "precision"), [(["t4"], "fp16"), (["v100", "dgx-h100"], "fp16"), (["dgx-h100"], "bf16")]
-)
+@every(("clusters", "precision"), [(["t4"], "fp16"), (["v100", "dgx-h100"], "fp16"), (["dgx-h100"], "bf16")])
 def test_where_nobody_says_it_computes_in_a_format_that_every_accelerator_has(
     clusters: list[str], precision: str
 ) -> None:
@@ -106,16 +105,14 @@ def test_where_nobody_says_it_computes_in_a_format_that_every_accelerator_has(
             asked(said | {"precision": "bf16"})
 
 
-@pytest.mark.parametrize(
-    ("optimizer", "runtimes"), [("adam8bit", "fsdp"), ("muon", "megatron-lm"), ("lion", "megatron-lm")]
-)
+@every(("optimizer", "runtimes"), [("adam8bit", "fsdp"), ("muon", "megatron-lm"), ("lion", "megatron-lm")])
 def test_who_steps_by_an_optimizer_is_asked_where_nobody_says(optimizer: str, runtimes: str) -> None:
     """Lion is in no runtime's files: the usual one is asked, and says what it has."""
     said = {"model": "llama3-8b", "hardware": ["dgx-h100"], "gpus": "8", "optimizer": optimizer}
     assert asked(said).defaults["runtime"] == runtimes
 
 
-@pytest.mark.parametrize(("cluster", "gpus"), [("h100", 1), ("8xH100", 8)])
+@every(("cluster", "gpus"), [("h100", 1), ("8xH100", 8)])
 def test_a_single_plan_is_for_as_many_accelerators_as_are_named(cluster: str, gpus: int) -> None:
     reading = Reading(OPTIONS)
     question = read_question({"model": "llama3-8b", "hardware": [cluster]}, reading, several=False)

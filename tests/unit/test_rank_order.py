@@ -6,8 +6,6 @@ from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
-import pytest
-
 from planner.cost.case import case_of
 from planner.cost.estimate import Estimate, estimate
 from planner.cost.traffic.messages import pipeline_messages
@@ -19,6 +17,7 @@ from planner.plan import Plan
 from planner.report.explain_ranks import rank_rows
 from planner.runtimes import runtimes
 from planner.runtimes.family import Job
+from tests.cases import every
 from tests.cli.command import planner
 
 MEGATRON = runtimes()["megatron-lm"]
@@ -32,8 +31,8 @@ def priced(tp: int, pp: int, gpus: int = 64, inside: bool = True, model: str = "
     return estimate(plan, job, MEGATRON.with_traits(stages_inside=inside))
 
 
-@pytest.mark.parametrize(("tp", "pp"), [(1, 8), (2, 4), (2, 8), (1, 3), (1, 6), (4, 2)])
-@pytest.mark.parametrize("inside", [True, False])
+@every(("tp", "pp"), [(1, 8), (2, 4), (2, 8), (1, 3), (1, 6), (4, 2)])
+@every("inside", [True, False])
 def test_a_message_comes_over_the_farthest_link_between_any_two_of_its_ranks(
     tp: int, pp: int, inside: bool
 ) -> None:
@@ -64,7 +63,7 @@ def test_without_a_pipeline_there_is_one_order() -> None:
     assert priced(2, 1, inside=True).step == priced(2, 1, inside=False).step
 
 
-@pytest.mark.parametrize(
+@every(
     ("model", "plan", "rule"),
     [
         (
@@ -139,7 +138,7 @@ def test_data_parallelism_crosses_islands_where_pipelines_lie_inside(tmp_path: P
     assert "pipelines-keep-to-islands" in {fault["rule"] for fault in uneven["violations"]}
 
 
-@pytest.mark.parametrize(
+@every(
     ("model", "axes", "legal"),
     [
         ("llama3-8b", {"tp": 2.0, "pp": 4.0}, True),

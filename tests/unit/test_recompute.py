@@ -17,6 +17,7 @@ from planner.runtimes import runtimes
 from planner.techniques.recompute import RECOMPUTES
 from planner.techniques.recompute.family import MODULES, read_choice
 from planner.techniques.schedules import SCHEDULES
+from tests.cases import every
 from tests.unit.cost_jobs import GPT, LATENT, job, model, plan_of, runtime
 
 TABLE = dict(RECOMPUTES)
@@ -35,7 +36,7 @@ def layer(tp: int, sequence_parallel: bool, recompute: str) -> LayerCost:
     return layer_cost(priced_layer(pricer, "a"), pricer.case.recompute, pricer)
 
 
-@pytest.mark.parametrize(
+@every(
     ("tp", "sequence_parallel", "recompute", "printed", "statistics"),
     [
         (1, False, "none", 34 * SBH + SCORES, STATISTICS),
@@ -54,14 +55,14 @@ def test_activation_bytes_of_a_layer(
     assert layer(tp, sequence_parallel, recompute).held == pytest.approx(printed + statistics, rel=1e-12)
 
 
-@pytest.mark.parametrize(("heads", "hidden", "printed"), [(96, 12288, 80), (128, 20480, 64)])
+@every(("heads", "hidden", "printed"), [(96, 12288, 80), (128, 20480, 64)])
 def test_the_share_that_selective_recompute_saves(heads: int, hidden: int, printed: int) -> None:
     """arXiv:2205.05198, sec. 5: 5 a s / h is 80 for GPT-3, 64 for MT-NLG, so 70% and 65% are saved."""
     assert 5 * heads * 2048 / hidden == printed
     assert printed / (34 + printed) == pytest.approx({80: 0.70, 64: 0.65}[printed], abs=0.005)
 
 
-@pytest.mark.parametrize(("pp", "vpp", "microbatches"), [(4, 2, 16), (8, 3, 64), (8, 4, 32)])
+@every(("pp", "vpp", "microbatches"), [(4, 2, 16), (8, 3, 64), (8, 4, 32)])
 def test_the_first_rank_holds_all_layers_and_a_little_more_when_interleaved(
     pp: int, vpp: int, microbatches: int
 ) -> None:
@@ -72,7 +73,7 @@ def test_the_first_rank_holds_all_layers_and_a_little_more_when_interleaved(
     assert chunks / vpp / plain == pytest.approx(1 + (pp - 1) / (pp * vpp))
 
 
-@pytest.mark.parametrize(("recompute", "scores"), [("none", SCORES), ("selective", 0), ("full", 0)])
+@every(("recompute", "scores"), [("none", SCORES), ("selective", 0), ("full", 0)])
 def test_the_input_gradient_frees_the_scores(recompute: str, scores: float) -> None:
     """arXiv:2401.10241, table 1: 34 sbh + 5 a s^2 b wait for it, 32 sbh for the weight gradient after it.
 
@@ -81,8 +82,8 @@ def test_the_input_gradient_frees_the_scores(recompute: str, scores: float) -> N
     assert layer(1, False, recompute).scores == scores
 
 
-@pytest.mark.parametrize(("schedule", "waiting"), [("1f1b", 0), ("zb-h1", 3), ("zb-1p", 3)])
-@pytest.mark.parametrize("attention", ["fused-softmax", "flash-2"])
+@every(("schedule", "waiting"), [("1f1b", 0), ("zb-h1", 3), ("zb-1p", 3)])
+@every("attention", ["fused-softmax", "flash-2"])
 def test_a_stage_holds_no_scores_of_what_waits_for_weight_gradients(
     schedule: str, waiting: int, attention: str
 ) -> None:
@@ -109,7 +110,7 @@ def test_what_is_not_held_is_rebuilt() -> None:
     assert whole.seconds == pytest.approx(kept.seconds + kept.forward)
 
 
-@pytest.mark.parametrize(
+@every(
     ("text", "whole", "modules", "layers"),
     [
         ("none", False, set(), 0),
@@ -125,7 +126,7 @@ def test_choices_are_read(text: str, whole: bool, modules: set[str], layers: flo
     assert (choice.whole_layer, choice.modules, choice.layers) == (whole, modules, layers)
 
 
-@pytest.mark.parametrize(
+@every(
     ("text", "expected"),
     [
         ("fulll", "full"),
@@ -144,7 +145,7 @@ def test_a_wrong_choice_is_told_with_what_is_right(text: str, expected: str) -> 
     assert expected in str(raised.value)
 
 
-@pytest.mark.parametrize("module", MODULES)
+@every("module", MODULES)
 def test_every_module_names_operators_of_some_layer(module: str) -> None:
     """A name that no operator has would recompute nothing without a word."""
     from tests.unit.cost_jobs import MODELS
@@ -176,7 +177,7 @@ def titan(block: dict[str, Any], ep: int) -> tuple[Pricer, LayerCost]:
     return pricer, layer_cost(priced_layer(pricer, "a"), pricer.case.recompute, pricer)
 
 
-@pytest.mark.parametrize(("ep", "brought"), [(1, 0), (8, 2 * 2 * 8 * HIDDEN)])
+@every(("ep", "brought"), [(1, 0), (8, 2 * 2 * 8 * HIDDEN)])
 def test_of_experts_selective_recompute_keeps_what_messages_bring_and_no_product(
     ep: int, brought: int
 ) -> None:
@@ -191,7 +192,7 @@ def test_of_experts_selective_recompute_keeps_what_messages_bring_and_no_product
     assert float(cost.held) / SEQ == 2 * HIDDEN + attention + brought + statistics
 
 
-@pytest.mark.parametrize(("ep", "all_products"), [(1, True), (8, False)])
+@every(("ep", "all_products"), [(1, True), (8, False)])
 def test_grouped_products_run_again_but_for_the_last_if_its_result_was_sent(
     ep: int, all_products: bool
 ) -> None:

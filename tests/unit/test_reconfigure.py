@@ -10,6 +10,7 @@ import pytest
 from planner.api import Job, Workload, estimate_plan, load_hardware, load_model
 from planner.formulas.elastic import share_reward_flops
 from planner.search.reconfigure import PresentJob, Times, after_loss, after_return, all_rates, best_shares
+from tests.cases import every
 from tests.lab.played_cluster import Trace, reconfigured, restarted
 
 DAY = 24 * 3600.0
@@ -26,8 +27,8 @@ def drawn(seed: int) -> list[PresentJob]:
     ]
 
 
-@pytest.mark.parametrize("seed", range(6))
-@pytest.mark.parametrize(("running", "transition"), [(1e4, 0.0), (1e4, 600.0), (1e3, 900.0)])
+@every("seed", range(6))
+@every(("running", "transition"), [(1e4, 0.0), (1e4, 600.0), (1e3, 900.0)])
 def test_no_other_shares_of_four_jobs_do_more(seed: int, running: float, transition: float) -> None:
     jobs, hit = drawn(seed), "job1"
 

@@ -17,6 +17,7 @@ from planner.formulas.failures import failure_slowdown
 from planner.inputs.failures import FailureProfile, load_failures
 from planner.techniques.recovery import RECOVERIES
 from planner.techniques.recovery.family import Held
+from tests.cases import every
 from tests.lab.played_failures import played_levels
 
 HOUR = 3600.0
@@ -44,7 +45,7 @@ def expected(answer: Estimate, name: str, hourly: float, steps: float | None = N
     return one
 
 
-@pytest.mark.parametrize("hourly", [0.05, 0.10])
+@every("hourly", [0.05, 0.10])
 def test_checkfree_is_twelve_percent_ahead_at_five_to_ten_percent_an_hour(
     pipeline: Estimate, hourly: float
 ) -> None:
@@ -73,7 +74,7 @@ def test_redundant_computation_is_ahead_where_recoveries_cost_much_learning(pipe
     assert expected(pipeline, "checkfree-plus", 0.05, 50.0).step < expected(pipeline, "redundant", 0.05).step
 
 
-@pytest.mark.parametrize("name", ["checkfree", "checkfree-plus", "redundant", "migration", "elastic"])
+@every("name", ["checkfree", "checkfree-plus", "redundant", "migration", "elastic"])
 def test_expected_times_are_those_of_failures_played_out(pipeline: Estimate, name: str) -> None:
     rate = failing(0.10).model_copy(update={"beyond_node": 0.1})
     one = Reliable(pipeline, rate, RECOVERIES[name], 1e9)
@@ -148,7 +149,7 @@ def test_what_is_missing_until_a_node_is_back_costs_its_share_of_the_repair() ->
     assert float(failure_slowdown(1.0, 0.0, back, mtbf)) == pytest.approx(1 / speed.mean(), rel=0.005)
 
 
-@pytest.mark.parametrize(("transition", "new", "step"), [(840.0, 1.5, 2.0), (300.0, 0.9, 1.0)])
+@every(("transition", "new", "step"), [(840.0, 1.5, 2.0), (300.0, 0.9, 1.0)])
 def test_above_the_worthwhile_time_a_change_ends_sooner(transition: float, new: float, step: float) -> None:
     least = float(worthwhile_seconds(transition, new, step))
     for left in np.random.default_rng(3).uniform(0.2 * least, 3 * least, 100):
@@ -156,7 +157,7 @@ def test_above_the_worthwhile_time_a_change_ends_sooner(transition: float, new: 
         assert (changed < left) == (left > least)
 
 
-@pytest.mark.parametrize(("offload", "fits"), [("none", True), ("optimizer", False)])
+@every(("offload", "fits"), [("none", True), ("optimizer", False)])
 def test_copies_in_memory_lie_beside_what_the_plan_keeps_there(offload: str, fits: bool) -> None:
     """70 B on two nodes of 2 TB: three copies of half of 14 bytes are 1.5 TB, offloaded states 0.5 more."""
     job = Job(

@@ -38,6 +38,7 @@ from planner.runtimes.megatron_lm.hybrid import hybrid_obstacles, layer_pattern
 from planner.runtimes.settings import NO_CHANGES
 from planner.runtimes.torchtitan.model_data import model_data
 from planner.runtimes.torchtitan.reading.torchtitan_module import module_record
+from tests.cases import every
 from tests.cli.command import planner
 from tests.unit.cost_jobs import MODELS
 
@@ -130,7 +131,7 @@ Qwen, FlashQLA c18a4860, ``benchmark/benchmark_results_H200.txt`` and ``..._GB20
 """
 
 
-@pytest.mark.parametrize(("hardware", "seq", "heads", "forward", "backward"), MEASURED)
+@every(("hardware", "seq", "heads", "forward", "backward"), MEASURED)
 def test_a_scan_takes_what_was_measured(
     hardware: str, seq: int, heads: int, forward: float | None, backward: float | None
 ) -> None:
@@ -201,7 +202,7 @@ def test_what_is_kept_of_a_gated_delta_net_by_hand() -> None:
     assert kept == 2 * 8192 * (12352 + 4096 + 8192 + 5 * 4096 + inverse)
 
 
-@pytest.mark.parametrize(("norms", "kept"), [("none", 2 + 1), ("bare", 2 + 1), ("weights", 2 + 1 + 3)])
+@every(("norms", "kept"), [("none", 2 + 1), ("bare", 2 + 1), ("weights", 2 + 1 + 3)])
 def test_what_mamba_1_keeps_and_sends_by_hand(norms: Any, kept: int) -> None:
     """4,096 channels of 16: what the first product wrote, steps and states' inputs, and the scan's result.
 
@@ -239,8 +240,8 @@ def test_a_short_convolution_passes_no_state_on() -> None:
     assert mixer.params(2048) == 4 * 2048 * 2048 + 3 * 2048
 
 
-@pytest.mark.parametrize("runner", ["fsdp", "deepspeed"])
-@pytest.mark.parametrize("degrees", [{"tp": 2.0}, {"cp": 2.0}, {"pp": 2.0}])
+@every("runner", ["fsdp", "deepspeed"])
+@every("degrees", [{"tp": 2.0}, {"cp": 2.0}, {"pp": 2.0}])
 def test_transformers_splits_no_convolution(runner: str, degrees: dict[str, float]) -> None:
     block = {"ffn": DenseFfn(inner=5632), "norms": 2}
     attention = Attention(heads=16, kv_heads=4, head_dim=64, qk_norm="head")
@@ -283,7 +284,7 @@ def test_scans_count_as_extrapolated_and_widen_the_band() -> None:
     assert "wider since more of this step is extrapolated" in mamba.band_basis
 
 
-@pytest.mark.parametrize(
+@every(
     ("degrees", "work", "rule"),
     [
         ({"tp": 32.0}, {}, "state-heads-divide"),
@@ -310,7 +311,7 @@ def test_runtimes_that_cannot_build_such_layers_say_so(name: str) -> None:
     assert told
 
 
-@pytest.mark.parametrize("name", ["delta", "parts"])
+@every("name", ["delta", "parts"])
 def test_every_operator_of_a_plan_can_be_checked_on_a_device(name: str) -> None:
     """A scan, which no bench runs, is told so; the others have the sizes that they are run with."""
     plan = Plan(dp=8.0, ep=8.0, zero=1, zero_shards=8.0)
@@ -368,7 +369,7 @@ def test_a_block_of_two_parts_is_two_layers_of_a_hybrid() -> None:
     assert hybrid_obstacles(spec) == ()
 
 
-@pytest.mark.parametrize(
+@every(
     ("name", "release", "plan", "wanted"),
     [
         ("megatron-lm", "0.19", Plan(dp=8.0), "release-has-hybrids"),
@@ -433,7 +434,7 @@ def one_sided(model: ModelSpec, mixer: object) -> ModelSpec:
     return model.model_copy(update={"blocks": {"a": alone}})
 
 
-@pytest.mark.parametrize("plan", [Plan(), Plan(tp=2), Plan(cp=2)], ids=lambda plan: plan.slug)
+@every("plan", [Plan(), Plan(tp=2), Plan(cp=2)], ids=lambda plan: plan.slug)
 def test_two_mixers_side_by_side_cost_what_each_of_them_does(plan: Plan) -> None:
     """Parameters, FLOPs, seconds and what is kept of both, and both messages; norm and residual once."""
     both = MODELS["two-sided"]
@@ -469,7 +470,7 @@ def test_a_second_mixer_stands_beside_attention_and_only_who_has_such_layers_tak
         )
 
 
-@pytest.mark.parametrize(
+@every(
     ("changes", "work", "rule"),
     [
         ({"cp": 2.0, "dp": 4.0, "zero": 3, "zero_shards": 8.0}, {}, "delta-sees-whole-sequences"),
@@ -499,7 +500,7 @@ def test_torchtitan_compiles_no_net_and_says_so() -> None:
     assert "--compile.no-enable" in command.program
 
 
-@pytest.mark.parametrize("name", ["qwen3.5-27b", "qwen3.5-35b-a3b"])
+@every("name", ["qwen3.5-27b", "qwen3.5-35b-a3b"])
 def test_what_is_written_for_torchtitan_is_read_as_the_same_layers(name: str) -> None:
     model = runtimes()["torchtitan"].trained(load_model(name))
     record = module_record(model_data(model, 4096))
@@ -537,9 +538,7 @@ def test_adapters_beside_mamba_layers_are_those_of_both_products() -> None:
     assert learned["mixer_out"] == 16 * (inner + 4096)
 
 
-@pytest.mark.parametrize(
-    ("runtime", "name"), [("fsdp", "qwen3.5-35b-a3b"), ("megatron-bridge", "qwen3.5-27b")]
-)
+@every(("runtime", "name"), [("fsdp", "qwen3.5-35b-a3b"), ("megatron-bridge", "qwen3.5-27b")])
 def test_adapters_beside_other_layers_with_states_are_refused(runtime: str, name: str) -> None:
     asked, plan = job(name, method="lora", lora_rank=16), Plan(dp=8.0, num_microbatches=4.0)
     case = case_of(plan, asked, runtimes()[runtime].for_model(asked.model))

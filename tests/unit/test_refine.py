@@ -15,6 +15,7 @@ from planner.search.refine import refine
 from planner.search.request import objective_column
 from planner.search.scan import Scan
 from planner.search.space import make_space
+from tests.cases import every
 from tests.unit.cost_jobs import DENSE, GQA, job, model, plan_of, runtime
 
 HEAVY_HEAD = model("heavy-head", {"a": {"mixer": GQA, "ffn": DENSE}}, "12 a", vocab=256_000)
@@ -48,7 +49,7 @@ def passes(known: Estimate) -> float:
     return known.step - known.time.dp_comm - known.time.optimizer
 
 
-@pytest.mark.parametrize("pp", [2, 4])
+@every("pp", [2, 4])
 def test_the_balanced_split_has_the_fastest_passes_of_all(pp: int) -> None:
     found = balanced(candidate(pp=pp, micro_batch=2).plan, scan())
     assert found is not None

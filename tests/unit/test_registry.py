@@ -13,6 +13,7 @@ import pytest
 
 from planner.errors import InputError
 from planner.registry import find, load_family, member_modules
+from tests.cases import every
 from tests.helpers import ROOT
 
 
@@ -101,7 +102,7 @@ FAMILIES = sorted(
 )
 
 
-@pytest.mark.parametrize("package", FAMILIES)
+@every("package", FAMILIES)
 def test_no_spelling_of_a_family_means_two_members(package: str) -> None:
     members = member_modules(package)
     entries = [importlib.import_module(f"{package}.{name}").ENTRY for name in members]

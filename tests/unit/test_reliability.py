@@ -21,15 +21,14 @@ from planner.formulas.checkpoints import (
 from planner.formulas.failures import failure_slowdown
 from planner.inputs.failures import failure_names, load_failures
 from planner.techniques.recovery import RECOVERIES
+from tests.cases import every
 from tests.lab.played_failures import played_levels
 
 HOUR = 3600.0
 LLAMA3 = 3.09 * HOUR
 
 
-@pytest.mark.parametrize(
-    ("save", "first", "best", "lost"), [(60.0, 1155, 1116, 0.148), (10.0, 472, 465, 0.092)]
-)
+@every(("save", "first", "best", "lost"), [(60.0, 1155, 1116, 0.148), (10.0, 472, 465, 0.092)])
 def test_what_llama_3_would_lose(save: float, first: float, best: float, lost: float) -> None:
     """arXiv:2407.21783, table 5: 419 stops in 54 days; ten minutes each to detect and restart."""
     assert math.sqrt(2 * save * LLAMA3) == pytest.approx(first, abs=1)  # Young 1974
@@ -49,7 +48,7 @@ def test_more_than_nine_tenths_need_short_stalls_and_short_restarts() -> None:
     assert share(5.0, 1200.0) < 0.9 < share(5.0, 300.0)
 
 
-@pytest.mark.parametrize(("save", "mtbf"), [(1.0, HOUR), (300.0, HOUR), (7200.0, HOUR), (30.0, 500 * HOUR)])
+@every(("save", "mtbf"), [(1.0, HOUR), (300.0, HOUR), (7200.0, HOUR), (30.0, 500 * HOUR)])
 def test_the_best_interval_is_the_least_of_a_fine_grid(save: float, mtbf: float) -> None:
     tried = np.geomspace(1.0, 20 * mtbf, 400_000)
     least = tried[np.argmin(failure_slowdown(tried, save, 60.0, mtbf))]
@@ -70,7 +69,7 @@ def test_without_near_copies_two_levels_are_one() -> None:
     assert float(two_level_slowdown((1.0, 0.0, 0.0), far, 2 * HOUR, 0.0)) == pytest.approx(alone, rel=1e-3)
 
 
-@pytest.mark.parametrize(
+@every(
     ("name", "gpus", "hours", "digits"),
     [
         ("llama3", 16_384, 3.09, 0.01),
@@ -93,7 +92,7 @@ def test_a_log_of_failures_gives_its_own_rate(tmp_path: Path) -> None:
     assert float(found.beyond_node) == pytest.approx(1 / 3)
 
 
-@pytest.mark.parametrize(
+@every(
     ("text", "words"),
     [
         ("hours\n1\n", "no column gpus"),

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import pytest
-
 from planner.api import Job, Workload, load_hardware, load_model
 from planner.formulas.checkpoints import break_even_seconds, worthwhile_seconds
 from planner.plan import Plan
 from planner.runtimes import runtimes
 from planner.runtimes.resume import RESUMING, Saved, verdict
+from tests.cases import every
 
 MODEL, CLUSTER = load_model("llama3-8b"), load_hardware("dgx-h100")
 
@@ -56,7 +55,7 @@ def test_megatron_converts_to_its_fsdp_and_not_back() -> None:
     assert verdict(fsdp, fsdp).tool is None
 
 
-@pytest.mark.parametrize(
+@every(
     ("old", "new"),
     [
         ((8, 2, 2, 1), (4, 2, 1, 1)),
@@ -97,7 +96,7 @@ def test_what_is_another_job_does_not_load_and_what_changes_is_told() -> None:
     assert any("from 64 to 128" in note for note in bigger.notes)
 
 
-@pytest.mark.parametrize(("transition", "fewer", "step"), [(600.0, 2.5, 2.0), (120.0, 1.1, 1.0)])
+@every(("transition", "fewer", "step"), [(600.0, 2.5, 2.0), (120.0, 1.1, 1.0)])
 def test_waiting_is_better_until_the_break_even_of_steps_played_out(
     transition: float, fewer: float, step: float
 ) -> None:

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import pytest
-
 from planner.launchers import launchers, target
 from planner.launchers.emit import started
 from planner.runtimes import runtimes
 from planner.runtimes.rocm import ALWAYS, on_vendor
+from tests.cases import every
 from tests.validate.megatron import cases
 
 WRITING = [entry for entry in runtimes().values() if entry.command is not None]
 
 
-@pytest.mark.parametrize("runtime", WRITING, ids=lambda entry: entry.name)
-@pytest.mark.parametrize("hardware", ["mi300x-8", "mi355x-8", "dgx-h100", "gb200-nvl72"])
+@every("runtime", WRITING, ids=lambda entry: entry.name)
+@every("hardware", ["mi300x-8", "mi355x-8", "dgx-h100", "gb200-nvl72"])
 def test_the_environment_is_the_vendors(runtime: object, hardware: str) -> None:
     gpus = 4 if hardware.startswith("gb200") else 8
     job = cases.job("llama3-8b", gpus, hardware=hardware, seq_len=4096, global_batch=64)

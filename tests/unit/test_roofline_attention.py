@@ -25,6 +25,7 @@ from planner.formulas.unfused_attention import (
     unfused_attention_forward_seconds,
 )
 from planner.inputs.curves import attention_curve, unfused_attention
+from tests.cases import every
 
 CURVE = AttentionCurve(
     rate=500e12,
@@ -178,7 +179,7 @@ WIDE = replace(CURVE, rate=800e12, half_keys=100.0, backward_rate=480e12, seq_ra
 """Size 128 beside `CURVE` as 64: a score takes 0.128 and 0.16 forward, 0.16 and 0.2667 backward. [s/FLOP]"""
 
 
-@pytest.mark.parametrize(
+@every(
     ("head_dim", "forward", "backward"),
     [
         (64.0, 64 / 0.128, 64 / 0.16),

@@ -24,6 +24,7 @@ from planner.formulas.gemm import (
 from planner.formulas.size_grid import SizeGrid
 from planner.inputs.curves import gemm_curve
 from planner.units import parse
+from tests.cases import every
 from tests.helpers import ROOT
 
 PEAK = 1e15
@@ -121,7 +122,7 @@ def test_array_equals_scalar(curve: GemmCurve) -> None:
     ]
 
 
-@pytest.mark.parametrize(("curve", "most"), [(SMOOTH, 25), (WAVES, 60), (MANY_TILES, 60)])
+@every(("curve", "most"), [(SMOOTH, 25), (WAVES, 60), (MANY_TILES, 60)])
 def test_a_call_is_a_few_array_operations(curve: GemmCurve, most: int) -> None:
     Counted.operations = 0
     shape = [np.full(4, size).view(Counted) for size in (1024.0, 2048.0, 4096.0)]
@@ -173,7 +174,7 @@ def test_a_step_waits_no_longer_for_results_than_memory_does() -> None:
     assert gemm_curve(narrow, PEAK, 4e12, 132.0, sustained=False).half_k == 2000.0
 
 
-@pytest.mark.parametrize(
+@every(
     ("change", "error"),
     [
         ({"efficiency": "1.2", "sustained_ratio": "1"}, "not above 0 and at most 1"),
@@ -240,7 +241,7 @@ def test_residuals_of_one_product_and_of_many_are_the_same_bits() -> None:
     np.testing.assert_allclose(many, exact(inside.T), atol=1e-12)
 
 
-@pytest.mark.parametrize(
+@every(
     ("change", "message"),
     [
         ({"m": [512]}, "at least two rising sizes"),

@@ -8,15 +8,15 @@ from math import floor
 from typing import Any
 
 import numpy as np
-import pytest
 
 from planner.cost.case import case_of
 from planner.cost.legal import technique_rules
 from planner.rules import divides, divisors, nearest_divisors, structural_rules, violations
+from tests.cases import every
 from tests.unit.cost_jobs import MODELS, job, plan_of, runtime
 
 
-@pytest.mark.parametrize("whole", [1, 2, 12, 97, 360, 1024])
+@every("whole", [1, 2, 12, 97, 360, 1024])
 def test_divisors_are_those_that_one_counts(whole: int) -> None:
     counted = [n for n in range(1, whole + 1) if whole % n == 0]
     assert divisors(whole) == counted
@@ -29,9 +29,7 @@ def test_divides_takes_columns() -> None:
     assert divides(np.array([2.0, 3.0, 5.0]), np.array([8.0, 9.0, 9.0])).tolist() == [True, True, False]
 
 
-@pytest.mark.parametrize(
-    ("value", "whole", "told"), [(5, 12, "4 or 6"), (6, 12, "6 or 12"), (99, 12, "12"), (0.5, 12, "1")]
-)
+@every(("value", "whole", "told"), [(5, 12, "4 or 6"), (6, 12, "6 or 12"), (99, 12, "12"), (0.5, 12, "1")])
 def test_the_nearest_divisors(value: float, whole: int, told: str) -> None:
     assert nearest_divisors(value, whole) == told
 
@@ -50,7 +48,7 @@ def test_a_good_plan_breaks_nothing() -> None:
     assert broken(tp=4, pp=2) == {}
 
 
-@pytest.mark.parametrize(
+@every(
     ("fields", "rule", "nearest"),
     [
         ({"tp": 3}, "degrees-make-gpus", "dp 4 or 8"),
@@ -87,7 +85,7 @@ def told(
     return {broken.rule: broken.nearest for broken in violations(technique_rules(plan, case))}
 
 
-@pytest.mark.parametrize(
+@every(
     ("fields", "rule", "nearest"),
     [
         ({"pp": 2, "vpp": 2, "schedule": "1f1b"}, "schedule-runs", "interleaved-1f1b"),
@@ -105,7 +103,7 @@ def test_a_technique_says_why_it_cannot_run(fields: dict[str, object], rule: str
     assert not nearest or found[rule] == nearest
 
 
-@pytest.mark.parametrize("schedule", ["1f1b", "interleaved-1f1b", "zb-v", "gpipe", "dualpipe"])
+@every("schedule", ["1f1b", "interleaved-1f1b", "zb-v", "gpipe", "dualpipe"])
 def test_a_schedule_that_cannot_run_says_what_it_expects(schedule: str) -> None:
     """One that has no micro-batch too: no rule of a schedule speaks of that."""
     refused = 0

@@ -15,6 +15,7 @@ from planner.cost.case import case_of
 from planner.cost.memory.weights import StageWeights
 from planner.cost.traffic.data_parallel import data_parallel_sent
 from planner.inputs.model import Attention, DenseFfn, Experts, LatentAttention
+from tests.cases import every
 
 DENSE = Run(
     line=7,
@@ -76,7 +77,7 @@ def test_a_row_that_shards_nothing_reduces_its_gradients_whole(catalogue: Catalo
     assert data_parallel_sent(case, found.plan, held) == pytest.approx(2 * 7 / 8 * 4e9)
 
 
-@pytest.mark.parametrize(
+@every(
     ("notes", "shards"),
     [
         ("optimizer states sharded: zero1 over 4 GPUs; gradient accumulation 4", 4),
@@ -89,7 +90,7 @@ def test_notes_say_among_how_many_states_are_spread(notes: str, shards: float, c
     assert ready(DENSE.with_values({"notes": notes}), catalogue).plan.zero_shards == shards
 
 
-@pytest.mark.parametrize(
+@every(
     ("framework", "taken", "named"),
     [
         ("megatron-bridge", "0.6", ""),
@@ -144,7 +145,7 @@ def test_a_bare_accelerator_is_taken_for_its_usual_part_and_said(catalogue: Cata
     assert ready(DENSE.with_values({"gpu": "A100"}), catalogue).defaults["gpu"] == "a100-80gb-sxm"
 
 
-@pytest.mark.parametrize(
+@every(
     ("changes", "words"),
     [
         ({"dp": 4}, ["row 7, column num_gpus", "64 but tp 4 · pp 2 · cp 1 · dp 4 = 32"]),
@@ -203,7 +204,7 @@ def test_a_row_that_cannot_be_priced_says_why(
     assert [word for word in words if word not in text] == [], text
 
 
-@pytest.mark.parametrize("oom", [0, 1])
+@every("oom", [0, 1])
 def test_an_outcome_alone_is_enough(oom: int, catalogue: Catalogue) -> None:
     found = ready(DENSE.with_values({"step_time_s": None, "oom": oom}), catalogue)
     assert found.measured.seconds is None
@@ -391,7 +392,7 @@ def test_the_task_is_read_from_the_notes(catalogue: Catalogue) -> None:
     assert ready(DENSE.with_values({"notes": "task=sft; x"}), catalogue).task == "sft"
 
 
-@pytest.mark.parametrize(
+@every(
     ("text", "name"),
     [
         ("every-layer", "full"),
@@ -444,7 +445,7 @@ def test_other_spellings_mean_the_same_run(catalogue: Catalogue) -> None:
     assert other.defaults["precision"] == "bf16"
 
 
-@pytest.mark.parametrize(
+@every(
     ("text", "nics", "gbit"),
     [
         ("3.2 Tbps EFA", 1, 3200.0),
@@ -462,7 +463,7 @@ def test_ports_of_a_generation_have_its_rate(text: str, nics: int, gbit: float, 
     assert (node.nics, float(node.nic_rate)) == (nics, gbit * 1e9 / 8)
 
 
-@pytest.mark.parametrize(
+@every(
     ("name", "known"),
     [
         ("NVIDIA H100-NVL 94GB", "h100-94gb-nvl"),
@@ -515,7 +516,7 @@ def test_heads_and_width_follow_from_what_is_stated(catalogue: Catalogue) -> Non
     assert ready(wide, catalogue).defaults["hidden"] == 4192
 
 
-@pytest.mark.parametrize(
+@every(
     ("framework", "gpu", "ep"),
     [("megatron-core", "gb200", 64), ("megatron-core", "h100", 8), ("fsdp", "h100", 1)],
 )
@@ -542,7 +543,7 @@ def test_scaled_fp8_is_priced_on_hopper(catalogue: Catalogue) -> None:
     assert ready(run, catalogue).job.workload.precision == "fp8-block"
 
 
-@pytest.mark.parametrize("framework", ["ddp", "litgpt", "llm-foundry", "nanoGPT"])
+@every("framework", ["ddp", "litgpt", "llm-foundry", "nanoGPT"])
 def test_what_can_only_be_data_parallel_is(framework: str, catalogue: Catalogue) -> None:
     blank = DENSE.with_values({"framework": framework, "tp": None, "pp": None, "dp": None})
     found = ready(blank, catalogue)
@@ -566,7 +567,7 @@ def test_degrees_that_a_program_can_have_are_not_guessed(catalogue: Catalogue) -
     assert "column tp: found blank" in reason(run, catalogue)
 
 
-@pytest.mark.parametrize("column", ["gpu", "framework"])
+@every("column", ["gpu", "framework"])
 def test_a_word_for_blank_in_a_needed_column_is_told_as_blank(column: str, catalogue: Catalogue) -> None:
     cells = {"id": "a", "gpu": "a100", "num_gpus": "8", "framework": "ddp", "step_time_s": "1", column: "n/a"}
     table = read_runs([",".join(cells), ",".join(cells.values())])

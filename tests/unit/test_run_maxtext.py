@@ -11,6 +11,7 @@ from planner.calibrate.runs.catalogue import shipped_catalogue
 from planner.calibrate.runs.defaults import PricedRun, Skip, prepare
 from planner.calibrate.runs.table import Run
 from planner.units import GIB
+from tests.cases import every
 
 ROW = Run(
     2, "m", gpu="tpu-v6e", gpus_per_node=8, num_gpus=64, model="Llama3.1-70B-MaxText", num_layers=80,
@@ -22,7 +23,7 @@ def told(notes: str, **values: object) -> PricedRun | Skip:
     return prepare(ROW.with_values({"notes": notes, **values}), shipped_catalogue())
 
 
-@pytest.mark.parametrize(
+@every(
     ("notes", "plan"),
     [
         (
@@ -60,7 +61,7 @@ def test_weights_of_16_bits_have_moments_and_gradients_of_16_and_no_copy() -> No
     assert wide.allocated_gib - narrow.allocated_gib == pytest.approx(saved, rel=0.02)
 
 
-@pytest.mark.parametrize(
+@every(
     ("notes", "word"),
     [
         ("remat_policy=qkv_proj_offloaded", "remat_policy=qkv_proj_offloaded; expected one of full, custom"),
@@ -95,7 +96,7 @@ def test_a_custom_policy_offloads_all_layers_of_a_model_whose_row_does_not_count
     assert found.plan.offload == f"activations:{found.job.model.num_layers}"
 
 
-@pytest.mark.parametrize(
+@every(
     ("values", "notes"),
     [
         ({"num_gpus": 128, "global_batch": 512}, "per_device_batch_size 4; remat_policy=custom"),

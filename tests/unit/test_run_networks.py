@@ -12,6 +12,7 @@ from planner.calibrate.runs.defaults import PricedRun, Skip, prepare
 from planner.calibrate.runs.hardware import links
 from planner.calibrate.runs.networks import FAMILIES, NETWORK_WORDS, stated_network
 from planner.calibrate.runs.table import Run
+from tests.cases import every
 
 TABLES = sorted((Path(__file__).parents[1] / "measured" / "runs").glob("*.csv"))
 
@@ -37,7 +38,7 @@ def catalogue() -> Catalogue:
     return shipped_catalogue()
 
 
-@pytest.mark.parametrize(
+@every(
     ("text", "network", "ports", "gbit"),
     [
         ("nvlink3 + 8x200Gb HDR IB", "infiniband-hdr", 8, 200),
@@ -82,7 +83,7 @@ def test_a_network_is_read_from_words(text: str, network: str, ports: int, gbit:
     assert found.known
 
 
-@pytest.mark.parametrize(
+@every(
     ("gpu", "text", "network", "gbit"),
     [
         ("h100", "nvlink4 + EFA", "efa-v2", 400),
@@ -104,7 +105,7 @@ def test_a_family_is_the_generation_that_clusters_with_the_accelerator_have(
     assert (pool.network.name, pool.nic_bandwidth * 8 / 1e9) == (network, gbit)
 
 
-@pytest.mark.parametrize(
+@every(
     ("gpu", "size", "pair", "fourfold"),
     [("h200", 8, 450, 450), ("h200", 4, 150, 450), ("a100", 4, 100, 300), ("gb200", 4, 900, 900)],
 )
@@ -117,7 +118,7 @@ def test_a_board_of_four_has_no_switch(
     assert rates == pytest.approx([pair, fourfold])
 
 
-@pytest.mark.parametrize("text", ["warp drive", "8x NVIDIA H100", "nvlink4 + ultra fast"])
+@every("text", ["warp drive", "8x NVIDIA H100", "nvlink4 + ultra fast"])
 def test_words_that_mean_nothing_known_are_refused_where_a_run_leaves_its_node(
     text: str, catalogue: Catalogue
 ) -> None:
@@ -128,7 +129,7 @@ def test_words_that_mean_nothing_known_are_refused_where_a_run_leaves_its_node(
     assert isinstance(prepare(inside, catalogue), PricedRun)
 
 
-@pytest.mark.parametrize(
+@every(
     ("text", "told"),
     [
         ("8x400Gb/s NDR", False),
@@ -169,7 +170,7 @@ def test_a_row_without_any_batch_is_refused(catalogue: Catalogue) -> None:
     assert "column global_batch: found blank beside micro_batch" in found.reason
 
 
-@pytest.mark.parametrize(
+@every(
     ("framework", "zero", "stated"),
     [
         ("torchtitan 0.2", "", False),
@@ -194,7 +195,7 @@ def test_a_layout_is_taken_only_where_it_is_said(
         assert "column tp: found blank" in found.reason
 
 
-@pytest.mark.parametrize(
+@every(
     ("changes", "words"),
     [
         ({"model": "Nemotron-H 8B"}, "state-space layers"),
@@ -218,14 +219,14 @@ def test_what_no_model_record_expresses_is_refused(
     assert words in found.reason
 
 
-@pytest.mark.parametrize("model", ["Nemotron4 15b", "bert-h1024-l24", "own", "gpt2-52B", "llama-33h"])
+@every("model", ["Nemotron4 15b", "bert-h1024-l24", "own", "gpt2-52B", "llama-33h"])
 def test_plain_models_are_not(model: str, catalogue: Catalogue) -> None:
     shape: dict[str, object] = {"model": model, "num_layers": 24, "hidden": 1024, "heads": 16}
     notes = "no FLOP check (dims not in this repository or hybrid model); is_encoder_decoder=False"
     assert isinstance(prepare(RUN.with_values({**shape, "notes": notes}), catalogue), PricedRun)
 
 
-@pytest.mark.parametrize(
+@every(
     ("notes", "fused"),
     [
         ("kernel=flash_attention2; rms_kernel=1", True),

@@ -10,6 +10,7 @@ import pytest
 from planner.calibrate.runs.blanks import blanks_told
 from planner.calibrate.runs.table import COLUMNS, Fault, Run, read_runs
 from planner.errors import InputError
+from tests.cases import every
 
 HEADER = "id,gpu,num_gpus,framework,tp,dp,micro_batch,step_time_s,zero,oom,notes"
 GOOD = "a-1,a100-80gb-sxm,8,fsdp,1,8,2,1.5,3,0,plain"
@@ -33,7 +34,7 @@ def test_columns_are_those_of_the_schema() -> None:
     assert list(COLUMNS)[-5:] == ["method", "lora_rank", "lora_targets", "document_tokens", "release"]
 
 
-@pytest.mark.parametrize(
+@every(
     ("cells", "column", "expected"),
     [
         ("a-2,a100,eight,fsdp,1,8,2,1.5,3,0,", "num_gpus", "a whole number above 0, at most 10^12"),
@@ -75,7 +76,7 @@ def test_numbers_may_be_written_as_floats_and_lines_may_be_blank() -> None:
     assert other.line == 4
 
 
-@pytest.mark.parametrize("lines", [[], ["\n"], [" , ,\n"]])
+@every("lines", [[], ["\n"], [" , ,\n"]])
 def test_a_file_without_a_header_is_refused(lines: list[str]) -> None:
     with pytest.raises(InputError, match="found nothing; expected a header with the columns id, gpu"):
         read_runs(lines, "runs.csv")
@@ -134,7 +135,7 @@ def test_changed_values_leave_the_run_as_it_was() -> None:
     assert run.with_values({}) is run
 
 
-@pytest.mark.parametrize("note", ['"plain', 'plain,"more'])
+@every("note", ['"plain', 'plain,"more'])
 def test_a_quote_that_is_never_closed_takes_no_other_row_with_it(note: str) -> None:
     table = rows(GOOD.replace("plain", note), *(GOOD.replace("a-1", f"a-{number}") for number in (2, 3)))
     assert [type(row) for row in table] == [Fault, Run, Run]
@@ -166,7 +167,7 @@ def test_a_quote_left_open_before_many_rows_costs_its_own_row_alone() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@every(
     ("header", "found"),
     [
         (HEADER.replace(",", ";"), "names separated by semicolons"),
@@ -179,7 +180,7 @@ def test_a_table_in_another_form_is_named(header: str, found: str) -> None:
         rows(GOOD, header=header)
 
 
-@pytest.mark.parametrize("word", ["n/a", "NA", "-", "None", "null", "?"])
+@every("word", ["n/a", "NA", "-", "None", "null", "?"])
 def test_a_word_for_blank_is_blank_and_counted(word: str) -> None:
     columns = [name for name in COLUMNS if name != "id"]
     cells = [word if name not in ("recompute", "zero") else "1" for name in columns]

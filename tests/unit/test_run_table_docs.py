@@ -8,6 +8,7 @@ import pytest
 
 from planner.calibrate.eras import eras
 from planner.calibrate.runs.table import COLUMNS
+from tests.cases import every
 from tests.helpers import ROOT
 
 PAGE = ROOT / "docs" / "reference" / "run-table.md"
@@ -21,7 +22,7 @@ def era_table() -> str:
     return "| era | priced as | what it stands for |\n| --- | --- | --- |\n" + "".join(rows)
 
 
-@pytest.mark.parametrize("column", COLUMNS)
+@every("column", COLUMNS)
 def test_every_column_is_described(column: str) -> None:
     assert f"`{column}`" in PAGE.read_text(encoding="utf-8")
 

@@ -8,6 +8,7 @@ from planner.calibrate.eras import find_era
 from planner.calibrate.runs.catalogue import Catalogue, named_model, shipped_catalogue
 from planner.calibrate.runs.defaults import PricedRun, Skip, prepare
 from planner.calibrate.runs.table import Run, read_runs
+from tests.cases import every
 
 DENSE = Run(
     line=3,
@@ -44,7 +45,7 @@ def ready(catalogue: Catalogue, **changes: object) -> PricedRun:
     return found
 
 
-@pytest.mark.parametrize(
+@every(
     ("column", "text", "stored"),
     [
         ("gated_mlp", "True", 1),
@@ -62,7 +63,7 @@ def test_a_cell_may_use_the_words_of_its_framework(column: str, text: str, store
     assert getattr(run, column) == stored
 
 
-@pytest.mark.parametrize(
+@every(
     ("column", "text", "same"),
     [
         ("recompute", "gradient checkpointing", "full"),
@@ -87,7 +88,7 @@ def test_a_context_method_that_nobody_knows_is_a_ring_and_said(catalogue: Catalo
     assert (found.plan.cp_method, found.defaults["cp_method"]) == ("ring", "ring")
 
 
-@pytest.mark.parametrize(
+@every(
     ("text", "name"),
     [
         *(("FP8-MX", "mxfp8"), ("fp8_mx", "mxfp8"), ("nv-fp4", "nvfp4")),
@@ -108,7 +109,7 @@ def test_a_scale_for_each_block_is_refused_where_the_accelerator_has_none(catalo
     assert "'mxfp8' on h100-80gb-sxm" in found.reason
 
 
-@pytest.mark.parametrize(
+@every(
     ("changes", "words"),
     [
         ({"zero": "hsdp:7"}, ["column zero", "'hsdp:7'", "divide dp 8"]),
@@ -157,9 +158,7 @@ def test_megatrons_formula_gives_seconds(catalogue: Catalogue) -> None:
     assert old != new
 
 
-@pytest.mark.parametrize(
-    ("framework", "era"), [("nemo2", "nemo-2025"), ("NeMo 24.07", "nemo-2024"), ("HF Trainer", "fsdp")]
-)
+@every(("framework", "era"), [("nemo2", "nemo-2025"), ("NeMo 24.07", "nemo-2024"), ("HF Trainer", "fsdp")])
 def test_short_names_of_frameworks_find_their_era(framework: str, era: str) -> None:
     found = find_era(framework, "h100-80gb-sxm", None)
     assert found is not None

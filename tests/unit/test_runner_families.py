@@ -7,8 +7,6 @@ from dataclasses import replace
 from functools import cache
 from typing import Any, get_args
 
-import pytest
-
 from planner.cost.case import case_of
 from planner.cost.layer.block_cost import priced_layer
 from planner.cost.layer.operators import Pricer, total
@@ -22,6 +20,7 @@ from planner.rules import violations
 from planner.runtimes import runtimes
 from planner.runtimes.hub.config import architecture, hub_config, model_notes, unwritten
 from planner.runtimes.megatron_bridge.own_layers import own_layers
+from tests.cases import every
 from tests.helpers import ROOT
 from tests.validate.megatron import cases
 
@@ -48,8 +47,8 @@ def test_every_variant_has_a_meaning() -> None:
     assert set(MEANINGS) == set(get_args(Variant))
 
 
-@pytest.mark.parametrize("variant", MEANINGS)
-@pytest.mark.parametrize("runner", RUNNERS[:4])
+@every("variant", MEANINGS)
+@every("runner", RUNNERS[:4])
 def test_a_runner_names_the_variant_that_it_lacks(runner: str, variant: Variant) -> None:
     assert MEANINGS[variant] not in faults(runner, LLAMA.model)
     found = faults(runner, LLAMA.model.model_copy(update={"variants": (variant,)}))
@@ -65,8 +64,8 @@ SAME = {
 """Types that compute what another does, maybe from weights laid out otherwise."""
 
 
-@pytest.mark.parametrize("runner", RUNNERS)
-@pytest.mark.parametrize("kind", sorted({case["config"]["model_type"] for case in CASES}))
+@every("runner", RUNNERS)
+@every("kind", sorted({case["config"]["model_type"] for case in CASES}))
 def test_a_model_with_a_variant_is_written_as_its_own_type_or_by_no_runner(runner: str, kind: str) -> None:
     """What would be written otherwise is another model; FSDP and DeepSpeed train it by its own code."""
     for model in models_of(kind):
@@ -83,7 +82,7 @@ def test_a_model_with_a_variant_is_written_as_its_own_type_or_by_no_runner(runne
         assert all(f"variants: {variant}" in found for variant in model.variants)
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case["config"]["model_type"])
+@every("case", CASES, ids=lambda case: case["config"]["model_type"])
 def test_what_is_written_for_transformers_is_the_model_again(case: dict[str, Any]) -> None:
     model = model_from_config(case["config"], "config.json", "m").model
     if unwritten(model):
@@ -111,7 +110,7 @@ def test_short_convolutions_and_jamba_are_written_unless_something_of_them_is_no
     }  # fmt: skip
 
 
-@pytest.mark.parametrize(
+@every(
     "name",
     [
         "bloom-176b",
@@ -129,7 +128,7 @@ def test_what_is_priced_has_all_of_the_parameters(name: str) -> None:
     assert_all_is_priced(load_model(name))
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case["config"]["model_type"])
+@every("case", CASES, ids=lambda case: case["config"]["model_type"])
 def test_what_is_imported_is_priced_with_all_of_its_parameters(case: dict[str, Any]) -> None:
     assert_all_is_priced(model_from_config(case["config"], "config.json", "m").model)
 
@@ -174,7 +173,7 @@ def test_every_language_model_of_the_zoo_is_written_by_some_runner() -> None:
     assert alone == ["baichuan2-13b", "baichuan2-7b"], "their normed head rows are in their own code alone"
 
 
-@pytest.mark.parametrize(("kind", "needed"), [("falcon_h1", "mamba-ssm"), ("lfm2", "causal-conv1d")])
+@every(("kind", "needed"), [("falcon_h1", "mamba-ssm"), ("lfm2", "causal-conv1d")])
 def test_the_run_card_names_the_packages_of_kernels_that_are_priced(kind: str, needed: str) -> None:
     raw = next(case["config"] for case in CASES if case["config"]["model_type"] == kind)
     notes = " ".join(model_notes(model_from_config(raw, "config.json", "m").model))
@@ -201,7 +200,7 @@ GRANITE_4: dict[str, Any] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("experts", [True, False], ids=["experts", "dense"])
+@every("experts", [True, False], ids=["experts", "dense"])
 def test_granite_4_is_written_with_its_multipliers_and_the_kinds_of_its_layers(experts: bool) -> None:
     """IBM prints 32 B parameters, 9 of them active, of Granite 4.0 H Small."""
     more = {} if experts else {"num_local_experts": 0, "num_experts_per_tok": 0}

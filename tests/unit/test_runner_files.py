@@ -20,6 +20,7 @@ from planner.runtimes.hub.config import hub_config
 from planner.runtimes.nanotron import ENTRY as NANOTRON
 from planner.runtimes.offered import train_steps
 from planner.runtimes.torchtitan import ENTRY as TORCHTITAN
+from tests.cases import every
 from tests.unit import runner_jobs as jobs
 
 
@@ -52,7 +53,7 @@ def flag(program: tuple[str, ...], name: str) -> str:
     return program[program.index(name) + 1]
 
 
-@pytest.mark.parametrize(
+@every(
     ("method", "strategy"), [("all-gather", "allgather"), ("ring", "alltoall")], ids=["all-gather", "ring"]
 )
 def test_accelerate_calls_its_ring_alltoall(method: str, strategy: str) -> None:
@@ -113,7 +114,7 @@ def test_qlora_starts_from_a_checkpoint_with_frozen_weights_in_4_bits() -> None:
     assert "CHECKPOINT" not in plain.needs
 
 
-@pytest.mark.parametrize("runtime", [FSDP, DEEPSPEED])
+@every("runtime", [FSDP, DEEPSPEED])
 def test_adapters_need_trained_weights_and_stand_where_they_are_asked_for(runtime: Runtime) -> None:
     start = command(runtime, work={"method": "lora", "lora_rank": 8})
     assert "CHECKPOINT" in start.production_needs
@@ -146,7 +147,7 @@ def test_the_model_of_llama3_8b_is_its_published_config() -> None:
     assert published.items() <= config.items()
 
 
-@pytest.mark.parametrize(
+@every(
     ("runtime", "axes"),
     [
         (FSDP, {"recompute": "full", "zero": 0}),

@@ -8,8 +8,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import pytest
-
 from planner.inputs.hf_config import model_from_config
 from planner.inputs.load import load_model
 from planner.inputs.model import ModelSpec
@@ -25,6 +23,7 @@ from planner.runtimes.megatron_bridge.reading.core_fields import core_flags
 from planner.runtimes.megatron_lm.reading.megatron_numerics import numerics_record
 from planner.runtimes.nanotron.files import nanotron_config
 from planner.runtimes.numerics import unknown_numerics
+from tests.cases import every
 from tests.validate.megatron import cases
 
 
@@ -96,7 +95,7 @@ def test_megatron_balances_the_experts_of_qwen_3() -> None:
     assert "--moe-router-pre-softmax" in flags(job("qwen3-30b-a3b", router=plain))
 
 
-@pytest.mark.parametrize(
+@every(
     ("numerics", "named"),
     [
         ({"logit_softcap": 30.0}, "numerics.logit_softcap"),
@@ -109,7 +108,7 @@ def test_megatron_balances_the_experts_of_qwen_3() -> None:
         ({"rope_scaling": {"kind": "dynamic", "factor": 2.0}}, "numerics.rope_scaling"),
     ],
 )
-@pytest.mark.parametrize("runtime", ["megatron-lm", "megatron-bridge", "torchtitan", "nanotron"])
+@every("runtime", ["megatron-lm", "megatron-bridge", "torchtitan", "nanotron"])
 def test_a_field_that_the_files_cannot_say_is_named(
     runtime: str, numerics: dict[str, Any], named: str
 ) -> None:
@@ -151,7 +150,7 @@ def test_nanotron_has_the_base_of_its_model() -> None:
     assert "numerics.router.score" in faults("nanotron", sigmoid)
 
 
-@pytest.mark.parametrize("name", ["llama3.1-8b", "qwen3-8b", "qwen3-30b-a3b", "mixtral-8x7b", "deepseek-v3"])
+@every("name", ["llama3.1-8b", "qwen3-8b", "qwen3-30b-a3b", "mixtral-8x7b", "deepseek-v3"])
 def test_the_hub_config_reads_back_to_the_same_numerics(name: str) -> None:
     model = load_model(name).model_copy(update={"prediction": None})
     back = model_from_config(hub_config(model, 2048), "config.json", name).model.numerics
@@ -167,9 +166,7 @@ def test_what_is_not_known_is_said_on_the_card() -> None:
     assert unknown_numerics(load_model("llama3.1-8b")) == ()
 
 
-@pytest.mark.parametrize(
-    "name", ["llama2-7b", "llama3.1-8b", "qwen3-30b-a3b", "mixtral-8x7b", "deepseek-v3", "gpt-oss-20b"]
-)
+@every("name", ["llama2-7b", "llama3.1-8b", "qwen3-30b-a3b", "mixtral-8x7b", "deepseek-v3", "gpt-oss-20b"])
 def test_megatron_flags_are_read_back_field_by_field(name: str) -> None:
     made = job(name)
     found = numerics_record(Sheet("train.sh", flags(made)), bool(made.model.expert_kinds))
@@ -227,7 +224,7 @@ def test_one_multiplier_leaves_the_others_as_a_llama_has_them() -> None:
     assert (made["embedding_multiplier"], made["logits_scaling"]) == (1.0, 1.0)
 
 
-@pytest.mark.parametrize("runtime", runtimes())
+@every("runtime", runtimes())
 def test_a_multiplier_is_written_or_refused_by_its_name(runtime: str) -> None:
     names = ("attention_scale", "embedding_scale", "residual_scale", "logit_scale")
     told = faults(runtime, job("granite-3.0-8b"))
@@ -323,7 +320,7 @@ def test_latent_attention_has_fields_of_its_own_for_yarn() -> None:
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("kind", [None, "none", "sinkhorn"])
+@every("kind", [None, "none", "sinkhorn"])
 def test_a_router_without_a_balancing_loss_has_none_whatever_its_coefficient(kind: str | None) -> None:
     """Megatron-core, moe/router.py, ``get_aux_loss_coeff``: None is a kind that no loss has."""
     read = fields_read(moe_router_load_balancing_type=kind, moe_aux_loss_coeff=0.001)
@@ -340,7 +337,7 @@ def test_an_activation_that_no_model_has_is_told() -> None:
         assert len(sheet.notes) == notes
 
 
-@pytest.mark.parametrize(("switch", "there"), [(True, True), (False, False), (None, False)])
+@every(("switch", "there"), [(True, True), (False, False), (None, False)])
 def test_layers_go_to_the_host_where_the_switch_is_on(switch: bool | None, there: bool) -> None:
     """Megatron-core, transformer_config.py: ``cpu_offloading_num_layers`` counts under ``cpu_offloading``."""
     said = {"model": "GPTModelProvider", "model.cpu_offloading_num_layers": 4}

@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import pytest
 
 from planner.api import load_model
 from planner.cost.case import case_of
@@ -21,6 +20,7 @@ from planner.runtimes.nanotron import ENTRY as NANOTRON
 from planner.runtimes.nanotron.rules import own_split
 from planner.runtimes.offered import stage_layers
 from planner.runtimes.torchtitan import ENTRY as TORCHTITAN
+from tests.cases import every
 from tests.unit import runner_jobs as jobs
 
 FOUR = (FSDP, TORCHTITAN, DEEPSPEED, NANOTRON)
@@ -63,7 +63,7 @@ LEGAL = [
 ]
 
 
-@pytest.mark.parametrize(("runtime", "model", "axes"), LEGAL)
+@every(("runtime", "model", "axes"), LEGAL)
 def test_a_legal_plan_breaks_nothing(runtime: Runtime, model: ModelSpec, axes: dict[str, Any]) -> None:
     assert broken(runtime, model, 64, **axes) == set()
 
@@ -128,14 +128,14 @@ ILLEGAL = [
 ]
 
 
-@pytest.mark.parametrize(("runtime", "model", "axes", "rule"), ILLEGAL)
+@every(("runtime", "model", "axes", "rule"), ILLEGAL)
 def test_an_illegal_plan_breaks_its_rule(
     runtime: Runtime, model: ModelSpec, axes: dict[str, Any], rule: str
 ) -> None:
     assert rule in broken(runtime, model, 64, **axes)
 
 
-@pytest.mark.parametrize(("runtime", "model", "axes", "rule"), ILLEGAL)
+@every(("runtime", "model", "axes", "rule"), ILLEGAL)
 def test_a_broken_rule_says_what_was_found_expected_and_nearest(
     runtime: Runtime, model: ModelSpec, axes: dict[str, Any], rule: str
 ) -> None:
@@ -148,8 +148,8 @@ def test_a_broken_rule_says_what_was_found_expected_and_nearest(
     assert told.nearest
 
 
-@pytest.mark.parametrize("runtime", FOUR, ids=lambda runtime: runtime.name)
-@pytest.mark.parametrize("model", [jobs.DENSE, jobs.MOE, jobs.LATENT], ids=lambda model: model.name)
+@every("runtime", FOUR, ids=lambda runtime: runtime.name)
+@every("model", [jobs.DENSE, jobs.MOE, jobs.LATENT], ids=lambda model: model.name)
 def test_a_batch_says_the_same_as_its_plans_one_by_one(runtime: Runtime, model: ModelSpec) -> None:
     task = jobs.job(model, 64)
     tp = np.array([1.0, 2, 4, 16]).reshape(-1, 1, 1, 1)
@@ -192,7 +192,7 @@ def test_the_nearest_split_is_the_one_that_a_plan_without_has() -> None:
     assert stage_layers(replace(plan, stage_layers=None), jobs.DENSE) == (2, 2, *[3] * 8, 2, 2)
 
 
-@pytest.mark.parametrize(
+@every(
     ("gpus", "axes", "legal"),
     [
         (128, {}, True),

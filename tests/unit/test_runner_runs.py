@@ -18,6 +18,7 @@ from planner.runtimes.family import Command
 from planner.runtimes.script_run import LOOP
 from planner.runtimes.training_run import FIELDS, TrainingRun, run_of
 from planner.runtimes.variables import without_effect
+from tests.cases import every
 from tests.unit.runner_jobs import LATENT, MHA, WIDE_HEADS, job, plan
 
 NAMES = ("torchtitan", "deepspeed", "fsdp", "nanotron")
@@ -38,7 +39,7 @@ def run() -> TrainingRun:
 CASES = [(name, version) for name in NAMES for version in runtimes()[name].versions]
 
 
-@pytest.mark.parametrize(("name", "version"), CASES)
+@every(("name", "version"), CASES)
 def test_a_real_run_is_told_its_schedule_and_where_to_go_on(name: str, version: str) -> None:
     start = command(name, version)
     wanted = {"TRAIN_STEPS", "LEARNING_RATE", "WARMUP_STEPS", "SEED", "LOG_INTERVAL", "SAVE_INTERVAL"}
@@ -50,7 +51,7 @@ def test_a_real_run_is_told_its_schedule_and_where_to_go_on(name: str, version: 
     assert any("goes on from the last checkpoint" in note for note in start.notes)
 
 
-@pytest.mark.parametrize(("name", "version"), CASES)
+@every(("name", "version"), CASES)
 def test_a_smoke_run_has_twenty_steps_and_asks_for_nothing(name: str, version: str) -> None:
     start = command(name, version)
     assert start.smoke is not None
@@ -59,7 +60,7 @@ def test_a_smoke_run_has_twenty_steps_and_asks_for_nothing(name: str, version: s
     assert not any("${" in part for part in (*start.program, *start.smoke, *start.closing))
 
 
-@pytest.mark.parametrize(("name", "version"), CASES)
+@every(("name", "version"), CASES)
 def test_a_variable_of_a_run_is_taken_or_has_a_reason(name: str, version: str) -> None:
     known = command(name, version).variables
     documented = {*FIELDS, "MINUTES", "TENSORBOARD_DIR", "WANDB_PROJECT", "DATA_CACHE"}
@@ -82,7 +83,7 @@ def test_the_toml_has_the_whole_schedule() -> None:
     assert config["comm"] == {"init_timeout_seconds": 600, "train_timeout_seconds": 600}
 
 
-@pytest.mark.parametrize(("version", "seed"), [("0.2.0", "--training.seed"), ("0.2.2", "--debug.seed")])
+@every(("version", "seed"), [("0.2.0", "--training.seed"), ("0.2.2", "--debug.seed")])
 def test_the_seed_is_where_the_release_looks_for_it(version: str, seed: str) -> None:
     start = command("torchtitan", version)
     assert seed in start.production
@@ -125,7 +126,7 @@ LLAMA = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("model", "refused"), [(MHA, False), (LATENT, False), (WIDE_HEADS, True)])
+@every(("model", "refused"), [(MHA, False), (LATENT, False), (WIDE_HEADS, True)])
 def test_torchtitan_stretches_llamas_positions_where_they_are_complex_alone(
     model: Any, refused: bool
 ) -> None:

@@ -13,6 +13,7 @@ from planner.inputs.load_hardware import load_hardware
 from planner.inputs.shipped import data_folder
 from planner.profile import running
 from planner.profile.running import installed_torch, loaded_driver, read_measured, software_notes
+from tests.cases import every
 from tests.cli.command import planner
 from tests.swept_here import swept_here
 
@@ -44,9 +45,7 @@ def measured(profile: Path) -> HardwareProfile:
     return load_hardware(str(profile))
 
 
-@pytest.mark.parametrize(
-    ("text", "version"), [(PROPRIETARY, "550.54.15"), (OPEN, "580.95.05"), ("something else 1.2\n", "")]
-)
+@every(("text", "version"), [(PROPRIETARY, "550.54.15"), (OPEN, "580.95.05"), ("something else 1.2\n", "")])
 def test_the_loaded_driver_is_read_from_its_file(tmp_path: Path, text: str, version: str) -> None:
     (tmp_path / "version").write_text(text, encoding="utf-8")
     assert loaded_driver(tmp_path / "version") == version
@@ -89,7 +88,7 @@ def test_what_ships_is_not_compared() -> None:
     assert software_notes(load_hardware("dgx-h100"), {"torch": "0.1", "driver": "1"}) == []
 
 
-@pytest.mark.parametrize("text", ["gemm: {}\n", "provenance: 2026\n"])
+@every("text", ["gemm: {}\n", "provenance: 2026\n"])
 def test_a_file_that_says_nothing_of_its_origin_is_not_compared(tmp_path: Path, text: str) -> None:
     (tmp_path / "x.yaml").write_text(text, encoding="utf-8")
     assert read_measured(str(tmp_path / "x.yaml")) == {}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
 from planner.cost.case import case_of
 from planner.cost.estimate import estimate
@@ -14,6 +13,7 @@ from planner.plan import Plan
 from planner.runtimes import runtimes
 from planner.runtimes.family import Job
 from planner.runtimes.settings import changed
+from tests.cases import every
 from tests.unit.cost_jobs import MODELS, cluster
 
 OVERLAPS = {
@@ -33,8 +33,8 @@ def tensor(tp: int, dp: int = 1, sequence_parallel: bool = True) -> Plan:
     return Plan(tp=tp, dp=dp, sequence_parallel=sequence_parallel, **sharded)
 
 
-@pytest.mark.parametrize("runtime", OVERLAPS)
-@pytest.mark.parametrize(
+@every("runtime", OVERLAPS)
+@every(
     ("hardware", "tp", "runs"),
     [
         ("dgx-h100", 8, True),
@@ -66,8 +66,8 @@ def test_prices_of_a_batch_overlap_where_each_plan_does() -> None:
     assert tensor_exposed(case, np.array([8.0, 16.0])).tolist() == [0.25, 1.0]
 
 
-@pytest.mark.parametrize("runtime", ["megatron-lm", "megatron-bridge"])
-@pytest.mark.parametrize(("tp", "says"), [(8, True), (16, False)])
+@every("runtime", ["megatron-lm", "megatron-bridge"])
+@every(("tp", "says"), [(8, True), (16, False)])
 def test_files_overlap_where_the_price_does(runtime: str, tp: int, says: bool) -> None:
     plain = runtimes()[runtime]
     assert plain.command is not None
@@ -78,7 +78,7 @@ def test_files_overlap_where_the_price_does(runtime: str, tp: int, says: bool) -
     assert said == says
 
 
-@pytest.mark.parametrize("sequence_parallel", [True, False])
+@every("sequence_parallel", [True, False])
 def test_overlap_that_is_asked_for_over_pcie_is_told_as_left_out(sequence_parallel: bool) -> None:
     plan = tensor(2, dp=4, sequence_parallel=sequence_parallel)
     answer = estimate(
@@ -96,7 +96,7 @@ def broken(setting: tuple[str, str], plan: Plan, job: Job) -> set[str]:
     }
 
 
-@pytest.mark.parametrize(
+@every(
     ("hardware", "ep", "runs"),
     [
         ("dgx-h100", 8, True),
@@ -118,7 +118,7 @@ def test_fused_dispatchers_send_over_nvlink_and_from_hopper_on_to_other_nodes(
     assert bool(DISPATCHER & found) != runs
 
 
-@pytest.mark.parametrize(
+@every(
     ("hardware", "precision", "runs"),
     [
         ("l40s-8-pcie", "fp8", True),
@@ -154,7 +154,7 @@ def test_grouped_products_run_from_ampere_on() -> None:
         assert ("grouped-products-run" in found) == refused
 
 
-@pytest.mark.parametrize(("activation", "fused"), [(None, True), ("quick_gelu", True), ("gelu_tanh", False)])
+@every(("activation", "fused"), [(None, True), ("quick_gelu", True), ("gelu_tanh", False)])
 def test_gated_experts_have_a_fused_activation_or_ask_for_none(activation: str | None, fused: bool) -> None:
     """Else Megatron-core raises in the first forward."""
     known = MODELS["experts"]
@@ -181,8 +181,8 @@ def variables(
     return dict(plain.command(plan, job, plain.versions[0], changes).environment)
 
 
-@pytest.mark.parametrize("runtime", ["megatron-lm", "megatron-bridge"])
-@pytest.mark.parametrize(
+@every("runtime", ["megatron-lm", "megatron-bridge"])
+@every(
     ("hardware", "setting", "asks"),
     [
         ("dgx-a100-80gb", ("tp_overlap", "on"), True),
@@ -198,7 +198,7 @@ def test_overlap_before_hopper_asks_for_memory_without_multicast(
     assert ("UB_SKIPMC" in variables(setting, tensor(4, dp=2), hardware, runtime)) == asks
 
 
-@pytest.mark.parametrize(("ep", "told"), [(16, "16"), (8, "8")])
+@every(("ep", "told"), [(16, "16"), (8, "8")])
 def test_hybrid_ep_is_told_which_ranks_nvlink_joins(ep: int, told: str) -> None:
     plan = Plan(dp=16, ep=ep, zero=1, zero_shards=16, num_microbatches=32)
     for runtime in ("megatron-lm", "megatron-bridge"):

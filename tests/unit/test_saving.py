@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import re
 
-import pytest
-
 from planner.launchers import Card, launch_files, launchers, target
 from planner.runtimes import runtimes
+from tests.cases import every
 from tests.unit.runner_jobs import DENSE, job, plan
 
 READS = re.compile(r"(?<!TIMEOUT_)\bMINUTES\b")
 SHARDED = {"fsdp": 3, "torchtitan": 3}
 
 
-@pytest.mark.parametrize("name", runtimes())
+@every("name", runtimes())
 def test_a_job_that_can_save_before_its_end_does(name: str) -> None:
     task = job(DENSE, 8, seq_len=64, global_batch=16)
     wanted = target(runtimes()[name], launchers()["slurm"])

@@ -10,13 +10,14 @@ from planner.inputs.ladder import WIDTHS, gpt_size, llama_size
 from planner.inputs.load import load_model
 from planner.search.budget import LARGEST, SMALLEST, within_reach
 from planner.techniques.scaling_laws import SCALING_LAWS
+from tests.cases import every
 
 CHINCHILLA_FLOPS = 5.76e23
 """The budget of Gopher and Chinchilla, arXiv:2203.15556, sec. 4."""
 
 
-@pytest.mark.parametrize("name", ["besiroglu", "hoffmann"])
-@pytest.mark.parametrize("flops", [1e20, 5.76e23, 1e26])
+@every("name", ["besiroglu", "hoffmann"])
+@every("flops", [1e20, 5.76e23, 1e26])
 def test_no_other_size_has_less_loss(name: str, flops: float) -> None:
     law = SCALING_LAWS[name]
     assert law.fit is not None
@@ -32,9 +33,7 @@ def test_the_refit_and_the_ratio_give_chinchilla_and_the_rounded_fit_does_not() 
     assert SCALING_LAWS["hoffmann"].best_size(CHINCHILLA_FLOPS) < 40e9
 
 
-@pytest.mark.parametrize(
-    ("params", "flops"), [(1e9, 1.21e20), (10e9, 1.23e22), (175e9, 3.85e24), (280e9, 9.90e24)]
-)
+@every(("params", "flops"), [(1e9, 1.21e20), (10e9, 1.23e22), (175e9, 3.85e24), (280e9, 9.90e24)])
 def test_twenty_tokens_for_each_parameter_are_the_first_approach_of_the_paper(
     params: float, flops: float
 ) -> None:

@@ -8,10 +8,10 @@ import time
 from pathlib import Path
 from typing import Any
 
-import pytest
 import yaml
 
 from planner.runtimes.family import Command
+from tests.cases import every
 from tests.unit.test_launchers import recorded, run, stand_in
 from tests.unit.test_smoke_runs import INSIDE, RAY, SPEAKS, SRUN, both, written
 
@@ -114,7 +114,7 @@ SHARED = {"name": "shared-memory", "emptyDir": {"medium": "Memory"}}
 KINDS = ["trainjob.yaml", "pytorchjob.yaml"]
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@every("kind", KINDS)
 def test_a_pod_has_what_the_user_sets(kind: str, tmp_path: Path) -> None:
     user = {
         "VOLUME": "claim",
@@ -134,7 +134,7 @@ def test_a_pod_has_what_the_user_sets(kind: str, tmp_path: Path) -> None:
     assert mounts == {"shared-memory": "/dev/shm", "folders": "/workspace"}
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@every("kind", KINDS)
 def test_a_pod_has_nothing_that_is_not_set(kind: str, tmp_path: Path) -> None:
     manifest = manifests(tmp_path, kind)
     pods, container, resources = pod_of(manifest)
@@ -145,7 +145,7 @@ def test_a_pod_has_nothing_that_is_not_set(kind: str, tmp_path: Path) -> None:
     assert [mount["name"] for mount in container["volumeMounts"]] == ["shared-memory"]
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@every("kind", KINDS)
 def test_a_folder_of_the_nodes_is_seen_at_its_own_place(kind: str, tmp_path: Path) -> None:
     pods, container, _ = pod_of(manifests(tmp_path, kind, HOST_PATH='/mnt/a "b" $c'))
     host = {"path": '/mnt/a "b" $c', "type": "Directory"}

@@ -21,6 +21,7 @@ from planner.calibrate.scores import (
     spearman,
     time_scores,
 )
+from tests.cases import every
 
 
 def row(
@@ -82,7 +83,7 @@ def test_equal_values_share_their_mean_rank() -> None:
     assert average_ranks(np.array([3.0, 1.0, 3.0, 3.0, 2.0])).tolist() == [4.0, 1.0, 4.0, 4.0, 2.0]
 
 
-@pytest.mark.parametrize("seed", range(20))
+@every("seed", range(20))
 def test_rank_correlation_is_that_of_scipy_ties_included(seed: int) -> None:
     random = np.random.default_rng(seed)
     left, right = random.integers(0, 6, 15), random.integers(0, 6, 15)

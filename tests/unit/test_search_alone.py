@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
 from planner.cost.settings import with_value
 from planner.inputs.load import load_model
@@ -14,11 +13,12 @@ from planner.runtimes import runtimes
 from planner.search.legality import StateNames, once_alone
 from planner.search.optimise import search_counts
 from planner.search.request import SearchRequest
+from tests.cases import every
 
 STATES = (StateNames(0, "none"), StateNames(1, "none"), StateNames(3, "none"), StateNames(1, "optimizer"))
 
 
-@pytest.mark.parametrize(
+@every(
     ("legal", "left"),
     [
         ([1, 1, 1, 1], [1, 0, 0, 1]),

@@ -27,6 +27,7 @@ from planner.rules import violations
 from planner.runtimes import runtimes
 from planner.runtimes.hub.config import architecture, hub_config, unwritten
 from planner.runtimes.libraries import libraries
+from tests.cases import every
 from tests.cli.command import planner
 from tests.unit import runner_jobs as jobs
 
@@ -70,7 +71,7 @@ def task(model: ModelSpec, **work: Any) -> Any:
     return jobs.job(model, 8, **({"seq_len": 256, "global_batch": 64} | work))
 
 
-@pytest.mark.parametrize("kind", SAID)
+@every("kind", SAID)
 def test_a_key_that_is_one_letter_off_is_no_default_in_silence(kind: str) -> None:
     for key in (key for key in SAID[kind] if len(key) > 8):
         raw = {one: said for one, said in SAID[kind].items() if one != key}
@@ -78,14 +79,14 @@ def test_a_key_that_is_one_letter_off_is_no_default_in_silence(kind: str) -> Non
             model_from_config({**raw, "model_type": kind, key[:-1]: 2 * 10**3}, "c", "m")
 
 
-@pytest.mark.parametrize("kind", SAID)
+@every("kind", SAID)
 def test_parameters_are_those_of_the_library(kind: str) -> None:
     model = read(kind)
     assert model.crosses
     assert model.params == PARAMS[kind]
 
 
-@pytest.mark.parametrize(
+@every(
     ("kind", "tied", "scaled"),
     [("t5", True, True), ("t5", False, False), ("mt5", True, False), ("umt5", False, True)],
 )
@@ -109,7 +110,7 @@ def test_flan_t5_has_a_head_of_its_own_once_its_weights_are_loaded() -> None:
     assert not any("parameters more" in note for note in tied.notes)
 
 
-@pytest.mark.parametrize("kind", ["marian", "pegasus", "m2m_100"])
+@every("kind", ["marian", "pegasus", "m2m_100"])
 def test_positions_of_sines_are_counted_where_the_class_has_a_table_and_not_written(kind: str) -> None:
     """M2M-100's are a buffer; those of the others are parameters that do not learn."""
     model = read(kind)
@@ -121,7 +122,7 @@ def test_positions_of_sines_are_counted_where_the_class_has_a_table_and_not_writ
     assert any("do not learn" in note for note in notes) == model.learned_positions
 
 
-@pytest.mark.parametrize(
+@every(
     ("kind", "said"),
     [
         ("bart", {"tie_word_embeddings": False}),
@@ -144,7 +145,7 @@ def test_each_layer_of_umt5_has_a_table() -> None:
     assert unwritten(model)
 
 
-@pytest.mark.parametrize("kind", SAID)
+@every("kind", SAID)
 def test_what_is_priced_and_padded_are_all_parameters(kind: str) -> None:
     model, runtime = read(kind), runtimes()["fsdp"]
     plan = Plan(dp=8.0, zero=3, zero_shards=8.0)
@@ -161,7 +162,7 @@ def test_what_is_priced_and_padded_are_all_parameters(kind: str) -> None:
         assert sum(float(one.rows * one.columns) for one in parts) == model.block_params(name)
 
 
-@pytest.mark.parametrize("kind", SAID)
+@every("kind", SAID)
 def test_a_file_of_it_is_read_back(kind: str, tmp_path: Path) -> None:
     model, file = read(kind), tmp_path / "m.yaml"
     file.write_text(model_yaml(model), encoding="utf-8")
@@ -180,8 +181,8 @@ def test_flops_of_t5_are_those_of_its_products() -> None:
     assert found == pytest.approx(6 * batch * (encoder + decoder + head), rel=1e-12)
 
 
-@pytest.mark.parametrize("kind", TEXT)
-@pytest.mark.parametrize("recompute", ["none", "full"])
+@every("kind", TEXT)
+@every("recompute", ["none", "full"])
 def test_recompute_is_of_both_halves(kind: str, recompute: str) -> None:
     """Without it an encoder's layer keeps what a bidirectional one does; with it, its input alone."""
     model, runtime = read(kind), runtimes()["fsdp"]
@@ -200,7 +201,7 @@ def test_recompute_is_of_both_halves(kind: str, recompute: str) -> None:
         assert kept > 5 * inputs + biases
 
 
-@pytest.mark.parametrize("kind", [*TEXT, "mt5"])
+@every("kind", [*TEXT, "mt5"])
 def test_what_is_written_for_transformers_is_the_model(kind: str) -> None:
     model = read(kind)
     assert not unwritten(model)
@@ -212,7 +213,7 @@ def test_what_is_written_for_transformers_is_the_model(kind: str) -> None:
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("kind", TEXT)
+@every("kind", TEXT)
 def test_a_shorter_source_is_written_and_read_back(kind: str) -> None:
     model = read(kind, n_positions=100)
     assert model.encoder is not None
@@ -221,8 +222,8 @@ def test_a_shorter_source_is_written_and_read_back(kind: str) -> None:
     assert model_from_config(hub_config(model, 256), "config.json", kind).model.encoder == model.encoder
 
 
-@pytest.mark.parametrize("kind", ["bart", "t5"])
-@pytest.mark.parametrize("name", ["fsdp", "deepspeed"])
+@every("kind", ["bart", "t5"])
+@every("name", ["fsdp", "deepspeed"])
 def test_the_script_reads_sources_and_is_python(name: str, kind: str) -> None:
     model = read(kind)
     assert model.encoder is not None
@@ -252,7 +253,7 @@ def broken(model: ModelSpec, plan: Plan, runtime: str = "fsdp", **work: Any) -> 
 WHOLE = Plan(dp=8.0, zero=2, zero_shards=8.0, micro_batch=1.0, num_microbatches=8.0)
 
 
-@pytest.mark.parametrize(
+@every(
     ("plan", "work", "rule"),
     [
         (
@@ -273,13 +274,13 @@ def test_what_is_not_priced_is_refused(plan: Plan, work: dict[str, Any], rule: s
     assert rule in broken(model, plan, **work)
 
 
-@pytest.mark.parametrize("name", ["megatron-lm", "megatron-bridge", "torchtitan", "nanotron"])
-@pytest.mark.parametrize("kind", ["bart", "t5"])
+@every("name", ["megatron-lm", "megatron-bridge", "torchtitan", "nanotron"])
+@every("kind", ["bart", "t5"])
 def test_runners_of_decoders_refuse_it(name: str, kind: str) -> None:
     assert runtimes()[name].cannot_train(task(read(kind)))
 
 
-@pytest.mark.parametrize("library", libraries())
+@every("library", libraries())
 def test_tools_that_train_next_tokens_refuse_it(library: str) -> None:
     on = libraries()[library].on(runtimes()["fsdp"])
     work = task(read("t5"))
@@ -288,7 +289,7 @@ def test_tools_that_train_next_tokens_refuse_it(library: str) -> None:
         on.command(jobs.plan(work, zero=2), work, on.versions[0])
 
 
-@pytest.mark.parametrize(
+@every(
     ("kind", "more", "key"),
     [
         ("t5", {"d_model": 0}, "d_model"),
@@ -303,7 +304,7 @@ def test_a_wrong_field_is_named(kind: str, more: dict[str, Any], key: str) -> No
         read(kind, **more)
 
 
-@pytest.mark.parametrize("change", [{"crosses": False}, {"encoder": None}, {"hidden": 768}])
+@every("change", [{"crosses": False}, {"encoder": None}, {"hidden": 768}])
 def test_a_decoder_that_reads_an_encoder_has_one_as_wide(change: dict[str, Any]) -> None:
     record = json.loads(read("bart").model_dump_json())
     if "crosses" in change:

@@ -20,6 +20,7 @@ from planner.inputs.workload import Workload
 from planner.plan import Plan
 from planner.runtimes import runtimes
 from planner.runtimes.family import Job
+from tests.cases import every
 from tests.cli.command import planner
 
 GIB = 2.0**30
@@ -69,7 +70,7 @@ def seeing_all(model: ModelSpec) -> ModelSpec:
     return model.model_copy(update={"blocks": blocks})
 
 
-@pytest.mark.parametrize("thousands", TABLE_1)
+@every("thousands", TABLE_1)
 def test_time_over_that_of_checkpoints_is_what_table_1_prints(thousands: int) -> None:
     """1.04 at 6 K tokens to 0.87 at 24 K, all within 4%: longer at 6 K, the same at 9 K, then shorter."""
     model, tokens = load_model("qwen3-4b"), 1000 * thousands
@@ -134,9 +135,7 @@ def test_it_is_priced_by_name_and_no_runner_has_it() -> None:
     assert planner("estimate", *job, "--recompute", "stream:1").code == 2
 
 
-@pytest.mark.parametrize(
-    ("name", "cp", "rule"), [("qwen3-8b", 2, "parts-on-one-rank"), ("gemma3-27b", 1, "parts-are-causal")]
-)
+@every(("name", "cp", "rule"), [("qwen3-8b", 2, "parts-on-one-rank"), ("gemma3-27b", 1, "parts-are-causal")])
 def test_shared_sequences_and_windows_are_refused(name: str, cp: int, rule: str) -> None:
     job = Job(load_model(name), load_hardware("dgx-a100-80gb"), cp, Workload(seq_len=8192, global_batch=1))
     faults = estimate(Plan(recompute="stream", cp=float(cp)), job, HF).violations

@@ -5,8 +5,7 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
-import pytest
-
+from tests.cases import every
 from tests.helpers import nodes, package_files, walk
 
 ORDERLESS = {"any", "all", "sorted", "set", "frozenset", "len", "min", "max"}
@@ -47,7 +46,7 @@ def test_no_function_goes_over_a_set_in_its_own_order() -> None:
     assert {name: loops for name, loops in found.items() if loops} == {}
 
 
-@pytest.mark.parametrize(
+@every(
     ("line", "loops"),
     [
         ("for x in {*a, *b}: y += x", 1),

@@ -33,6 +33,7 @@ from planner.search.optimise import search
 from planner.search.request import SearchRequest
 from planner.search.settings import OpenSettings
 from planner.techniques.settings import SETTINGS
+from tests.cases import every
 from tests.deep import in_turn
 
 SEARCHING = [name for name, runtime in runtimes().items() if runtime.searched]
@@ -69,7 +70,7 @@ def with_settings(runtime: Runtime, values: dict[str, str]) -> Runtime:
     return runtime
 
 
-@pytest.mark.parametrize("setting", SETTINGS.values(), ids=SETTINGS)
+@every("setting", SETTINGS.values(), ids=SETTINGS)
 def test_values_set_the_same_traits_and_are_told_apart(setting: object) -> None:
     known = SETTINGS[setting.name]  # type: ignore[attr-defined]
     names = {tuple(sorted(changes)) for changes in known.values.values()}
@@ -82,7 +83,7 @@ def test_values_set_the_same_traits_and_are_told_apart(setting: object) -> None:
     assert set(known.evidence or {}) <= set(known.values) - {known.plain}
 
 
-@pytest.mark.parametrize("name", SEARCHING)
+@every("name", SEARCHING)
 def test_a_runtime_starts_from_a_known_value_of_each_setting_and_files_can_say_the_others(name: str) -> None:
     runtime = runtimes()[name]
     for setting in (SETTINGS[one] for one in runtime.searched):
@@ -238,7 +239,7 @@ def test_least_memory_is_near_the_fastest_plan_with_its_settings() -> None:
     assert small.plans[0].peak <= fastest.peak
 
 
-@pytest.mark.parametrize("name", ["megatron-lm", "megatron-bridge"])
+@every("name", ["megatron-lm", "megatron-bridge"])
 def test_overlap_of_experts_that_send_nothing_changes_no_price(name: str) -> None:
     """The files leave it out where experts are whole on each rank; the price does too."""
     job, runtime = qwen("bf16"), with_value(runtimes()[name], "cuda_graphs", "none")

@@ -21,13 +21,14 @@ from planner.runtimes.settings import CHOICES
 from planner.runtimes.trait_values import is_allowed
 from planner.runtimes.traits import TRAITS
 from planner.techniques.settings import SETTINGS
+from tests.cases import every
 from tests.cli.command import planner
 from tests.deep import deep
 
 EACH = [(name, setting) for name in runtimes() for setting in SETTINGS]
 
 
-@pytest.mark.parametrize(("name", "setting"), EACH)
+@every(("name", "setting"), EACH)
 def test_a_value_that_no_file_of_a_runtime_says_is_refused_with_who_has_it(name: str, setting: str) -> None:
     runtime = runtimes()[name]
     for value in SETTINGS[setting].values:

@@ -6,8 +6,7 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
+from tests.cases import every
 from tests.helpers import ROOT, nodes, package_files, parsed
 
 MOST_FILE_LINES = 400
@@ -70,7 +69,7 @@ LONG_BODY = "\n".join(["    pass"] * (MOST_FUNCTION_LINES + 1))
 WIDE = ", ".join(f"p{i}" for i in range(MOST_PARAMETERS + 1))
 
 
-@pytest.mark.parametrize(
+@every(
     ("file", "text", "fault"),
     [
         ("a.py", "x = 1\n" * (MOST_FILE_LINES + 1), "a.py: 401 lines"),

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
-
 from planner.techniques.sharding import SHARDINGS
 from planner.techniques.sharding.family import Sharding, sharded_states
+from tests.cases import every
 
 RANKS = (1, 4, 16, 64, 256, 1024)
 
@@ -37,7 +36,7 @@ def last_digit(printed: float) -> float:
     return 10.0 ** -len(decimals)
 
 
-@pytest.mark.parametrize(("stage", "params"), TABLE_1)
+@every(("stage", "params"), TABLE_1)
 def test_every_number_of_table_1(stage: str, params: float) -> None:
     for ranks, printed in zip(RANKS, TABLE_1[stage, params], strict=True):
         gigabytes = state_bytes(params, ranks, SHARDINGS[stage]) / 1e9

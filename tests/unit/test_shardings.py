@@ -36,6 +36,7 @@ from planner.report.shardings import own_rows
 from planner.runtimes import runtimes
 from planner.runtimes.family import Job
 from planner.techniques.context import CONTEXT_METHODS
+from tests.cases import every
 from tests.unit.cost_jobs import MODELS
 
 RANKS, TOKENS = 4, 2048
@@ -74,7 +75,7 @@ def test_the_collectives_of_megatron_come_out_of_a_transformer_layer() -> None:
     ]
 
 
-@pytest.mark.parametrize(("name", "block"), BLOCKS)
+@every(("name", "block"), BLOCKS)
 def test_products_are_split_by_columns_and_rows_as_the_prices_have_it(name: str, block: str) -> None:
     model = MODELS[name]
     derived = derive(einsums(model, block), "tensor", RANKS)
@@ -86,8 +87,8 @@ def test_products_are_split_by_columns_and_rows_as_the_prices_have_it(name: str,
             assert choice.writes == PARTIAL, product_
 
 
-@pytest.mark.parametrize("axis", ["tensor", "sequence"])
-@pytest.mark.parametrize(("name", "block"), BLOCKS)
+@every("axis", ["tensor", "sequence"])
+@every(("name", "block"), BLOCKS)
 def test_tensor_parallel_bytes_are_those_of_the_prices(name: str, block: str, axis: Axis) -> None:
     """Latent attention's gather may move what is compressed instead of the whole width, which is less."""
     model = MODELS[name]
@@ -104,7 +105,7 @@ def test_tensor_parallel_bytes_are_those_of_the_prices(name: str, block: str, ax
         assert sent == pytest.approx(float(priced.forward_sent))
 
 
-@pytest.mark.parametrize("name", ["delta", "parts"])
+@every("name", ["delta", "parts"])
 def test_a_scan_needs_the_two_exchanges_of_its_price(name: str) -> None:
     model = MODELS[name]
     for block, kind in model.blocks.items():
@@ -155,7 +156,7 @@ def test_attention_over_a_shared_sequence_needs_what_its_methods_send() -> None:
         assert forced(model, "a", index) == pytest.approx(float(whole * known.sent_share(float(RANKS))))
 
 
-@pytest.mark.parametrize("name", ["experts", "latent", "delta", "parts"])
+@every("name", ["experts", "latent", "delta", "parts"])
 def test_experts_need_a_dispatch_and_a_combine(name: str) -> None:
     model = MODELS[name]
     for block, kind in model.blocks.items():
@@ -186,7 +187,7 @@ def _sent(sums: tuple[Einsum, ...], taken: tuple[ShardingChoice, ...], end: str)
     return sent + (float("inf") if last is None else last[1])
 
 
-@pytest.mark.parametrize(("name", "block"), [("dense", "a"), ("latent", "a"), ("delta", "a"), ("parts", "e")])
+@every(("name", "block"), [("dense", "a"), ("latent", "a"), ("delta", "a"), ("parts", "e")])
 def test_no_combination_sends_less_than_the_one_found(name: str, block: str) -> None:
     sums = einsums(MODELS[name], block)
     for axis in ENDS:
@@ -244,7 +245,7 @@ def test_a_block_of_ones_own_is_split_as_megatron_splits_its_like(tmp_path: Path
     assert products == [0, 2 * 1024 * 16 * 192, 0, 2 * 1024 * 1024, 0, 2 * 1024 * 4096, 2 * 1024 * 4096, 0]
 
 
-@pytest.mark.parametrize(
+@every(
     ("old", "new", "said"),
     [
         ("reads: [up]", "reads: [upp]", "nearest: up"),

@@ -13,6 +13,7 @@ from planner.inputs.model import Attention, Block, ModelSpec
 from planner.plan import Plan
 from planner.rules import violations
 from planner.runtimes import runtimes
+from tests.cases import every
 from tests.unit.cost_jobs import MODELS, any_runtime, job, runtime
 
 BASE = Attention(heads=16, kv_heads=4, head_dim=128)
@@ -52,7 +53,7 @@ def test_norms_of_keys_are_there_with_the_keys() -> None:
     assert own.params(2048) - other.params(2048) == 2048 * 4 * 128 + 128
 
 
-@pytest.mark.parametrize("name", sorted(runtimes()))
+@every("name", sorted(runtimes()))
 def test_no_runner_takes_them_without_saying_so(name: str) -> None:
     """By a rule, or where files are written: any model is priced whole on a rank by FSDP and DeepSpeed."""
     for one in (model(projected="queries"), model(projected="queries-keys")):
@@ -61,7 +62,7 @@ def test_no_runner_takes_them_without_saying_so(name: str) -> None:
         assert "keys" in said or runtimes()[name].unwritten(one), said
 
 
-@pytest.mark.parametrize(
+@every(
     "handed",
     [
         model(projected="queries"),

@@ -19,6 +19,7 @@ from planner.runtimes.family import Runtime
 from planner.search.optimise import search
 from planner.search.request import SearchRequest
 from planner.search.settings import OpenSettings, scanned_runtimes
+from tests.cases import every
 from tests.unit.cost_jobs import GQA, job, model, plan_of, runtime
 
 SEQ, HIDDEN, INNER = 2048, 2048, 8192
@@ -69,7 +70,7 @@ def test_its_gathered_input_is_kept_and_its_own_messages_overlap_with_no_product
     assert beside.exchanges.tp.forward - apart.exchanges.tp.forward == pytest.approx(2 * 0.75 * message)
 
 
-@pytest.mark.parametrize("degrees", [{"tp": 1}, {"tp": 4, "sequence_parallel": True}])
+@every("degrees", [{"tp": 1}, {"tp": 4, "sequence_parallel": True}])
 def test_nothing_changes_where_no_token_leaves(degrees: dict[str, Any]) -> None:
     (apart, _), (beside, _) = layer(False, **degrees), layer(True, **degrees)
     assert beside.exchanges == apart.exchanges

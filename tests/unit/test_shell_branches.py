@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import subprocess
 
-import pytest
-
 from planner.launchers.family import LauncherSettings
 from planner.runtimes.family import Command
 from planner.runtimes.imports.shell import read_script
+from tests.cases import every
 from tests.unit.test_launchers import LAUNCHERS
 from tests.validate.megatron import cases
 
@@ -29,7 +28,7 @@ SCRIPTS = {
 }
 
 
-@pytest.mark.parametrize("name", SCRIPTS)
+@every("name", SCRIPTS)
 def test_the_branch_is_the_one_that_bash_takes(name: str) -> None:
     text = SCRIPTS[name] + '\necho "${x[@]}"'
     said = subprocess.check_output(["bash", "-c", text], text=True).split()
@@ -38,7 +37,7 @@ def test_the_branch_is_the_one_that_bash_takes(name: str) -> None:
     assert script.doubts[-1] == ()
 
 
-@pytest.mark.parametrize(
+@every(
     "condition",
     [
         '[[ -n "${A}" ]]',
@@ -63,8 +62,8 @@ def test_a_second_condition_is_not_decided_by_the_first() -> None:
     assert script.doubts[-1] == ("x",)
 
 
-@pytest.mark.parametrize(("smoke", "words"), [(False, ("--data",)), (True, ("--mock",))])
-@pytest.mark.parametrize("launcher", ["torchrun", "slurm"])
+@every(("smoke", "words"), [(False, ("--data",)), (True, ("--mock",))])
+@every("launcher", ["torchrun", "slurm"])
 def test_what_the_launchers_write_is_read_as_one_run(
     launcher: str, smoke: bool, words: tuple[str, ...]
 ) -> None:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
-
 from planner.inputs.shipped import data_folder, named_file, names_and_aliases
+from tests.cases import every
 
 
-@pytest.mark.parametrize("folder", ["models_zoo", "hardware_profiles", "hardware_profiles/accelerators"])
+@every("folder", ["models_zoo", "hardware_profiles", "hardware_profiles/accelerators"])
 def test_a_name_means_what_the_index_says(folder: str) -> None:
     root = data_folder(folder.split("/")[0])
     place = root.joinpath(*folder.split("/")[1:])
@@ -15,8 +14,6 @@ def test_a_name_means_what_the_index_says(folder: str) -> None:
         assert named_file(f" {name.upper()} ", place) == path
 
 
-@pytest.mark.parametrize(
-    "text", ["", "a" * 300, "é" * 200, "\0", "../llama2-7b", "models_zoo/llama2-7b", "."]
-)
+@every("text", ["", "a" * 300, "é" * 200, "\0", "../llama2-7b", "models_zoo/llama2-7b", "."])
 def test_what_is_no_name_is_none(text: str) -> None:
     assert named_file(text, data_folder("models_zoo")) is None

@@ -7,8 +7,7 @@ import re
 from functools import cache
 from pathlib import Path
 
-import pytest
-
+from tests.cases import every
 from tests.helpers import parsed, walk
 
 ROOT = Path(__file__).parents[2]
@@ -78,7 +77,7 @@ def test_documents_show_equations() -> None:
     assert len(SHOWN) > 20
 
 
-@pytest.mark.parametrize("equation", SHOWN)
+@every("equation", SHOWN)
 def test_every_shown_equation_is_called_by_the_code(equation: str) -> None:
     assert is_priced(equation)
 

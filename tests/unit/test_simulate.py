@@ -14,6 +14,7 @@ from planner.simulate.trace import COMPUTE, SEND, trace
 from planner.techniques.schedules import SCHEDULES
 from planner.techniques.schedules.engine import Pipeline, play
 from planner.techniques.schedules.family import UNIT, Pass, PassTimes
+from tests.cases import every
 
 TWO_RANKS = ((Pass("F", 0, 0), Pass("BW", 0, 0)), (Pass("F", 1, 0), Pass("BW", 1, 0)))
 
@@ -85,7 +86,7 @@ def test_jitter_is_seeded_and_keeps_the_mean() -> None:
     assert uneven.makespan > bare.played().makespan
 
 
-@pytest.mark.parametrize(
+@every(
     ("orders", "words"),
     [
         (((Pass("F", 1, 0),), ()), "rank 0 runs chunk 1, which lives on rank 1"),
@@ -138,7 +139,7 @@ def test_picture_marks_later_chunks_and_split_gradients() -> None:
     assert picture(timeline, 1, 2, width=8).splitlines()[0] == "0 FfbwBW"
 
 
-@pytest.mark.parametrize(("pp", "m"), [(2, 4), (64, 200), (128, 1)])
+@every(("pp", "m"), [(2, 4), (64, 200), (128, 1)])
 def test_pictures_fit_eighty_columns(pp: int, m: int) -> None:
     timeline = BarePipeline(SCHEDULES["1f1b"], pp, 1, m, UNIT).played()
     lines = picture(timeline, pp, pp).splitlines()

@@ -22,6 +22,7 @@ from planner.plan import Plan
 from planner.rules import violations
 from planner.runtimes import runtimes
 from planner.runtimes.family import Job
+from tests.cases import every
 from tests.cli.command import planner
 
 TITAN = runtimes()["torchtitan"]
@@ -41,7 +42,7 @@ def broken(asked: Job, plan: Plan = PLAN, release: str = "") -> set[str]:
     return {one.rule for one in violations(all_rules(plan, case_of(plan, asked, runtime)))}
 
 
-@pytest.mark.parametrize("name", ["gpt-oss-20b", "gpt-oss-120b"])
+@every("name", ["gpt-oss-20b", "gpt-oss-120b"])
 def test_files_are_read_back_as_priced(tmp_path: Path, name: str) -> None:
     asked = job(load_model(name))
     files = launch_files(PLAN, asked, Target(TITAN, launchers()["torchrun"], TITAN.versions[0]), Card())
@@ -70,7 +71,7 @@ def told(**numbers: Any) -> ModelSpec:
     return model.model_copy(update={"numerics": model.numerics.model_copy(update=numbers)})
 
 
-@pytest.mark.parametrize(
+@every(
     ("asked", "plan", "rule"),
     [
         (job(changed(output_bias=False)), PLAN, "model-in-torchtitan"),

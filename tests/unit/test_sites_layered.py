@@ -11,6 +11,7 @@ import pytest
 
 from planner.formulas.low_communication import exchange_period
 from planner.numeric import Column
+from tests.cases import every
 from tests.lab.sites.layered import at_the_end_of, every_step, in_turns, layered_utilisation
 
 TABLE = Path(__file__).parent / "data" / "low_communication.csv"
@@ -85,7 +86,7 @@ def test_no_cell_is_left_out() -> None:
     assert len(CELLS) == len(tested) == 175
 
 
-@pytest.mark.parametrize("row", SIMULATED, ids=lambda row: row["id"])
+@every("row", SIMULATED, ids=lambda row: row["id"])
 def test_a_printed_bandwidth_is_what_is_played(row: Cell) -> None:
     # arXiv:2501.18512, table 4, and arXiv:2503.09799, tables 6 and 7, within a point of the grid that they
     # are printed on (a factor of 1.21), by one number of bits for a parameter in each paper.
@@ -102,7 +103,7 @@ def test_most_cells_are_exact() -> None:
     assert second.count(0) >= 64
 
 
-@pytest.mark.parametrize("row", [row for row in CELLS if row["exchange_s"]], ids=lambda row: row["id"])
+@every("row", [row for row in CELLS if row["exchange_s"]], ids=lambda row: row["id"])
 def test_intellect_1_computes_as_much_as_it_printed(row: Cell) -> None:
     # arXiv:2412.01152, table 2: 100 inner steps of 22.8 s, and the median exchange by continent.
     compute = float(row["inner_steps"]) * float(row["step_s"])
@@ -114,7 +115,7 @@ def one_gigabit() -> list[Cell]:
     return [row for row in CELLS if row["source"] == "arXiv 2501.18512 Table 1"]
 
 
-@pytest.mark.parametrize("row", one_gigabit(), ids=lambda row: row["id"])
+@every("row", one_gigabit(), ids=lambda row: row["id"])
 def test_hours_at_a_gigabit(row: Cell) -> None:
     # arXiv:2501.18512, table 1: hours without a link over those with one of 1 Gbit/s, a share of compute.
     # The step is not printed: 0.082 s is one number for all six, and is near the 0.1 s of table 4.

@@ -24,10 +24,11 @@ from planner.techniques.compress import COMPRESSIONS, read_compression
 from planner.techniques.sync import SYNCS
 from planner.techniques.sync.family import LOSS_LAWS, best_batch_tokens, loss_ratio
 from planner.techniques.sync.spes import routed_params
+from tests.cases import every
 from tests.unit.test_sites_price import sites, trained, way
 
 
-@pytest.mark.parametrize(("replicas", "worse", "worth"), [(2, 0.1, 1.5), (4, 0.5, 5.4), (8, 1.5, 14.5)])
+@every(("replicas", "worse", "worth"), [(2, 0.1, 1.5), (4, 0.5, 5.4), (8, 1.5, 14.5)])
 def test_replicas_cost_at_1b_what_the_laws_say(replicas: int, worse: float, worth: float) -> None:
     # arXiv:2503.09799, table 2; worth as a share of the larger model's size, by data parallelism's exponent.
     ratio = loss_ratio(1e9, replicas)
@@ -36,7 +37,7 @@ def test_replicas_cost_at_1b_what_the_laws_say(replicas: int, worse: float, wort
     assert 100 * (1 - 1 / size) == pytest.approx(worth, abs=0.2)
 
 
-@pytest.mark.parametrize(("replicas", "printed"), [(0, 2.224), (1, 2.219), (2, 2.220), (4, 2.230)])
+@every(("replicas", "printed"), [(0, 2.224), (1, 2.219), (2, 2.220), (4, 2.230)])
 def test_the_laws_foretell_4b(replicas: int, printed: float) -> None:
     # arXiv:2503.09799, table 5: losses measured at 4 B, beyond what the laws were fitted to.
     assert float(power_law(4e9, *LOSS_LAWS[replicas])) == pytest.approx(printed, rel=0.0125)
@@ -58,7 +59,7 @@ def test_the_best_batch_of_diloco_grows_with_size_and_replicas() -> None:
         assert best_batch_tokens(1e9, replicas) == pytest.approx(float(power_law(1e9, *law)), rel=0.15)
 
 
-@pytest.mark.parametrize(("millions", "sequences"), [(85, 752), (151, 985), (1200, 2610)])
+@every(("millions", "sequences"), [(85, 752), (151, 985), (1200, 2610)])
 def test_the_critical_batch_grows_with_the_root_of_the_size(millions: float, sequences: float) -> None:
     # arXiv:2410.21676: 93.20 N^0.47, N in millions, B in sequences; the three laws meet at 151 M.
     assert float(critical_batch_sequences(millions)) == pytest.approx(sequences, rel=0.002)
@@ -139,7 +140,7 @@ def brute_force(sizes: np.ndarray, errors: np.ndarray, budget: float) -> float: 
     )
 
 
-@pytest.mark.parametrize("seed", range(6))
+@every("seed", range(6))
 def test_bits_by_layer_are_the_best_of_all(seed: int) -> None:
     # arXiv:2210.17357, sec. 4: the program against all choices one by one.
     draw = np.random.default_rng(seed)
@@ -173,7 +174,7 @@ def test_without_gradients_bits_by_layer_are_no_more_than_uniform(name: str) -> 
     assert set().union(*groups.values()) <= set(BITS)
 
 
-@pytest.mark.parametrize(("steps", "ratio"), [(10, 1.0), (50, 1.0), (1000, 1.029)])
+@every(("steps", "ratio"), [(10, 1.0), (50, 1.0), (1000, 1.029)])
 def test_more_inner_steps_cost_perplexity(steps: float, ratio: float) -> None:
     # arXiv:2311.08105, fig. 4: H = 1000 is 2.9% above H = 50.
     assert float(inner_steps_perplexity(steps)) == pytest.approx(ratio)
@@ -185,7 +186,7 @@ def moe(replicas: int) -> Trained:
     return replace(trained(sites(*names)), model=load_model("olmoe-1b-7b"), shards=1.0)
 
 
-@pytest.mark.parametrize("replicas", [2, 4, 16])
+@every("replicas", [2, 4, 16])
 def test_spes_frees_what_others_train_and_sends_experts_once(replicas: int) -> None:
     # arXiv:2602.11543: on each node the weights of all experts, gradients and states of its own alone.
     about = moe(replicas)

@@ -24,6 +24,7 @@ from planner.search.sites.rank import short_hosts
 from planner.techniques.compress import read_compression
 from planner.techniques.sync import SYNCS
 from planner.units import GIB
+from tests.cases import every
 
 
 def sites(*names: str, rate: str = "1 Gbit/s", trip: str = "100 ms", **links: Any) -> SitesProfile:
@@ -49,9 +50,7 @@ def way(sync: str, steps: int = 100, compress: str = "", delay: int = 0) -> Way:
     return Way(entry, steps, read_compression(compress or entry.compress), delay)
 
 
-@pytest.mark.parametrize(
-    ("exchange", "utilisation", "mfu"), [(103, 95.7, 41.4), (382, 85.6, 37.1), (469, 83.0, 36.0)]
-)
+@every(("exchange", "utilisation", "mfu"), [(103, 95.7, 41.4), (382, 85.6, 37.1), (469, 83.0, 36.0)])
 def test_intellect_1_computes_as_much_as_it_printed(exchange: int, utilisation: float, mfu: float) -> None:
     # arXiv:2412.01152, table 2: 100 inner steps in 38 min, MFU 43.3% without exchanges.
     share = 2280.0 / exchange_period(2280.0, float(exchange), 0.0)
@@ -151,7 +150,7 @@ def test_sparseloco_sends_114_times_less_and_receives_more_with_replicas() -> No
     assert many.hops[0].share == 3 * few.hops[0].share
 
 
-@pytest.mark.parametrize(("dense", "sent", "ratio"), [(97e6, 0.35e6, 277), (488e6, 0.74e6, 659)])
+@every(("dense", "sent", "ratio"), [(97e6, 0.35e6, 277), (488e6, 0.74e6, 659)])
 def test_gradient_compression_of_dgc_is_a_tenth_of_a_per_cent_with_places(
     dense: float, sent: float, ratio: float
 ) -> None:
@@ -253,7 +252,7 @@ def test_clocks_instead_of_barriers_leave_nobody_waiting() -> None:
     assert price_way(way("a-edit"), shared).compute == pytest.approx(4 / 3.5)
 
 
-@pytest.mark.parametrize("name", SYNCS)
+@every("name", SYNCS)
 def test_more_bandwidth_never_costs_time(name: str) -> None:
     steps = [price_way(way(name, delay=1), trained(sites("a", "b", "c", rate=f"{rate} Gbit/s"))).step
              for rate in (0.1, 1, 10, 100, 1000)]  # fmt: skip
@@ -261,7 +260,7 @@ def test_more_bandwidth_never_costs_time(name: str) -> None:
     assert 0 < price_way(way(name), trained(sites("a", "b"))).utilisation <= 1 + 1e-12
 
 
-@pytest.mark.parametrize(("kept", "copies"), [("error-feedback", 1), ("econtrol", 2), ("dgc", 2)])
+@every(("kept", "copies"), [("error-feedback", 1), ("econtrol", 2), ("dgc", 2)])
 def test_what_is_not_sent_is_kept_read_and_written(kept: str, copies: int) -> None:
     # arXiv:2311.05645: d = eta e + g - h, then h += C(d) and e += g - h - C(d): two buffers of the model's
     # size. arXiv:1712.01887: a momentum and its sum. By hand, 8 accelerators of 1e12 byte/s: each buffer is

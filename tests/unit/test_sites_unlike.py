@@ -28,6 +28,7 @@ from planner.search.sites.request import SitesRequest
 from planner.search.sites.shares import shared_by_speed
 from planner.search.sites.unlike import best_chained, stage_counts
 from planner.techniques.sync import SYNCS
+from tests.cases import every
 from tests.lab.sites.joint import play_job
 
 RUNTIME = runtimes()["megatron-lm"]
@@ -70,7 +71,7 @@ TWO = {"a": ("dgx-h100", 16), "b": ("dgx-h100", 16)}
 MIXED = {"a": ("dgx-h100", 16), "b": ("dgx-a100-80gb", 8)}
 
 
-@pytest.mark.parametrize(("rate", "stages"), [(400, 2), (20, 2), (20, 4)])
+@every(("rate", "stages"), [(400, 2), (20, 2), (20, 4)])
 def test_alike_sites_are_priced_as_islands(rate: int, stages: int) -> None:
     about = profile(TWO, {("a", "b"): (f"{rate} Gbit/s", "10 ms")})
     chain = chain_of(about)
@@ -82,7 +83,7 @@ def test_alike_sites_are_priced_as_islands(rate: int, stages: int) -> None:
     assert chain.step(replace(plan, stage_layers=split)) == pytest.approx(known.step, rel=0.01)
 
 
-@pytest.mark.parametrize("rate", [400, 100, 20])
+@every("rate", [400, 100, 20])
 def test_unlike_stages_are_what_is_played(rate: int) -> None:
     # The twin blocks both ranks of each exchange, as Megatron-LM does; stages 0 and 1 are faster than 2.
     about = profile(MIXED, {("a", "b"): (f"{rate} Gbit/s", "10 ms")})

@@ -21,6 +21,7 @@ from planner.runtimes.family import Command, StepLine
 from planner.runtimes.nanotron.files import STEP_LINE
 from planner.runtimes.training_run import FIELDS, SOURCES, TrainingRun, run_of
 from planner.runtimes.variables import VARIABLES
+from tests.cases import every
 from tests.unit.test_launchers import LAUNCHERS, SHELLCHECK, expanded, recorded, run, stand_in
 from tests.validate.megatron import cases
 
@@ -121,7 +122,7 @@ SHELLS = ["torchrun", "slurm", "kubernetes", "skypilot"]
 DATA = {"DATA_PATH": "0.7 /a 0.3 /b"}
 
 
-@pytest.mark.parametrize("launcher", SHELLS)
+@every("launcher", SHELLS)
 def test_a_real_run_has_the_real_arguments(launcher: str, tmp_path: Path) -> None:
     words, env, output = started(launcher, tmp_path, both(), **DATA, OUTPUT_DIR=str(tmp_path / "o p"))
     data = ["--data", "0.7", "/a", "0.3", "/b", "--out", f"{tmp_path / 'o p'}/a b", "--seed", "1234"]
@@ -130,8 +131,8 @@ def test_a_real_run_has_the_real_arguments(launcher: str, tmp_path: Path) -> Non
     assert "planner mfu" not in output
 
 
-@pytest.mark.parametrize("launcher", SHELLS)
-@pytest.mark.parametrize("asked", ["variable", "option"])
+@every("launcher", SHELLS)
+@every("asked", ["variable", "option"])
 def test_a_smoke_run_asks_for_nothing_and_says_how_to_go_on(
     launcher: str, asked: str, tmp_path: Path
 ) -> None:
@@ -143,13 +144,13 @@ def test_a_smoke_run_asks_for_nothing_and_says_how_to_go_on(
     assert re.search(r"planner mfu \S*plan\.yaml --step-time 1\.2$", output, re.MULTILINE)
 
 
-@pytest.mark.parametrize("off", ["0", ""])
+@every("off", ["0", ""])
 def test_a_smoke_run_can_be_turned_off(off: str, tmp_path: Path) -> None:
     words, _, _ = started("torchrun", tmp_path, both(), True, SMOKE=off, **DATA, OUTPUT_DIR="o")
     assert "--data" in words
 
 
-@pytest.mark.parametrize("launcher", SHELLS)
+@every("launcher", SHELLS)
 def test_arguments_that_stand_only_where_a_variable_does(launcher: str, tmp_path: Path) -> None:
     words, _, _ = started(
         launcher, tmp_path, both(), **DATA, OUTPUT_DIR=str(tmp_path), TENSORBOARD_DIR="t $(touch pwned) b"
@@ -158,7 +159,7 @@ def test_arguments_that_stand_only_where_a_variable_does(launcher: str, tmp_path
     assert not list(tmp_path.rglob("pwned"))
 
 
-@pytest.mark.parametrize(
+@every(
     ("given", "words"),
     [
         ("0.7 $(touch pwned) 0.3 *", ["0.7", "$(touch", "pwned)", "0.3", "*"]),
@@ -179,7 +180,7 @@ def test_a_blend_is_several_words_and_a_path_is_one(given: str, words: list[str]
     assert not list(tmp_path.rglob("pwned"))
 
 
-@pytest.mark.parametrize("launcher", SHELLS)
+@every("launcher", SHELLS)
 def test_a_runtime_without_a_smoke_run_says_so(launcher: str, tmp_path: Path) -> None:
     files = written(launcher, tmp_path, both(smoke=None, no_smoke="it's so"))
     done = run(tmp_path / next(iter(files)), tmp_path, SMOKE="1")
@@ -247,7 +248,7 @@ runpy.run_path(sys.argv[1], run_name="__main__")
 """
 
 
-@pytest.mark.parametrize("smoke", [False, True])
+@every("smoke", [False, True])
 def test_ray_starts_both_kinds(smoke: bool, tmp_path: Path) -> None:
     own = both(files={"train.py": "import json, sys\nprint(json.dumps(sys.argv[1:]))\n"})
     written("ray", tmp_path, own, smoke)
@@ -273,7 +274,7 @@ def test_every_number_of_a_run_says_where_it_is_from() -> None:
     assert run_of(job).defaults(*FIELDS).keys() == FIELDS.keys()
 
 
-@pytest.mark.parametrize(
+@every(
     ("model", "method", "rate"),
     [
         ("llama3-8b", "full", 3e-4),
@@ -289,7 +290,7 @@ def test_rates_are_the_published_ones(model: str, method: str, rate: float) -> N
     assert run.min_learning_rate == pytest.approx(rate / 10)
 
 
-@pytest.mark.parametrize(("tokens", "warm"), [(None, 10), (8192 * 64 * 5, 0), (1e12, 2000)])
+@every(("tokens", "warm"), [(None, 10), (8192 * 64 * 5, 0), (1e12, 2000)])
 def test_a_short_run_warms_up_for_a_tenth_of_it(tokens: float | None, warm: int) -> None:
     run = run_of(cases.job("llama3-8b", 64, seq_len=8192, global_batch=64, tokens=tokens))
     assert run.warmup_steps == warm
@@ -302,8 +303,8 @@ def test_the_rate_falls_until_the_last_step_that_the_user_sets(tmp_path: Path) -
     assert (env["TRAIN_STEPS"], env["DECAY_STEPS"], env["SEED"]) == ("77", "77", "1234")
 
 
-@pytest.mark.parametrize("launcher", ["torchrun", "slurm"])
-@pytest.mark.parametrize("smoke", ["1", ""])
+@every("launcher", ["torchrun", "slurm"])
+@every("smoke", ["1", ""])
 def test_a_run_that_fails_is_not_told_as_one_that_ran(launcher: str, smoke: str, tmp_path: Path) -> None:
     programs = tmp_path / "programs"
     stand_in(programs, "torchrun", "#!/bin/bash\necho elapsed time per iteration \\(ms\\): 1\nexit 3\n")
@@ -316,7 +317,7 @@ def test_a_run_that_fails_is_not_told_as_one_that_ran(launcher: str, smoke: str,
     assert "planner mfu" not in done.stdout
 
 
-@pytest.mark.parametrize(
+@every(
     ("logged", "seconds"),
     [
         (["523", "531", "498"], 0.523),

@@ -5,15 +5,15 @@ from __future__ import annotations
 from itertools import product
 
 import numpy as np
-import pytest
 
 from planner.plan import DEGREES
 from planner.rules import divisors
 from planner.search.space import AXES, SHORT_CHUNKS, axis_values, make_space
+from tests.cases import every
 from tests.unit.cost_jobs import MODELS, job
 
 
-@pytest.mark.parametrize(("model", "gpus", "batch"), [("dense", 8, 8), ("experts", 4, 6), ("tied", 6, 12)])
+@every(("model", "gpus", "batch"), [("dense", 8, 8), ("experts", 4, 6), ("tied", 6, 12)])
 def test_the_space_is_what_a_loop_over_all_degrees_leaves(model: str, gpus: int, batch: int) -> None:
     work = job(MODELS[model], gpus, global_batch=batch)
     layers, has_experts = work.model.num_layers, model == "experts"

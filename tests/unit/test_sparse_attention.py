@@ -30,6 +30,7 @@ from planner.runtimes.imports.sheet import Sheet
 from planner.runtimes.megatron_bridge.sections import model_section
 from planner.runtimes.megatron_lm.reading.megatron_mixers import indexer_record
 from planner.runtimes.megatron_lm.sparse import indexer_flags, indexer_of
+from tests.cases import every
 from tests.cli.command import planner
 
 CONFIG: dict[str, Any] = {
@@ -147,7 +148,7 @@ def test_backward_keeps_the_numbers_of_the_picked_keys_and_a_block_of_scores() -
     assert float(scores.result) == 4 * 8192 * 32768
 
 
-@pytest.mark.parametrize(
+@every(
     ("fields", "rule"),
     [
         ({"release": "0.19"}, "release-has-indexers"),
@@ -166,10 +167,8 @@ def test_megatron_builds_it_with_the_keys_of_all_ranks(fields: dict[str, Any], r
         assert {one for one in bridge if "indexer" in one or "cp-method" in one} == ours
 
 
-@pytest.mark.parametrize(
-    ("graphed", "refused"), [("", False), ("router", False), ("attention", True), ("passes", True)]
-)
-@pytest.mark.parametrize("name", ["megatron-lm", "megatron-bridge"])
+@every(("graphed", "refused"), [("", False), ("router", False), ("attention", True), ("passes", True)])
+@every("name", ["megatron-lm", "megatron-bridge"])
 def test_graphs_hold_no_attention_with_an_index(name: str, graphed: str, refused: bool) -> None:
     """Nothing in Megatron-core's code or tests captures it; its kernels drop scratch that graphs write."""
     runtime = runtimes()[name]
@@ -179,12 +178,12 @@ def test_graphs_hold_no_attention_with_an_index(name: str, graphed: str, refused
         assert ("graphs-hold-no-indexer" in {one.rule for one in found}) is expected
 
 
-@pytest.mark.parametrize("name", sorted(set(runtimes()) - {"megatron-lm", "megatron-bridge"}))
+@every("name", sorted(set(runtimes()) - {"megatron-lm", "megatron-bridge"}))
 def test_other_runtimes_say_that_they_do_not_build_it(name: str) -> None:
     assert any(rule.startswith("model-in-") for rule in broken(sparse(), name))
 
 
-@pytest.mark.parametrize("name", ["megatron-lm", "megatron-bridge"])
+@every("name", ["megatron-lm", "megatron-bridge"])
 def test_adapters_beside_an_index_are_refused(name: str) -> None:
     found = job(sparse(), method="lora")
     plan = Plan(dp=8.0)
@@ -192,7 +191,7 @@ def test_adapters_beside_an_index_are_refused(name: str) -> None:
     assert "indexer-trains-whole" in {one.rule for one in violations(rules)}
 
 
-@pytest.mark.parametrize("interleaved", [False, True])
+@every("interleaved", [False, True])
 def test_flags_are_written_and_read_back(interleaved: bool) -> None:
     indexer = Indexer(heads=64, head_dim=128, topk=2048, interleaved=interleaved)
     flags = indexer_flags(indexer)
@@ -206,7 +205,7 @@ def test_flags_are_written_and_read_back(interleaved: bool) -> None:
     assert indexer_record(Sheet("script", {})) is None
 
 
-@pytest.mark.parametrize(
+@every(
     ("key", "value"),
     [
         ("index_topk_freq", 4),
@@ -222,12 +221,12 @@ def test_an_index_that_layers_share_is_refused_by_name(key: str, value: object) 
             model_from_config(CONFIG | {"model_type": kind, key: value}, "config.json", "m")
 
 
-@pytest.mark.parametrize(("key", "value"), [("index_topk_freq", 1), ("indexer_types", ["full"] * 61)])
+@every(("key", "value"), [("index_topk_freq", 1), ("indexer_types", ["full"] * 61)])
 def test_an_index_in_every_layer_is_taken_however_it_is_said(key: str, value: object) -> None:
     assert model_from_config(CONFIG | {key: value}, "config.json", "m").model.params == sparse().params
 
 
-@pytest.mark.parametrize("name", ["deepseek-v3.2", "glm-5"])
+@every("name", ["deepseek-v3.2", "glm-5"])
 def test_the_models_that_have_one_are_in_the_zoo_and_written_for_megatron(name: str) -> None:
     """For Megatron-Bridge with the fields of its GLM-5; it has no recipe of DeepSeek-V3.2."""
     model = load_model(name)

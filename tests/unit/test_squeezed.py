@@ -12,6 +12,7 @@ from planner.search.request import objective_column
 from planner.search.scan import Scan
 from planner.search.space import make_space
 from planner.units import GIB
+from tests.cases import every
 from tests.unit.cost_jobs import DENSE, GQA, job, model, runtime
 
 WORK = job(model("plain", {"a": {"mixer": GQA, "ffn": DENSE}}, "12 a"), 8, global_batch=16)
@@ -23,7 +24,7 @@ def scan(limit: float, uneven: bool = True, **fixed: object) -> Scan:
     return Scan(WORK, runtime(), make_space(WORK, {"cp": 1}), choices, limit, limit, uneven=uneven)
 
 
-@pytest.mark.parametrize("gib", [6, 8, 10])
+@every("gib", [6, 8, 10])
 def test_each_fits_with_recompute_alone_and_lies_between_the_two(gib: int) -> None:
     limit = gib * GIB
     found = scan(limit).run(objective_column("time")).of("recompute")

@@ -23,12 +23,13 @@ from planner.plan import even_split
 from planner.techniques.recompute import RECOMPUTES
 from planner.techniques.recompute.family import read_choice
 from planner.techniques.schedules import SCHEDULES
+from tests.cases import every
 from tests.unit.cost_jobs import MODELS, job, plan_of, runtime
 
 NONE = read_choice(dict(RECOMPUTES), "none")
 
 
-@pytest.mark.parametrize("layers", [1, 7, 12, 61, 126])
+@every("layers", [1, 7, 12, 61, 126])
 def test_an_even_split_differs_by_one_at_most(layers: int) -> None:
     for parts in range(1, min(layers, 20) + 1):
         split = even_split(layers, parts)
@@ -49,7 +50,7 @@ def heaviest(split: tuple[int, ...], weights: list[float], first: float, last: f
     return max(loads)
 
 
-@pytest.mark.parametrize("seed", range(12))
+@every("seed", range(12))
 def test_a_weighted_split_is_the_best_of_all_splits(seed: int) -> None:
     draw = np.random.default_rng(seed)
     weights = draw.uniform(0.5, 3.0, 10).tolist()
@@ -102,7 +103,7 @@ def test_extra_prediction_layers_stand_on_the_last_rank() -> None:
     assert ranks[1] == {("b", False): 6, ("head", False): 2, ("prediction", False): 1}
 
 
-@pytest.mark.parametrize("seed", range(10))
+@every("seed", range(10))
 def test_deciding_ranks_keep_the_most_expensive_one(seed: int) -> None:
     """Whatever a piece costs, some deciding rank is as dear as the dearest of all, in time and in memory."""
     draw = np.random.default_rng(seed)
@@ -146,8 +147,8 @@ def test_a_rank_alone_is_the_only_one_of_its_plan_as_numbers() -> None:
     assert {type(count) for count in alone.counts.values()} == {float}
 
 
-@pytest.mark.parametrize("pp", [1, 4])
-@pytest.mark.parametrize("zero", [1, 3])
+@every("pp", [1, 4])
+@every("zero", [1, 3])
 def test_a_step_without_bounds_is_the_same_step(pp: int, zero: int) -> None:
     work = job(MODELS["dense"], 8, global_batch=32)
     plan = plan_of(work, pp=pp, zero=zero)

@@ -31,6 +31,7 @@ from planner.search.choices import context_methods
 from planner.techniques.context import CONTEXT_METHODS
 from planner.techniques.context.family import read_method
 from planner.techniques.states import STATE_METHODS
+from tests.cases import every
 
 MEGATRON = runtimes()["megatron-lm"]
 
@@ -54,7 +55,7 @@ def authors_scan() -> tuple[Tier, float]:
     return Tier("hop", np.inf, rate, start, rate), blocks
 
 
-@pytest.mark.parametrize("ranks", [16, 32, 64, 128])
+@every("ranks", [16, 32, 64, 128])
 def test_an_all_scan_takes_what_its_authors_measured_between_their_ends(ranks: int) -> None:
     """Two unknowns of their network from 8 and 256 ranks; four rows follow within 11%."""
     tier, blocks = authors_scan()
@@ -62,7 +63,7 @@ def test_an_all_scan_takes_what_its_authors_measured_between_their_ends(ranks: i
     assert found == pytest.approx(TABLE_2[ranks][1], rel=0.11)
 
 
-@pytest.mark.parametrize("ranks", [16, 32, 64, 128])
+@every("ranks", [16, 32, 64, 128])
 def test_an_all_gather_grows_with_the_ranks_as_theirs_does(ranks: int) -> None:
     """A line through their first and last row; theirs bends at two nodes, by up to a third."""
     (near, _), (far, _) = TABLE_2[8], TABLE_2[256]
@@ -173,7 +174,7 @@ def test_what_is_sent_does_not_grow_with_the_sequence_and_all_heads_stay() -> No
     assert float(scan_operator(heads, mixer).forward) > float(scan_operator(long, mixer).forward)
 
 
-@pytest.mark.parametrize(("name", "waiting"), [("lasp", 1), ("lasp-2", 8), ("zeco", 1)])
+@every(("name", "waiting"), [("lasp", 1), ("lasp-2", 8), ("zeco", 1)])
 def test_a_rank_holds_the_states_that_wait(name: str, waiting: int) -> None:
     mixer = Lightning(heads=16, head_dim=128)
     known = pricer(linear_job(8, 4096), cp=8.0, cp_method=name)
@@ -206,7 +207,7 @@ def test_no_runner_is_known_and_more_ranks_than_heads_can_share() -> None:
         assert not any("zeco" in name or "lasp" in name for name in context_methods(runtime, job))
 
 
-@pytest.mark.parametrize("name", ["llama3-8b", "qwen3-next-80b-a3b"])
+@every("name", ["llama3-8b", "qwen3-next-80b-a3b"])
 def test_states_that_turn_or_are_not_there_are_refused_by_name(name: str) -> None:
     job = Job(load_model(name), load_hardware("dgx-h100"), 2, Workload(seq_len=8192, global_batch=2))
     assert "states-can-be-merged" in broken(job, plan(2, "zeco"))
@@ -221,7 +222,7 @@ def test_attention_beside_them_keeps_its_own_method() -> None:
     assert any(isinstance(block.mixer, Attention) for block in job.model.blocks.values())
 
 
-@pytest.mark.parametrize(
+@every(
     ("text", "name"),
     [
         ("zeco", "ring+zeco"),
@@ -235,7 +236,7 @@ def test_names(text: str, name: str) -> None:
     assert read_method(CONTEXT_METHODS, name).name == name
 
 
-@pytest.mark.parametrize("text", ["ring+zecco", "zeco+zeco", "ring+lasp+zeco", "rung+zeco", "+zeco"])
+@every("text", ["ring+zecco", "zeco+zeco", "ring+lasp+zeco", "rung+zeco", "+zeco"])
 def test_names_that_are_none(text: str) -> None:
     with pytest.raises(InputError):
         read_method(CONTEXT_METHODS, text)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from planner.inputs.bands import is_as_expected, step_range
 from planner.report.plan_columns import banded
+from tests.cases import every
 
 PRICES = st.floats(1e-3, 1e6)
 BANDS = st.floats(0.001, 3.0)
@@ -38,6 +38,6 @@ def test_a_price_that_may_be_low_by_any_factor_has_no_upper_end() -> None:
     assert banded({"error_band": 0.25, "step_time_s": 100.0}) == "100 (80-133)"
 
 
-@pytest.mark.parametrize(("measured", "expected"), [(0.9, True), (2.9, True), (3.1, False), (0.3, False)])
+@every(("measured", "expected"), [(0.9, True), (2.9, True), (3.1, False), (0.3, False)])
 def test_a_run_that_takes_several_times_its_price_is_worth_a_look(measured: float, expected: bool) -> None:
     assert is_as_expected(measured, 1.0, 2.0) is expected

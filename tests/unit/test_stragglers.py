@@ -10,9 +10,10 @@ import pytest
 from planner.api import Job, Workload, estimate_plan, load_hardware, load_model
 from planner.cost.stragglers import Straggling, expected_order, exponential, normal, of_log
 from planner.formulas.stragglers import coding_load, sequential_coding_load
+from tests.cases import every
 
 
-@pytest.mark.parametrize(("waited", "means"), [(16, 3.381), (15, 2.381), (14, 1.881)])
+@every(("waited", "means"), [(16, 3.381), (15, 2.381), (14, 1.881)])
 def test_sixteen_exponential_workers(waited: int, means: float) -> None:
     """H_16 - H_(16-k), as for arXiv:2004.14696's shifted exponential times."""
     assert sum(1 / n for n in range(16 - waited + 1, 17)) == pytest.approx(means, abs=5e-4)
@@ -24,7 +25,7 @@ def test_sixty_four_normal_workers() -> None:
     assert expected_order(normal(1.0), 1, 64, 64) - 1 == pytest.approx(2.343, abs=0.005)
 
 
-@pytest.mark.parametrize(("parts", "workers", "waited"), [(1, 16, 16), (1, 16, 13), (4, 8, 8), (8, 8, 7)])
+@every(("parts", "workers", "waited"), [(1, 16, 16), (1, 16, 13), (4, 8, 8), (8, 8, 7)])
 def test_expected_orders_are_those_of_draws(parts: int, workers: int, waited: int) -> None:
     draw = np.random.default_rng(5)
     log = draw.lognormal(0.0, 0.2, 500)
@@ -65,7 +66,7 @@ def test_redundancy_pays_only_where_the_slowest_are_far_from_the_others() -> Non
     assert min(one.time for one in coded) > min(one.time for one in told.remedies if not one.exact)
 
 
-@pytest.mark.parametrize(("workers", "stragglers"), [(5, 1), (6, 2), (7, 3)])
+@every(("workers", "stragglers"), [(5, 1), (6, 2), (7, 3)])
 def test_any_workers_but_the_stragglers_hold_every_part_of_the_batch(workers: int, stragglers: int) -> None:
     """Cyclic parts (arXiv:1612.03301): each worker computes as many as its load says."""
     parts = [{(worker + step) % workers for step in range(stragglers + 1)} for worker in range(workers)]
@@ -74,7 +75,7 @@ def test_any_workers_but_the_stragglers_hold_every_part_of_the_batch(workers: in
     assert coding_load(workers, stragglers) == len(parts[0]) / workers
 
 
-@pytest.mark.parametrize(("burst", "rounds"), [(1, 4), (2, 5), (3, 3)])
+@every(("burst", "rounds"), [(1, 4), (2, 5), (3, 3)])
 def test_with_any_number_of_stragglers_a_sequential_code_does_each_batch_in_the_good_rounds(
     burst: int, rounds: int
 ) -> None:

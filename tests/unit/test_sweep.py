@@ -28,6 +28,7 @@ from planner.sweep.ranges import has_range, multiples, without_ranges
 from planner.sweep.row import FAILED, FITS, NOTHING_FITS, REFUSED, Row, SweepOutcome, row_of
 from planner.sweep.run import Sweep, SweepCase, Work, run
 from planner.sweep.solve import content_key
+from tests.cases import every
 from tests.unit.sweep_rows import fit, no_fit
 
 SMALL = {"models": "llama3-8b", "hardware": "dgx-h100", "gpus": "8"}
@@ -125,7 +126,7 @@ def test_values_that_some_cases_cannot_have_leave_a_refused_case(tmp_path: Path)
     assert len({case.key for case in cases}) == 4
 
 
-@pytest.mark.parametrize(
+@every(
     "change",
     [
         {"models": "llama3-70b"}, {"hardware": "dgx-a100-80gb"}, {"gpus": "16"}, {"seq_len": "2048"},
@@ -195,7 +196,7 @@ def test_rows_stand_in_the_order_of_the_grid_and_known_ones_are_skipped() -> Non
     assert told == [(0, 4), (1, 4), (2, 4), (3, 4), (4, 4)]
 
 
-@pytest.mark.parametrize("jobs", [1, 3])
+@every("jobs", [1, 3])
 def test_halving_finds_what_searching_every_rung_finds(jobs: int) -> None:
     chance, request = random.Random(jobs), request_of(SMALL)
     for _ in range(100):

@@ -11,6 +11,7 @@ import pytest
 
 from planner.cli.journal import HEAD, Journal, line_of
 from planner.errors import InputError
+from tests.cases import every
 from tests.unit.sweep_rows import fit, no_fit
 
 ROWS = [fit(8, 1.0), fit(16, 0.5), no_fit(4, {"gpus": 8})]
@@ -57,7 +58,7 @@ def test_a_first_line_half_written_is_cut(tmp_path: Path) -> None:
     assert line_of(ROWS[0]).startswith(HEAD)
 
 
-@pytest.mark.parametrize(
+@every(
     "content",
     [b"my notes", b"my notes\n", b'{"schema": "other"}\n', b"[1]\n", b"\x00\xff\n", b"{}\n{", b"\n"],
 )

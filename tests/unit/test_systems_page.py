@@ -6,8 +6,6 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-import pytest
-
 from planner.cli.commands import LazyCommands
 from planner.registry import find
 from planner.techniques.compress import COMPRESSIONS
@@ -23,6 +21,7 @@ from planner.techniques.schedules import SCHEDULES
 from planner.techniques.settings import SETTINGS
 from planner.techniques.states import STATE_METHODS
 from planner.techniques.sync import SYNCS
+from tests.cases import every
 from tests.helpers import ROOT
 
 PAGE = (ROOT / "docs" / "reference" / "systems.md").read_text(encoding="utf-8")
@@ -38,7 +37,7 @@ def test_every_row_is_read() -> None:
     assert len(ROWS) == len(re.findall(r"^\| .*`tests/", PAGE, re.MULTILINE)) > 60
 
 
-@pytest.mark.parametrize(("system", "ask", "paper", "test"), ROWS, ids=[row[0] for row in ROWS])
+@every(("system", "ask", "paper", "test"), ROWS, ids=[row[0] for row in ROWS])
 def test_a_system_can_be_asked_for_and_its_test_cites_the_paper(
     system: str, ask: str, paper: str, test: str
 ) -> None:

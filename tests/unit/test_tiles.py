@@ -12,8 +12,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from planner.cost.estimate import Estimate, estimate
 from planner.cost.settings import with_value
 from planner.inputs.load import load_model
@@ -25,6 +23,7 @@ from planner.runtimes.deepspeed import ENTRY as DEEPSPEED
 from planner.runtimes.deepspeed.tiles import COUNTS
 from planner.runtimes.family import Job
 from planner.techniques.settings import SETTINGS
+from tests.cases import every
 from tests.cli.command import planner
 from tests.unit import runner_jobs as jobs
 
@@ -54,7 +53,7 @@ def peak(tokens: int, settings: dict[str, str], **axes: Any) -> float:
     return float(answer.peak) / GIB
 
 
-@pytest.mark.parametrize(
+@every(
     ("tokens", "settings", "axes"),
     [
         (32_768, SHORT, {}),
@@ -88,7 +87,7 @@ def test_more_tiles_need_less_until_what_all_share_is_left() -> None:
     assert needs[-2] - needs[-1] < 0.05 * (needs[0] - needs[-1])
 
 
-@pytest.mark.parametrize("recompute", ["none", "full"])
+@every("recompute", ["none", "full"])
 def test_tiles_run_forward_once_more_in_backward(recompute: str) -> None:
     """``TiledMLP``: forward twice, three times under recompute of layers."""
     whole, tiled = (
@@ -103,7 +102,7 @@ def test_tiles_run_forward_once_more_in_backward(recompute: str) -> None:
     assert fastest < more < slowest
 
 
-@pytest.mark.parametrize(
+@every(
     ("settings", "axes", "rule"),
     [
         (BOTH, {"zero": 0, "offload": "none"}, "mlp-tiles-zero"),

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 
 from planner.cost.case import case_of
 from planner.cost.layer.block_cost import priced_layer
@@ -29,6 +28,7 @@ from planner.runtimes.torchtitan.vision import sees
 from planner.techniques.engines._fsdp import encoder_moments
 from planner.techniques.engines.family import PassBytes, Step
 from planner.techniques.sharding import SHARDINGS
+from tests.cases import every
 from tests.cli.command import planner
 
 TITAN = runtimes()["torchtitan"]
@@ -60,7 +60,7 @@ def broken(plan: Plan, asked: Job) -> set[str]:
     return {one.rule for one in violations(all_rules(plan, case))}
 
 
-@pytest.mark.parametrize(
+@every(
     ("name", "params", "own"),
     # What torchtitan b5bcd76c builds on meta tensors, without tied embeddings.
     [
@@ -112,7 +112,7 @@ def test_the_encoder_is_one_unit_of_fsdp() -> None:
     assert encoder_moments(replace(step, passes=replace(passes, encoder=0.0))) == ()
 
 
-@pytest.mark.parametrize(
+@every(
     ("plan", "work", "rule"),
     [
         (WHOLE, {}, ""),

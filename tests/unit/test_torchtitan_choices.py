@@ -15,6 +15,7 @@ from planner.inputs.load import load_model
 from planner.rules import violations
 from planner.runtimes import runtimes
 from planner.runtimes.torchtitan.schedules import ASYNC_EXPOSED
+from tests.cases import every
 from tests.cli.command import planner
 from tests.unit.cost_jobs import job, plan_of, runtime
 from tests.unit.shipped_eras import eras_by_name
@@ -128,7 +129,7 @@ def test_training_in_one_16_bit_dtype_takes_eight_bytes_a_weight() -> None:
     assert [one.rule for one in found] == ["one-training-dtype"]
 
 
-@pytest.mark.parametrize(
+@every(
     ("version", "asked"),
     [
         ("main-2026-08-21", ("--precision", "fp8", *TENSOR)),
@@ -164,7 +165,7 @@ def test_float8_is_searched_and_faster_on_long_rows() -> None:
     assert best["fp8"] < best["bf16"]
 
 
-@pytest.mark.parametrize(("chunks", "wrapped"), [(1, False), (8, True)])
+@every(("chunks", "wrapped"), [(1, False), (8, True)])
 def test_the_loss_is_written_in_the_parts_that_are_priced(tmp_path: Path, chunks: int, wrapped: bool) -> None:
     _, _, text = round_trip(tmp_path, "main-2026-08-21", "--set", f"loss_chunks={chunks}")
     module = (tmp_path / "out" / "titan_plan.py").read_text()
@@ -203,7 +204,7 @@ def chunked_peak(tokens: int, vocab: int, hidden: int, parts: int) -> int:
     return peak
 
 
-@pytest.mark.parametrize("parts", [2, 4, 8])
+@every("parts", [2, 4, 8])
 def test_memory_at_a_loss_in_parts_is_that_of_the_loop(parts: int) -> None:
     model, tokens = load_model("qwen3-30b-a3b"), 8 * 4096
     work = job(model, 8, seq_len=4096, global_batch=64)
@@ -246,7 +247,7 @@ def test_fused_kernels_bring_each_token_back_once() -> None:
     assert narrow["total_gib"] < 178, "parameters, gradients and states of two bytes instead of four"
 
 
-@pytest.mark.parametrize(("release", "parts"), [("main-2026-08-21", "8"), ("0.2.2", "1")])
+@every(("release", "parts"), [("main-2026-08-21", "8"), ("0.2.2", "1")])
 def test_a_search_tries_what_its_release_has(release: str, parts: str) -> None:
     """0.2.2 has no loss in parts (no ``num_chunks`` in its code): its plans have none, and there are some."""
     ask = ("llama3-8b", "--hardware", "dgx-h100", "--gpus", "8", "--seq-len", "8192", "--global-batch", "16")

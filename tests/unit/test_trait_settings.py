@@ -19,6 +19,7 @@ from planner.runtimes.settings import ANY, CHOICES
 from planner.runtimes.trait_values import is_allowed
 from planner.runtimes.traits import TRAITS
 from planner.techniques.settings import SETTINGS
+from tests.cases import every
 from tests.unit import runner_jobs as jobs
 from tests.validate.megatron import cases
 
@@ -124,7 +125,7 @@ def lines(text: str) -> set[str]:
     return {line.strip() for line in text.splitlines()}
 
 
-@pytest.mark.parametrize("change", MEGATRON_FLAGS)
+@every("change", MEGATRON_FLAGS)
 def test_megatron_has_a_flag_for_each_setting(change: str) -> None:
     name, _, word = change.partition("=")
     value = {"True": True, "False": False}.get(word, word)
@@ -141,7 +142,7 @@ def test_megatron_has_a_flag_for_each_setting(change: str) -> None:
         assert "--accumulate-allreduce-grads-in-fp32" in plain - said
 
 
-@pytest.mark.parametrize("name", ["megatron-lm", "megatron-bridge"])
+@every("name", ["megatron-lm", "megatron-bridge"])
 def test_no_dispatcher_is_asked_for_where_no_token_leaves_its_rank(name: str) -> None:
     """Megatron-core's MoEFlexTokenDispatcher asserts that ep times etp is above 1 for DeepEP."""
     runtime = runtimes()[name]
@@ -180,7 +181,7 @@ def test_settings_are_values_that_the_trait_can_have_and_not_the_runtimes_own() 
             assert runtime.traits.value_of(trait) not in values, (name, trait)
 
 
-@pytest.mark.parametrize("name", PLANS)
+@every("name", PLANS)
 def test_a_choice_without_a_setting_is_refused_with_the_runtimes_own(name: str) -> None:
     own = runtimes()[name].traits.loss.vocab_parallel
     with pytest.raises(UnsupportedPlan) as refused:
@@ -188,7 +189,7 @@ def test_a_choice_without_a_setting_is_refused_with_the_runtimes_own(name: str) 
     assert f"nearest: --set vocab_parallel_loss={str(own).lower()}" in str(refused.value)
 
 
-@pytest.mark.parametrize("name", PLANS)
+@every("name", PLANS)
 def test_what_is_known_of_a_runtime_is_told_in_the_card_alone(name: str) -> None:
     plain, found = written(name), written(name, framework_bytes=3e9, compute_derate=0.5)
     assert {file for file in plain if found[file] != plain[file]} == {"README.md"}
@@ -218,7 +219,7 @@ def test_bridge_deepspeed_and_accelerate_have_fields() -> None:
     assert "REDUCE_DTYPE = 'bfloat16'" in written("fsdp", reduce_dtype="bf16")["train.py"]
 
 
-@pytest.mark.parametrize(("version", "file"), [(None, "train.sh"), ("0.2.2", "titan_plan.toml")])
+@every(("version", "file"), [(None, "train.sh"), ("0.2.2", "titan_plan.toml")])
 def test_torchtitan_compiles_or_not(version: str | None, file: str) -> None:
     assert written("torchtitan", version)[file] != written("torchtitan", version, compiled=False)[file]
     off = written("torchtitan", version, compiled=False)[file]
@@ -233,7 +234,7 @@ def test_gradients_in_bf16_do_not_go_with_fp16() -> None:
         launch_files(PLANS["megatron-lm"], task, Target(changed, launchers()["torchrun"], "0.20"), Card())
 
 
-@pytest.mark.parametrize(
+@every(
     ("name", "axes", "traits"),
     [
         ("deepspeed", {"cp": 2}, {"attention": "unfused"}),
@@ -251,8 +252,8 @@ def test_a_setting_that_a_plan_cannot_run_is_refused(
     assert fault.nearest in ("--set attention=flash-2", "zero 1")
 
 
-@pytest.mark.parametrize("name", ["megatron-lm", "megatron-bridge"])
-@pytest.mark.parametrize("trait", ["", "gradient_dtype", "reduce_dtype"])
+@every("name", ["megatron-lm", "megatron-bridge"])
+@every("trait", ["", "gradient_dtype", "reduce_dtype"])
 def test_megatron_is_priced_with_the_one_dtype_of_gradients_that_it_is_started_with(
     name: str, trait: str
 ) -> None:

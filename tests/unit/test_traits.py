@@ -12,12 +12,13 @@ import pytest
 from planner.runtimes import runtimes
 from planner.runtimes.traits import TRAITS, Traits
 from planner.runtimes.traits.trait import Trait
+from tests.cases import every
 from tests.cli.command import planner
 from tests.helpers import ROOT, nodes, parsed_text
 
 MOST_FIELDS = 45
 CORE = ("runtimes", "techniques", "cost")
-EVERY = pytest.mark.parametrize("trait", TRAITS.values(), ids=TRAITS)
+EVERY = every("trait", TRAITS.values(), ids=TRAITS)
 
 
 def field_counts(package: Path) -> dict[str, int]:
@@ -33,7 +34,7 @@ def field_counts(package: Path) -> dict[str, int]:
     }
 
 
-@pytest.mark.parametrize("package", CORE)
+@every("package", CORE)
 def test_no_record_is_a_heap(package: str) -> None:
     counts = field_counts(ROOT / "planner" / package)
     assert counts
@@ -138,7 +139,7 @@ def test_the_glossary_says_what_a_trait_means() -> None:
     assert "a number from 1 to 1e+15; 1.0 unless" in text
 
 
-@pytest.mark.parametrize("name", list(runtimes()))
+@every("name", list(runtimes()))
 def test_a_runtime_may_be_sent_to_another_process(name: str) -> None:
     """As `planner sweep` does: nothing of it is a function without a name."""
     assert pickle.loads(pickle.dumps(runtimes()[name])) == runtimes()[name]

@@ -17,6 +17,7 @@ from planner.runtimes.settings import CHOICES
 from planner.runtimes.trait_values import words_of
 from planner.runtimes.traits import TRAITS
 from planner.techniques.engines import ENGINES
+from tests.cases import every
 from tests.helpers import ROOT
 from tests.unit.test_trait_settings import LOW, PLANS, ROUTED, job_for, lines, written
 from tests.validate.megatron import cases
@@ -40,8 +41,8 @@ def others(name: str, trait: str) -> list[Any]:
     return [value for value in (1.0, 0.25, 0.5) if value != own]
 
 
-@pytest.mark.parametrize("name", RUNTIMES)
-@pytest.mark.parametrize("trait", TRAITS)
+@every("name", RUNTIMES)
+@every("trait", TRAITS)
 def test_a_changed_trait_is_in_the_files_or_refused_or_told(name: str, trait: str) -> None:
     settings = runtimes()[name].settings.get(trait, ())
     for value in others(name, trait):
@@ -58,15 +59,15 @@ def test_a_changed_trait_is_in_the_files_or_refused_or_told(name: str, trait: st
         assert told != bool(changed), (trait, value, "in files and told" if changed else "in silence")
 
 
-@pytest.mark.parametrize("name", RUNTIMES)
-@pytest.mark.parametrize("trait", ["dp_exposed", "tp_exposed"])
+@every("name", RUNTIMES)
+@every("trait", ["dp_exposed", "tp_exposed"])
 def test_a_value_without_a_setting_leaves_the_files_as_they_are(name: str, trait: str) -> None:
     """Half of the messages hidden is no setting: the files must not switch overlap off for it."""
     plain, found = written(name, job=LOW), written(name, job=LOW, **{trait: 0.5})
     assert {file for file in plain if found[file] != plain[file]} == {"README.md"}
 
 
-@pytest.mark.parametrize("name", RUNTIMES)
+@every("name", RUNTIMES)
 def test_copies_of_weights_in_passing_are_refused_where_no_flag_makes_them(name: str) -> None:
     with pytest.raises(UnsupportedPlan, match="low_bit_weights: passing; needs beside, alone"):
         written(name, job=LOW, low_bit_weights="passing")
@@ -96,8 +97,8 @@ REFUSED: dict[str, tuple[Job, dict[str, Any], dict[str, Any], str]] = {
 }
 
 
-@pytest.mark.parametrize("name", RUNTIMES)
-@pytest.mark.parametrize("case", REFUSED)
+@every("name", RUNTIMES)
+@every("case", REFUSED)
 def test_what_megatron_refuses_beside_a_setting_is_refused(name: str, case: str) -> None:
     job, axes, traits, nearest = REFUSED[case]
     plain = runtimes()[name]
@@ -113,7 +114,7 @@ def test_what_megatron_refuses_beside_a_setting_is_refused(name: str, case: str)
     assert nearest in str(refused.value)
 
 
-@pytest.mark.parametrize("trait", ["operator_fuser", "low_bit_head"])
+@every("trait", ["operator_fuser", "low_bit_head"])
 def test_a_release_without_the_flag_is_refused(trait: str) -> None:
     job = job_for(trait, "megatron-lm")
     value = "mxfp8" if trait == "low_bit_head" else True
@@ -122,7 +123,7 @@ def test_a_release_without_the_flag_is_refused(trait: str) -> None:
         written("megatron-lm", "0.17", job, **{trait: value})
 
 
-@pytest.mark.parametrize("name", RUNTIMES)
+@every("name", RUNTIMES)
 def test_switches_of_experts_and_messages_are_idle_where_there_are_none(name: str) -> None:
     """Megatron-core asserts experts for them, and sequence parallelism for overlapped messages."""
     plain = written(name)

@@ -21,6 +21,7 @@ from planner.plan import Plan
 from planner.rules import violations
 from planner.runtimes.family import Job
 from planner.simulate.plan import play_plan
+from tests.cases import every
 from tests.unit.cost_jobs import MODELS, any_runtime, cluster, job, plan_of
 from tests.unit.test_memory_terms import EMBEDDING, LAYER, TOTAL
 
@@ -50,7 +51,7 @@ def sent(**fields: Any) -> float:
     return float(data_parallel_sent(*setting(**fields), HELD))
 
 
-@pytest.mark.parametrize("schedule", ["bitpipe", "dualpipe"])
+@every("schedule", ["bitpipe", "dualpipe"])
 def test_a_rank_holds_its_stage_and_its_mirror_image_s(schedule: str) -> None:
     """Two runs of three layers each; the ends of the model stand on the first rank and on the last."""
     stages = priced(schedule).stages
@@ -75,7 +76,7 @@ def test_both_ends_of_the_pipeline_have_the_loss() -> None:
     assert [stage.moment for stage in stages] == ["loss", "backward", "backward", "loss"]
 
 
-@pytest.mark.parametrize("schedule", ["bitpipe", "dualpipe"])
+@every("schedule", ["bitpipe", "dualpipe"])
 def test_copies_reduce_their_gradients(schedule: str) -> None:
     """An all-reduce of both stages' fp32 gradients between two ranks sends each of its bytes once."""
     assert sent(schedule=schedule, gpus=4) == 2 * PARAMS * 4
@@ -92,13 +93,13 @@ def test_copies_of_llama_2_7b_on_four_ranks() -> None:
     assert answer.time.dp_comm > 0
 
 
-@pytest.mark.parametrize("zero", [0, 1, 2, 3])
+@every("zero", [0, 1, 2, 3])
 def test_no_schedule_of_one_copy_sends_more(zero: int) -> None:
     """DualPipeV folds both directions into one copy: nothing is exchanged."""
     assert sent(schedule="dualpipe-v", vpp=2, gpus=4, zero=zero) == 0
 
 
-@pytest.mark.parametrize(("zero", "expected"), [
+@every(("zero", "expected"), [
     # An all-reduce among the 2 x 4 ranks that hold a stage: 2 x 7/8 of 8 GB.
     (0, 2 * 7 / 8 * 8),
     # Both copies' gradients are scattered (3/4 of 8 GB) and weights gathered (3/4 of 4 GB), and the quarters
@@ -156,8 +157,8 @@ def test_the_optimizer_steps_both_copies() -> None:
     assert two.time.optimizer == pytest.approx(2 * one.time.optimizer, rel=0.02)
 
 
-@pytest.mark.parametrize("schedule", ["bitpipe", "dualpipe"])
-@pytest.mark.parametrize("zero", [0, 1, 2, 3])
+@every("schedule", ["bitpipe", "dualpipe"])
+@every("zero", [0, 1, 2, 3])
 def test_the_played_step_pays_the_same(schedule: str, zero: int) -> None:
     """Even stages but for the ends: price and played step within 2%, the end of the step the same."""
     work = job(gpus=16, global_batch=64)

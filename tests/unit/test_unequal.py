@@ -16,6 +16,7 @@ from planner.formulas.unequal import sequence_ranks
 from planner.inputs.lengths import best_fit_packs, lengths_of, packed, read_lengths
 from planner.inputs.workload import Workload
 from planner.report.unequal import lengths_record
+from tests.cases import every
 from tests.cli.command import planner
 
 LONG_TAIL = "lognormal:mean=8192,max=65536,seed=1"
@@ -121,7 +122,7 @@ def test_ranks_of_a_sequence_follow_bytescale() -> None:
     assert float(sequence_ranks(100.0, 8192.0, 32.0)) == 1.0
 
 
-@pytest.mark.parametrize(
+@every(
     ("text", "words"),
     [
         ("nowhere.csv", "column `length`"),

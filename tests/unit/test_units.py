@@ -9,10 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from planner import units
+from tests.cases import every
 from tests.texts import LETTERS
 
 
-@pytest.mark.parametrize(
+@every(
     ("text", "dimension", "value"),
     [
         ("80 GiB", "byte", 80 * 1024**3),
@@ -46,7 +47,7 @@ def test_a_quantity_is_read_in_its_base_unit(text: object, dimension: str, value
     assert units.parse(text, dimension) == pytest.approx(value, rel=1e-15)
 
 
-@pytest.mark.parametrize(
+@every(
     ("text", "dimension", "message"),
     [
         (80, "byte", "no unit; accepted: B, kB"),
@@ -93,7 +94,7 @@ def test_any_text_is_either_a_finite_number_or_a_value_error(text: str, dimensio
     assert math.isfinite(value)
 
 
-@pytest.mark.parametrize(
+@every(
     ("value", "dimension", "text"),
     [
         (80 * 1024**3, "byte", "80 GiB"),

@@ -16,6 +16,7 @@ from planner.calibrate.runs.table import Fault, Run
 from planner.calibrate.validate import as_json, json_parts, validate, validate_out_of_fold
 from planner.cost.estimate import estimate
 from planner.units import GIB
+from tests.cases import every
 
 BASE = Run(
     line=2,
@@ -105,9 +106,7 @@ def test_what_the_pricing_skips_is_named_too(catalogue: Catalogue) -> None:
     assert document["memory"]["mape"] is None
 
 
-@pytest.mark.parametrize(
-    ("kind", "expected"), [("allocated", 48.0), ("reserved", 50.0), ("device", 60.0), ("", 60.0)]
-)
+@every(("kind", "expected"), [("allocated", 48.0), ("reserved", 50.0), ("device", 60.0), ("", 60.0)])
 def test_memory_is_compared_with_its_own_counter(kind: str, expected: float, catalogue: Catalogue) -> None:
     document = as_json(validate([BASE.with_values({"memory_kind": kind})], catalogue, fixed(total=60.0)))
     assert document["per_row"][0]["predicted_gib"] == pytest.approx(expected)
@@ -217,7 +216,7 @@ def test_the_rule_of_thumb_by_hand(catalogue: Catalogue) -> None:
     assert second == pytest.approx(first * 4 / 3)
 
 
-@pytest.mark.parametrize("rows", [[], [BASE], [BASE, replace(BASE, id='"per_row": []', mark="odd")]])
+@every("rows", [[], [BASE], [BASE, replace(BASE, id='"per_row": []', mark="odd")]])
 def test_a_document_is_written_a_row_at_a_time(rows: list[Run], catalogue: Catalogue) -> None:
     result = validate(rows, catalogue, fixed())
     assert json.loads("".join(json_parts(result))) == as_json(result)
@@ -230,7 +229,7 @@ RECIPE = Run(
 )  # fmt: skip
 
 
-@pytest.mark.parametrize(
+@every(
     ("framework", "release", "same", "told"),
     [
         ("megatron-bridge", "0.4", "megatron-bridge 26.04", "0.4"),

@@ -14,6 +14,7 @@ from typer.testing import CliRunner, Result
 from planner.cli.validate import validate
 from planner.cli.validate_text import as_markdown, as_text, group_summary, reasons
 from planner.errors import InputError
+from tests.cases import every
 
 TABLE = """\
 id,source,gpu,num_gpus,model,framework,seq_len,tp,pp,dp,micro_batch,global_batch,step_time_s,peak_mem_gib,memory_kind
@@ -99,7 +100,7 @@ def test_a_file_that_is_not_there_is_an_input_error(tmp_path: Path) -> None:
     assert "no such file" in str(result.exception)
 
 
-@pytest.mark.parametrize("content", ["", "\n\n", "hello\n", "id,gpu\n"])
+@every("content", ["", "\n\n", "hello\n", "id,gpu\n"])
 def test_a_file_without_the_needed_columns_is_an_input_error(content: str, tmp_path: Path) -> None:
     path = tmp_path / "runs.csv"
     path.write_text(content, encoding="utf-8")

@@ -29,6 +29,7 @@ from planner.rules import violations
 from planner.runtimes import runtimes
 from planner.runtimes.family import Job, Runtime
 from planner.runtimes.megatron_bridge.vision import family_of
+from tests.cases import every
 from tests.cli.command import planner
 
 BRIDGE, CORE = runtimes()["megatron-bridge"], runtimes()["megatron-lm"]
@@ -93,7 +94,7 @@ def test_megatron_s_own_encoder_is_split_with_its_projectors() -> None:
     assert encoder(PLAN, asked, BRIDGE)[2] == 2 * 2 * (layered + merged) / 2
 
 
-@pytest.mark.parametrize(
+@every(
     ("plan", "work", "rule"),
     [
         (replace(PLAN, recompute="selective"), {}, "vision-not-recomputed"),
@@ -121,7 +122,7 @@ def test_an_encoder_is_known_by_what_it_is_built_of() -> None:
     assert not CORE.builds_encoder(model)
 
 
-@pytest.mark.parametrize(
+@every(
     ("plan", "work", "rule"),
     [
         (PLAN, {"precision": "fp8"}, "vision-in-16-bit"),
@@ -187,7 +188,7 @@ def test_projectors_alone_are_read_back_as_priced(tmp_path: Path, kind: str) -> 
     assert all(stage.gradients == stage.optimizer == 0.0 for stage in others)
 
 
-@pytest.mark.parametrize(
+@every(
     ("old", "new", "field"),
     [
         ("freeze_language_model=False", "freeze_language_model=True", "freeze_language_model"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.cases import every
 from tests.workers import worth_telling
 
 
@@ -11,7 +12,7 @@ def report(when: str, outcome: str) -> pytest.TestReport:
     return pytest.TestReport("file.py::test", ("file.py", 0, "test"), {}, outcome, None, when)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
+@every(
     ("outcomes", "told"),
     [
         (("passed", "passed", "passed"), ["call"]),

@@ -13,6 +13,7 @@ from planner.inputs.bounded import TEXT_BYTES
 from planner.inputs.build import build
 from planner.inputs.record import Bytes, Count, Flag, Positive, Record
 from planner.inputs.yaml_file import parse_yaml, read_json, read_yaml
+from tests.cases import every
 
 BOMB = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
     f"{name}: &{name} [{', '.join([f'*{before}'] * 9)}]\n"
@@ -45,7 +46,7 @@ def test_scalars_are_those_of_yaml_1_2() -> None:
     }
 
 
-@pytest.mark.parametrize(
+@every(
     ("text", "place", "words"),
     [
         ("a: 1\na: 2\n", "file.yaml:2", "key 'a' twice"),
@@ -95,16 +96,14 @@ def test_a_large_file_is_not_read_whole(tmp_path: Path) -> None:
         read_yaml(path)
 
 
-@pytest.mark.parametrize(
-    ("name", "words"), [("absent.yaml", "no such file"), (".", "a folder"), ("latin.yaml", "0xe9")]
-)
+@every(("name", "words"), [("absent.yaml", "no such file"), (".", "a folder"), ("latin.yaml", "0xe9")])
 def test_what_cannot_be_read_is_said(tmp_path: Path, name: str, words: str) -> None:
     (tmp_path / "latin.yaml").write_bytes(b"a: 1\nb: two\xe9\n")
     with pytest.raises(InputError, match=words):
         read_yaml(tmp_path / name)
 
 
-@pytest.mark.parametrize(
+@every(
     ("text", "words"),
     [
         ("{", "json:1: found no JSON"),
@@ -175,8 +174,6 @@ def test_every_fault_is_told_with_its_path() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    "room", ["-1 GiB", "1e999 B", "1e308 PB", {"value": "1 B", "standing": "hearsay"}, {"val": 1}]
-)
+@every("room", ["-1 GiB", "1e999 B", "1e308 PB", {"value": "1 B", "standing": "hearsay"}, {"val": 1}])
 def test_a_quantity_is_finite_not_negative_and_of_known_standing(room: object) -> None:
     assert build_faults({"name": "x", "parts": {"p": {"size": 1, "room": room}}})

@@ -18,6 +18,7 @@ from planner.inputs.workload import Workload
 from planner.plan import Plan
 from planner.runtimes.deepspeed import ENTRY as DEEPSPEED
 from planner.runtimes.family import Job
+from tests.cases import every
 from tests.cli.command import planner
 from tests.unit.runner_jobs import model
 
@@ -56,7 +57,7 @@ def priced(what: ModelSpec, rate: float, tokens: int, gpus: int = 384, **setting
     return estimate(plan, Job(what, cluster(rate), gpus, work), runtime)
 
 
-@pytest.mark.parametrize(
+@every(
     ("tokens", "layers", "hidden", "before", "after"),
     [
         (1024, 40, 6144, 25, 35),
@@ -145,7 +146,7 @@ def test_a_search_takes_what_changes_numerics_only_where_it_is_allowed() -> None
     assert asked["plans"][0]["step_time_s"] < plain["plans"][0]["step_time_s"]
 
 
-@pytest.mark.parametrize(
+@every(
     ("axes", "rule"),
     [(("--tp", "2"), "zeropp-alone"), (("--offload", "weights"), "zeropp-weights-on-device")],
 )

@@ -15,6 +15,7 @@ from planner.plan import Plan
 from planner.runtimes import runtimes
 from planner.runtimes.family import Job
 from planner.techniques.methods import METHODS
+from tests.cases import every
 from tests.cli.command import planner
 from tests.unit.test_weights_off_device import gpt
 
@@ -43,7 +44,7 @@ def priced(
     return estimate(plan, job, runtime)
 
 
-@pytest.mark.parametrize("name", PRINTED)
+@every("name", PRINTED)
 def test_memory_is_what_zo2_printed(name: str) -> None:
     """3.75 GB of OPT-1.3B to 18.04 of 175B, each within 13%."""
     assert priced(opt(name)).peak / GB == pytest.approx(PRINTED[name], rel=0.13)

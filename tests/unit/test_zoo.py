@@ -13,6 +13,7 @@ from planner.inputs.load import load_model, model_names
 from planner.inputs.model import ModelSpec
 from planner.inputs.model_yaml import model_yaml
 from planner.inputs.shipped import data_folder, names_and_aliases
+from tests.cases import every
 from tests.helpers import ROOT
 from tests.unit.published_counts import published_params
 
@@ -47,7 +48,7 @@ def test_the_names_that_scripts_rely_on_are_there() -> None:
     assert set(REQUIRED) <= set(NAMES)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@every("name", NAMES)
 def test_a_file_is_named_cited_and_written_plainly(name: str) -> None:
     model = load_model(name)
     text = (data_folder("models_zoo") / f"{name}.yaml").read_text()
@@ -58,7 +59,7 @@ def test_a_file_is_named_cited_and_written_plainly(name: str) -> None:
     assert model_yaml(model) == text
 
 
-@pytest.mark.parametrize("name", NAMES)
+@every("name", NAMES)
 def test_parameters_are_those_that_the_authors_print(name: str) -> None:
     model = load_model(name)
     said = model.published
@@ -68,12 +69,12 @@ def test_parameters_are_those_that_the_authors_print(name: str) -> None:
             assert published_params(model, active) == pytest.approx(count, abs=last_digit)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@every("name", NAMES)
 def test_parameters_equal_those_that_the_modelling_code_makes(name: str) -> None:
     assert load_model(name).params == COUNTED[name]
 
 
-@pytest.mark.parametrize("row", DERIVED, ids=lambda row: row["name"])
+@every("row", DERIVED, ids=lambda row: row["name"])
 def test_matrices_alone_are_those_of_the_derived_table(row: dict[str, str]) -> None:
     """The table leaves norms, biases and sinks out, and prints 0.01 of its unit."""
     model = matrices_alone(load_model(row["name"]))
@@ -130,7 +131,7 @@ def test_an_unknown_name_is_answered_with_near_ones() -> None:
         load_model("llma3-70b")
 
 
-@pytest.mark.parametrize("text", ["", " ", "x" * 5000, "\0", "~nobody-here/x", "/dev/zero", "."])
+@every("text", ["", " ", "x" * 5000, "\0", "~nobody-here/x", "/dev/zero", "."])
 def test_any_text_as_a_name_is_an_input_error(text: str) -> None:
     with pytest.raises(InputError):
         load_model(text)

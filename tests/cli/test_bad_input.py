@@ -18,6 +18,7 @@ import pytest
 from planner import files
 from planner.cli.app import ended, main
 from planner.errors import SolverError
+from tests.cases import every
 from tests.cli.command import Done, planner
 from tests.helpers import ROOT, hears_interrupts, run_planner, user_environment, wait_until_busy
 
@@ -32,8 +33,8 @@ def refused(done: Done) -> str:
     return done.err
 
 
-@pytest.mark.parametrize("command", ["search", "estimate"])
-@pytest.mark.parametrize(
+@every("command", ["search", "estimate"])
+@every(
     ("option", "value"),
     [
         (option, value)
@@ -81,7 +82,7 @@ def without(words: tuple[str, ...], option: str) -> tuple[str, ...]:
     return words[:place] + words[place + 2 :]
 
 
-@pytest.mark.parametrize(
+@every(
     ("option", "value", "near"),
     [
         ("--hardware", "dgx-h10", "dgx-h100"),
@@ -144,7 +145,7 @@ def test_all_faults_are_told_at_once() -> None:
     assert all(any(fault.startswith(f"  {place}: ") for fault in faults) for place in places)
 
 
-@pytest.mark.parametrize("command", ["search", "estimate"])
+@every("command", ["search", "estimate"])
 def test_degrees_are_checked_though_another_option_is_wrong(command: str) -> None:
     told = refused(planner(command, "llama3-8b", *CLUSTER, "--zero", "5", "--tp", "7"))
     assert "--zero: found '5'" in told
@@ -164,7 +165,7 @@ def test_missing_parts_are_asked_for() -> None:
     assert "MODEL" in refused(planner("search"))
 
 
-@pytest.mark.parametrize("sequences", ["4194304", "4000000"])
+@every("sequences", ["4194304", "4000000"])
 def test_a_batch_in_tokens_given_as_sequences_is_refused(sequences: str) -> None:
     told = refused(planner("search", *JOB, "--global-batch", sequences))
     assert f"nearest: --global-batch-tokens {sequences}" in told
@@ -177,7 +178,7 @@ def test_a_batch_in_tokens_is_whole_sequences() -> None:
     assert "one of the two" in refused(planner("search", *JOB, *both))
 
 
-@pytest.mark.parametrize(
+@every(
     ("degrees", "near"),
     [
         (("--tp", "3"), "--tp 2"),
@@ -186,7 +187,7 @@ def test_a_batch_in_tokens_is_whole_sequences() -> None:
         (("--tp", "8", "--dp", "8"), "--dp 1"),
     ],
 )
-@pytest.mark.parametrize("command", ["estimate", "search"])
+@every("command", ["estimate", "search"])
 def test_degrees_that_do_not_multiply_to_the_accelerators(
     command: str, degrees: tuple[str, ...], near: str
 ) -> None:
@@ -242,12 +243,13 @@ def test_unknown_options_and_commands_are_told_with_the_nearest() -> None:
     assert "json" in refused(planner("search", *JOB, "--format", "xml"))
 
 
-@pytest.mark.parametrize(
+@every(
     ("text", "words"),
     [
         ("name: x\nhidden: 12\n", "vocab"),
         ("name: x\nname: y\n", "name"),
-        ("name:\tx\n", "tab"),
+        ("name:\tx\n", "hidden: found nothing"),
+        ("name: x\nblocks:\n\tfirst: 1\n", "a tab in the indentation"),
         ("a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
             f"{chr(98 + n)}: &{chr(98 + n)} [{', '.join([f'*{chr(97 + n)}'] * 9)}]\n" for n in range(9)
         ), "model.yaml"),
@@ -257,7 +259,7 @@ def test_unknown_options_and_commands_are_told_with_the_nearest() -> None:
         ("x" * 3_000_000, "model.yaml"),
         ("!!python/object/apply:os.system ['true']", "model.yaml"),
     ],
-    ids=["missing", "duplicate", "tab", "bomb", "list", "unknown", "nan", "huge", "code"],
+    ids=["missing", "duplicate", "tab", "indented", "bomb", "list", "unknown", "nan", "huge", "code"],
 )  # fmt: skip
 def test_broken_model_files(tmp_path: Path, text: str, words: str) -> None:
     path = tmp_path / "model.yaml"
@@ -267,7 +269,7 @@ def test_broken_model_files(tmp_path: Path, text: str, words: str) -> None:
     assert words in told
 
 
-@pytest.mark.parametrize(
+@every(
     ("text", "words"),
     [
         ("pools: []\nname: x\n", "at least one pool"),
@@ -284,7 +286,7 @@ def test_broken_profiles(tmp_path: Path, text: str, words: str) -> None:
     assert words in told
 
 
-@pytest.mark.parametrize(
+@every(
     "text",
     [
         "not json",
@@ -302,7 +304,7 @@ def test_broken_configs(tmp_path: Path, text: str) -> None:
         assert "config.json" in refused(planner(*command))
 
 
-@pytest.mark.parametrize(
+@every(
     "words",
     [
         ("search", *JOB, "--synthesize", "--top", "3"),
@@ -344,7 +346,7 @@ def refused_after(done: Done) -> str:
     return done.err
 
 
-@pytest.mark.parametrize("place", ["missing/plan.yaml", "a-file/plan.yaml", "."])
+@every("place", ["missing/plan.yaml", "a-file/plan.yaml", "."])
 def test_folders_that_cannot_be_written(tmp_path: Path, place: str) -> None:
     (tmp_path / "a-file").write_text("")
     for command in ("estimate", "search"):
@@ -438,7 +440,7 @@ def test_an_internal_error_anywhere_ends_with_70(monkeypatch: pytest.MonkeyPatch
     assert "internal error (ZeroDivisionError: deep)" in done.err
 
 
-@pytest.mark.parametrize(
+@every(
     ("words", "told"),
     [
         ("serch llama3-8b", "planner: no such command 'serch'; nearest: search"),
@@ -461,7 +463,7 @@ def test_words_that_no_command_knows_are_told_in_one_line(words: str, told: str)
     assert told in done.err
 
 
-@pytest.mark.parametrize(("words", "first"), [((), "search"), (("models",), "list")])
+@every(("words", "first"), [((), "search"), (("models",), "list")])
 def test_no_words_at_all_are_answered_with_the_help(words: tuple[str, ...], first: str) -> None:
     done = planner(*words)
     assert (done.code, done.out) == (2, "")

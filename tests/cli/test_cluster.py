@@ -7,6 +7,7 @@ from unittest import mock
 
 import pytest
 
+from tests.cases import every
 from tests.cli.command import planner
 
 MEASURED = """\
@@ -90,7 +91,7 @@ def test_a_job_takes_the_time_of_its_own_best_plan(tmp_path: Path) -> None:
     assert max(map(len, page.splitlines())) <= 80
 
 
-@pytest.mark.parametrize(
+@every(
     ("text", "words"),
     [
         ("hardware: dgx-h100\ngpus: 8\njobs: []\n", "at least one"),

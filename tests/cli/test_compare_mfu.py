@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cases import every
 from tests.cli.command import planner
 from tests.cli.test_explain import JOB, save
 
@@ -111,7 +112,7 @@ def test_the_text_states_its_conventions(plans: tuple[str, str]) -> None:
     assert [row["name"] for row in rows] == ["MFU", "HFU", "PaLM's MFU", "6ND"]
 
 
-@pytest.mark.parametrize(
+@every(
     ("arguments", "words"),
     [
         ((), "exactly one measurement"),

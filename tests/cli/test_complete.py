@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from planner.cli.complete import SHELLS, VARIABLE
+from tests.cases import every
 from tests.cli.command import planner
 from tests.helpers import ROOT, user_environment
 
@@ -81,7 +82,7 @@ def test_a_real_bash_completes(home: Path) -> None:
     assert (done.stdout, done.stderr) == ("mixtral-8x22b mixtral-8x7b\n", "")
 
 
-@pytest.mark.parametrize("shell", SHELLS)
+@every("shell", SHELLS)
 def test_every_shell_has_a_script(shell: str) -> None:
     done = planner("completion", shell)
     assert (done.code, done.err) == (0, "")

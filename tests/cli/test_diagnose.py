@@ -12,6 +12,7 @@ import pytest
 from planner.errors import InputError
 from planner.inputs.run_logs import read_run_log
 from planner.units import GIB, MIB
+from tests.cases import every
 from tests.cli.command import planner
 
 JOB = ("llama3-8b", "--hardware", "dgx-h100", "--gpus", "16", "--global-batch", "128", "--quiet")
@@ -67,7 +68,7 @@ def document(*words: str) -> dict[str, Any]:
     return dict(json.loads(done.out))
 
 
-@pytest.mark.parametrize(
+@every(
     ("text", "source", "peak"),
     [
         (steps(MEGATRON, 9e4, 4e3), "Megatron", 51200 * MIB),

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cases import every
 from tests.cli.command import planner
 from tests.cli.schema import ESTIMATE_KEYS, STAGE_KEYS, key_tree
 
@@ -70,7 +71,7 @@ def test_the_count_follows_from_the_degrees_where_dp_is_given() -> None:
     assert planner(*ask).json["hardware"]["gpus"] == 16
 
 
-@pytest.mark.parametrize(
+@every(
     ("options", "names"),
     [
         (

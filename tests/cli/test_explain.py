@@ -11,6 +11,7 @@ from unittest import mock
 import pytest
 import yaml
 
+from tests.cases import every
 from tests.cli.command import Done, planner
 
 
@@ -208,7 +209,7 @@ def test_a_model_of_experts_and_adapters_is_explained(tmp_path: Path) -> None:
     assert "expert data parallel" in " ".join(document["arithmetic"])
 
 
-@pytest.mark.parametrize(
+@every(
     ("arguments", "code", "words"),
     [
         (("nothing.yaml",), 2, "nothing.yaml"),

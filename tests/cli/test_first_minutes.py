@@ -18,6 +18,7 @@ from planner.techniques.context import CONTEXT_METHODS
 from planner.techniques.offload import OFFLOADS
 from planner.techniques.schedules import SCHEDULES
 from planner.techniques.settings import SETTINGS
+from tests.cases import every
 from tests.cli.command import planner
 
 SMALL = (
@@ -50,7 +51,7 @@ def test_every_grouped_option_is_one_of_a_command() -> None:
     assert len(grouped) == len(set(grouped))
 
 
-@pytest.mark.parametrize("name", ["search", "estimate"])
+@every("name", ["search", "estimate"])
 def test_grouped_help_leaves_no_option_out(name: str) -> None:
     told = planner(name, "--help").out
     command = LazyCommands()[name]
@@ -60,7 +61,7 @@ def test_grouped_help_leaves_no_option_out(name: str) -> None:
     assert told.rstrip().splitlines()[-4:] == ["Examples:", *(f"  {line}" for line in EXAMPLES[name])]
 
 
-@pytest.mark.parametrize("line", [line for lines in EXAMPLES.values() for line in lines])
+@every("line", [line for lines in EXAMPLES.values() for line in lines])
 def test_examples_name_options_and_things_that_exist(line: str) -> None:
     words = shlex.split(line)[1:]
     options = {opt for one in LazyCommands()[words[0]].params for opt in one.opts}
@@ -74,7 +75,7 @@ def test_the_help_of_the_program_fits_one_screen() -> None:
     assert lines[-4:] == ["Examples:", *(f"  {line}" for line in EXAMPLES[""])]
 
 
-@pytest.mark.parametrize(
+@every(
     ("word", "names"),
     [
         ("tp4", ["tp"]),
@@ -197,7 +198,7 @@ def test_a_cluster_is_another_but_for_some_fields(tmp_path: Path) -> None:
     assert more.pool.gpus == 16
 
 
-@pytest.mark.parametrize(
+@every(
     ("text", "told"),
     [
         ("base: dgx-h101\n", "nearest: dgx-h100"),
@@ -216,9 +217,7 @@ def test_a_wrong_base_is_told_with_its_place(tmp_path: Path, text: str, told: st
     assert told in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("name", "gpus", "pair"), [("rtx3090-2-nvlink", 2, 56.25e9), ("dgx-station-a100", 4, 100e9)]
-)
+@every(("name", "gpus", "pair"), [("rtx3090-2-nvlink", 2, 56.25e9), ("dgx-station-a100", 4, 100e9)])
 def test_workstations_have_no_network_and_say_how_many(name: str, gpus: int, pair: float) -> None:
     pool = load_hardware(name).pool
     assert (pool.gpus, pool.gpus_per_node, pool.network) == (gpus, gpus, None)
@@ -234,7 +233,7 @@ def test_a_library_may_be_named_as_the_runtime(tmp_path: Path) -> None:
     assert (tmp_path / "a" / "trl.yaml").read_bytes() == (tmp_path / "b" / "trl.yaml").read_bytes()
 
 
-@pytest.mark.parametrize("name", ["", *COMMANDS])
+@every("name", ["", *COMMANDS])
 def test_help_is_asked_for_in_two_ways_and_is_plain(name: str) -> None:
     """No marks of the parser's own, no sentence cut short, no promise of several values that are refused."""
     long, short = planner(*name.split(), "--help"), planner(*name.split(), "-h")

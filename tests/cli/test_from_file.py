@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.cases import every
 from tests.cli.command import planner
 from tests.deep import deep
 
@@ -117,7 +118,7 @@ def test_faults_stand_at_their_key_of_the_file(tmp_path: Path) -> None:
     assert "Traceback" not in done.err
 
 
-@pytest.mark.parametrize(
+@every(
     ("arguments", "words"),
     [
         (("--hardware", "dgx-h100"), "MODEL: found nothing"),

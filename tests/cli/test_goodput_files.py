@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cases import every
 from tests.cli.command import planner
 
 JOB = (
@@ -65,7 +66,7 @@ def test_megatron_keeps_copies_in_other_nodes_and_says_how_often(tmp_path: Path)
     assert "LOCAL_DIR:-/dev/shm" in text
 
 
-@pytest.mark.parametrize(
+@every(
     ("runtime", "words"),
     [
         ("megatron-lm", "--inprocess-restart"),
@@ -105,7 +106,7 @@ def test_a_recovery_that_no_runner_has_is_told_on_the_card(tmp_path: Path) -> No
     assert "No runner is known to have checkfree" in card
 
 
-@pytest.mark.parametrize(("failed", "count", "queued"), [(1, "0", True), (1, "20", False), (0, "0", False)])
+@every(("failed", "count", "queued"), [(1, "0", True), (1, "20", False), (0, "0", False)])
 def test_slurm_queues_a_failed_run_again_a_number_of_times(
     failed: int, count: str, queued: bool, tmp_path: Path
 ) -> None:
@@ -130,7 +131,7 @@ def test_slurm_queues_a_failed_run_again_a_number_of_times(
     assert ("requeue 7" in (tmp_path / "told").read_text()) == queued
 
 
-@pytest.mark.parametrize(
+@every(
     ("launcher", "words"),
     [
         ("kubernetes", 'PET_MAX_RESTARTS="${RESTARTS}"'),

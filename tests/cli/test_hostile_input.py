@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cases import every
 from tests.cli.command import planner
 from tests.helpers import ROOT, user_environment, wait_until_busy
 
@@ -32,7 +33,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> str:
     return done.out
 
 
-@pytest.mark.parametrize(
+@every(
     ("key", "value", "where"),
     [
         ("runtime", -8, "plans.0.runtime"),
@@ -62,7 +63,7 @@ def test_json_nested_without_end_is_refused(tmp_path: Path) -> None:
     assert (done.code, "Traceback" in done.err) == (2, False)
 
 
-@pytest.mark.parametrize("time", ["1e-320", "nan", "inf", "0"])
+@every("time", ["1e-320", "nan", "inf", "0"])
 def test_a_log_with_an_odd_time_is_refused(tmp_path: Path, time: str) -> None:
     path = tmp_path / "all_reduce_perf.log"
     path.write_text(NCCL.format(time=time))
@@ -70,7 +71,7 @@ def test_a_log_with_an_odd_time_is_refused(tmp_path: Path, time: str) -> None:
     assert (done.code, "internal" in done.err) == (2, False)
 
 
-@pytest.mark.parametrize("rate", ["..", "4.0.0", "fast"])
+@every("rate", ["..", "4.0.0", "fast"])
 def test_an_adapter_with_an_odd_rate_is_refused(tmp_path: Path, rate: str) -> None:
     path = tmp_path / "ibstat.txt"
     path.write_text(IBSTAT.format(rate=rate))
@@ -100,7 +101,7 @@ def test_a_trace_that_nothing_could_open_is_refused(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("more", [(), ("--ascii",), ("--format", "json")])
+@every("more", [(), ("--ascii",), ("--format", "json")])
 def test_pass_times_beyond_all_measure_are_refused(more: tuple[str, ...]) -> None:
     ask = (
         "simulate",
@@ -116,7 +117,7 @@ def test_pass_times_beyond_all_measure_are_refused(more: tuple[str, ...]) -> Non
     assert planner(*ask, *more).code == 2
 
 
-@pytest.mark.parametrize("option", ["--save", "--emit"])
+@every("option", ["--save", "--emit"])
 def test_a_name_that_no_file_can_have_is_refused(tmp_path: Path, option: str) -> None:
     done = planner(*SEARCH, option, str(tmp_path / ("x" * 300)), "--quiet")
     assert done.code == 2

@@ -10,6 +10,7 @@ import yaml
 from planner.inputs.load import load_model
 from planner.inputs.model_yaml import model_yaml
 from planner.runtimes import runtimes
+from tests.cases import every
 from tests.cli.command import planner_in
 from tests.validate.megatron import cases
 
@@ -47,7 +48,7 @@ def test_another_target_is_priced_again_and_said(plan: Path) -> None:
     assert yaml.safe_load((folder / "plan.yaml").read_text())["runtime"]["name"] == "megatron-bridge"
 
 
-@pytest.mark.parametrize(
+@every(
     ("options", "code", "words"),
     [
         (("--target", "fsdp"), 1, "no-pipeline: pp 2; needs pp 1: Accelerate has no pipeline; nearest: pp 1"),

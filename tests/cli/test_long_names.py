@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
+from tests.cases import every
 from tests.cli.command import planner
 
 LONG = "a" * 300
 JOB = ("llama3-8b", "--hardware", "dgx-h100", "--gpus", "8")
 
 
-@pytest.mark.parametrize("name", [LONG, f"{LONG}.yaml", f"{LONG}.json", "b/" * 3000])
-@pytest.mark.parametrize(
+@every("name", [LONG, f"{LONG}.yaml", f"{LONG}.json", "b/" * 3000])
+@every(
     "words",
     [
         ("estimate", "{}"),

@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from planner.report.unproven import PRINTED_OVER_PRICED
+from tests.cases import every
 from tests.cli.command import once, planner
 
 CLUSTER = ("--hardware", "dgx-h100", "--gpus", "16")
@@ -123,7 +124,7 @@ def test_mfu_lists_what_it_took_and_doubts_a_plan_that_does_not_fit() -> None:
     assert "does not fit" not in fits
 
 
-@pytest.mark.parametrize(
+@every(
     ("options", "told"),
     [
         (("--seq-len", "0.3Ki"), "expected a whole number"),
@@ -365,7 +366,7 @@ def test_a_frozen_8b_in_16_bits_fits_on_one_card_of_24_gb() -> None:
     assert stage["total_gib"] < 24
 
 
-@pytest.mark.parametrize("targets", ["", "qkv+proj"])
+@every("targets", ["", "qkv+proj"])
 def test_the_table_for_a_measured_step_says_what_is_fine_tuned(tmp_path: Path, targets: str) -> None:
     """`measured.csv` of a LoRA plan, its step filled in, is priced as the plan was."""
     plan, out = str(tmp_path / "plan.yaml"), tmp_path / "out"

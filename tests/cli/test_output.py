@@ -19,6 +19,7 @@ from planner.report.as_json import plain
 from planner.report.page import Page, Table, significant
 from planner.report.text import table_lines
 from planner.units import percent
+from tests.cases import every
 
 ROWS = ({"name": "a", "time": "1.5", "why": "none"}, {"name": "bc", "time": "12.25", "why": "far too long"})
 
@@ -172,7 +173,7 @@ LONG = (
 """Commands that can take more than a second."""
 
 
-@pytest.mark.parametrize("name", LONG)
+@every("name", LONG)
 def test_every_long_command_can_be_quiet_and_can_tell(name: str) -> None:
     options = {option for parameter in LazyCommands()[name].params for option in parameter.opts}
     assert {"--quiet", "-q", "--verbose", "-v"} <= options

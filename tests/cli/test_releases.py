@@ -21,6 +21,7 @@ from planner.inputs.load_hardware import accelerator_names
 from planner.inputs.workload import Workload
 from planner.runtimes import runtimes
 from planner.runtimes.family import Job
+from tests.cases import every
 from tests.cli.command import planner
 from tests.swept_here import swept_here
 
@@ -74,7 +75,7 @@ def validated(row: dict[str, Any], folder: Path) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize(
+@every(
     ("ask", "row", "name", "framework"),
     [
         (MOE, MOE_ROW, "megatron-bridge@25.11", "megatron-bridge, NeMo container 25.11"),
@@ -121,7 +122,7 @@ def test_without_a_release_the_newest_is_taken_named_and_priced_as_the_runtime_i
     assert silent["step_time_s"] == named["step_time_s"]
 
 
-@pytest.mark.parametrize(
+@every(
     ("release", "near"),
     [("26.07", "26.06.01, 26.08"), ("0.9", "0.7"), ("24.01", "24.09"), ("nemo-2", "nemo-2.0, nemo-2.3")],
 )

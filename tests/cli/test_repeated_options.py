@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from planner.cli.commands import COMMANDS, LazyCommands
+from tests.cases import every
 from tests.cli.command import planner
 
 ASK = ("llama3-8b", "--hardware", "dgx-h100", "--gpus", "8")
@@ -32,7 +33,7 @@ def leaves() -> Iterator[tuple[tuple[str, ...], Any]]:
 LEAVES = dict(leaves())
 
 
-@pytest.mark.parametrize("words", LEAVES, ids=" ".join)
+@every("words", LEAVES, ids=" ".join)
 def test_each_option_of_each_command_that_takes_one_value_is_refused_twice(words: tuple[str, ...]) -> None:
     command = LEAVES[words]
     # With the command's own settings: an option for help is made once, for whoever asks first.

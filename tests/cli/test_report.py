@@ -16,6 +16,7 @@ import pytest
 from planner.report.html import page_html
 from planner.report.html_figures import front, memory_figure, pareto_figure, waterfall_figure
 from planner.report.html_search import search_report
+from tests.cases import every
 from tests.cli.command import Done, planner
 from tests.cli.test_explain import JOB, piped, save
 
@@ -193,7 +194,7 @@ def test_without_plotly_the_extra_is_named(
     assert not (tmp_path / "x.html").exists()
 
 
-@pytest.mark.parametrize(
+@every(
     ("text", "words"),
     [
         ('{"schema": "planner/estimate/1"}', "planner/search/1"),

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cases import every
 from tests.cli.command import planner, planner_in
 
 ONE_F_ONE_B = ("--schedule", "1f1b", "--pp", "4", "--microbatches", "8", "--pass-times", "1,1,1")
@@ -78,7 +79,7 @@ def test_all_faults_are_told_at_once(tmp_path: Path) -> None:
         assert f"  {option}: found " in done.err
 
 
-@pytest.mark.parametrize("text", ["1,1", "1,1,1,1,1", "a,b,c", "0,1,1", "1,1,nan", "1,1,inf", "1,1,-0.1", ""])
+@every("text", ["1,1", "1,1,1,1,1", "a,b,c", "0,1,1", "1,1,nan", "1,1,inf", "1,1,-0.1", ""])
 def test_pass_times_that_are_none(tmp_path: Path, text: str) -> None:
     command = ("--schedule", "1f1b", "--pp", "2", "--microbatches", "2", f"--pass-times={text}")
     done = planner_in(tmp_path, "simulate", *command)
@@ -166,7 +167,7 @@ def test_a_plan_that_breaks_a_rule_is_not_played(saved: Path, tmp_path: Path) ->
     assert done.json["violations"]
 
 
-@pytest.mark.parametrize("text", ["", "format: planner/plan/2", "- a list", "format: [planner"])
+@every("text", ["", "format: planner/plan/2", "- a list", "format: [planner"])
 def test_a_file_that_is_no_plan(tmp_path: Path, text: str) -> None:
     (tmp_path / "p.yaml").write_text(text)
     for name in ("p.yaml", "missing.yaml"):
@@ -264,7 +265,7 @@ def test_chunks_may_differ(tmp_path: Path) -> None:
     assert "found those of 3 chunks; expected times of all chunks, or of each of 2" in wrong.err
 
 
-@pytest.mark.parametrize("name", ["1f1b", "synthesized"])
+@every("name", ["1f1b", "synthesized"])
 def test_verbose_tells_what_is_played_on_standard_error_alone(name: str, tmp_path: Path) -> None:
     bare = [
         "--pp",

@@ -14,6 +14,7 @@ import pytest
 from planner.report.html_sites import curves_figure, utilisation_figure
 from planner.techniques.sync import SYNCS
 from planner.techniques.sync.family import loss_ratio
+from tests.cases import every
 from tests.cli.command import Done, once, planner
 
 TWO = """\
@@ -111,7 +112,7 @@ def test_csv_has_a_row_for_each_way(two: str) -> None:
     assert all(row["penalty"] for row in rows)
 
 
-@pytest.mark.parametrize(
+@every(
     ("more", "words"),
     [
         (("--sync", "dilocoo"), ("--sync", "diloco")),
@@ -144,7 +145,7 @@ def test_a_batch_that_the_replicas_cannot_share_is_told(two: str) -> None:
     assert "32 or 34" in done.err
 
 
-@pytest.mark.parametrize(
+@every(
     ("old", "new", "words"),
     [
         ("cluster: dgx-h100, gpus: 16, price: 2 ", "cluster: dgx-h1000, gpus: 16, price: 2 ", "dgx-h100"),

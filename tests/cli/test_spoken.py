@@ -15,6 +15,7 @@ from planner.inputs.shipped import data_folder, names_and_aliases
 from planner.inputs.spoken_cluster import spoken_cluster
 from planner.inputs.spoken_model import note_of, zoo_model
 from planner.inputs.twins import TWINS
+from tests.cases import every
 from tests.cli.command import planner
 
 EIGHT = ("--hardware", "dgx-h100", "--gpus", "8")
@@ -35,7 +36,7 @@ CONFIG = {
 }
 
 
-@pytest.mark.parametrize(
+@every(
     ("said", "model"),
     [
         ("meta-llama/Llama-3.1-8B-Instruct", "llama3.1-8b"),
@@ -55,7 +56,7 @@ def test_a_variant_is_the_model_of_its_shape(said: str, model: str) -> None:
     assert load_model(said).name == model
 
 
-@pytest.mark.parametrize(
+@every(
     ("said", "near"),
     [
         ("llama 8b", "llama3-8b, llama3.1-8b"),
@@ -127,7 +128,7 @@ def test_a_cache_without_the_file_or_unreadable_is_no_cache(
         assert f"https://huggingface.co/{name}/resolve/main/config.json" in done.err
 
 
-@pytest.mark.parametrize(
+@every(
     ("said", "cluster", "gpus"),
     [
         ("h100", "dgx-h100", 8),
@@ -182,7 +183,7 @@ def test_a_configured_count_yields_to_nodes(monkeypatch: pytest.MonkeyPatch) -> 
     assert done.json["hardware"]["gpus"] == 16
 
 
-@pytest.mark.parametrize(
+@every(
     ("option", "text", "key", "value"),
     [
         ("--seq-len", "2K", "seq_len", 2048),
@@ -208,7 +209,7 @@ def test_training_tokens_are_decimal() -> None:
     assert other.err == ""
 
 
-@pytest.mark.parametrize(
+@every(
     ("option", "near"),
     [
         ("--batch-size", "--global-batch or --micro-batch"),
@@ -241,7 +242,7 @@ def test_synonyms_lead_to_options_that_exist() -> None:
     assert len(words) == len(set(words))
 
 
-@pytest.mark.parametrize(
+@every(
     ("name", "zoo"),
     [
         ("Qwen2.5-Coder-7B-Instruct", "qwen2.5-7b"),
@@ -265,7 +266,7 @@ def test_every_twin_is_in_the_zoo() -> None:
     assert set(TWINS.values()) <= set(model_names())
 
 
-@pytest.mark.parametrize("name", ["granite-3.3-8b-instruct", "mixtral", "acme-7b-instruct", "Qwen2.5-Coder"])
+@every("name", ["granite-3.3-8b-instruct", "mixtral", "acme-7b-instruct", "Qwen2.5-Coder"])
 def test_no_shape_is_guessed(name: str) -> None:
     with pytest.raises(InputError):
         load_model(name)

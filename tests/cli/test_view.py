@@ -12,6 +12,7 @@ from planner.report import plan_columns
 from planner.report.html_search import own_settings, search_report
 from planner.report.plan_columns import LAYOUT, RANK
 from planner.report.view import Column
+from tests.cases import every
 from tests.cli.command import planner
 from tests.cli.test_explain import JOB
 
@@ -50,7 +51,7 @@ def test_every_column_stands_in_csv_under_its_key(shown: dict[str, str]) -> None
     assert {one.key for one in COLUMNS.values() if one is not RANK} <= fields
 
 
-@pytest.mark.parametrize("name", COLUMNS)
+@every("name", COLUMNS)
 def test_a_column_of_numbers_has_a_unit_and_its_key_says_it(name: str) -> None:
     column = COLUMNS[name]
     if column.unit:

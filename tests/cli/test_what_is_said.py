@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
-
 from planner.cost.estimate import Estimate, estimate
 from planner.report.limits import limits_said
+from tests.cases import every
 from tests.cli.command import planner
 from tests.unit.cost_jobs import job, plan_of, runtime
 
@@ -37,7 +36,7 @@ def test_faster_variants_are_told_with_what_speaks_against_them() -> None:
     assert "s; plan 1 comes first for less risk of running out of memory." in text
 
 
-@pytest.mark.parametrize(
+@every(
     ("term", "share", "words"),
     [
         ("tp_comm", 0.02, "compute"),

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from planner.formulas.pipeline import Pipe
+from tests.cases import every
 from tests.contract.formula_inputs import (
     NOT_RUN,
     RANGES,
@@ -98,7 +99,7 @@ def arguments(one: Formula) -> dict[str, Any]:
     return made
 
 
-@pytest.mark.parametrize("one", runnable(), ids=lambda one: one.name)
+@every("one", runnable(), ids=lambda one: one.name)
 def test_the_unit_of_the_result_is_the_one_in_brackets(one: Formula) -> None:
     given = arguments(one)
     result = one.function(**given)
@@ -118,7 +119,7 @@ def test_a_closed_form_of_the_pipeline_takes_the_record_of_its_symbols() -> None
         assert symbols.isdisjoint(taken), one.name
 
 
-@pytest.mark.parametrize("name", sorted(NOT_RUN))
+@every("name", sorted(NOT_RUN))
 def test_what_is_not_run_exists(name: str) -> None:
     assert name in {one.name.partition(".")[2] for one in formulas()}
 
@@ -141,7 +142,7 @@ def test_the_carrier_follows_arithmetic() -> None:
     assert np.ceil(BYTES / BYTES).unit == NONE
 
 
-@pytest.mark.parametrize(
+@every(
     "wrong",
     [
         lambda: BYTES + SECONDS,

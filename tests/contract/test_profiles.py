@@ -19,6 +19,7 @@ from planner.inputs.load_hardware import (
 )
 from planner.inputs.record import Record, Sourced
 from planner.inputs.yaml_file import read_yaml
+from tests.cases import every
 
 RIDGE_FLOP_PER_BYTE = (20.0, 1000.0)
 URL = re.compile(r"https?://[\w.-]+/\S*|https?://[\w.-]+")
@@ -86,7 +87,7 @@ def quantities(value: Any, place: str = "") -> list[tuple[str, Sourced]]:
     return []
 
 
-@pytest.mark.parametrize("name", cluster_names())
+@every("name", cluster_names())
 def test_every_number_of_a_cluster_has_a_source_that_can_be_opened(
     clusters: dict[str, HardwareProfile], name: str
 ) -> None:
@@ -95,12 +96,12 @@ def test_every_number_of_a_cluster_has_a_source_that_can_be_opened(
     assert [(place, number.source) for place, number in numbers if not URL.fullmatch(number.source)] == []
 
 
-@pytest.mark.parametrize("name", cluster_names())
+@every("name", cluster_names())
 def test_no_shipped_number_stands_as_the_users(clusters: dict[str, HardwareProfile], name: str) -> None:
     assert [place for place, number in quantities(clusters[name]) if number.standing == "user"] == []
 
 
-@pytest.mark.parametrize("name", accelerator_names())
+@every("name", accelerator_names())
 def test_ridge_point_is_that_of_a_real_device(accelerators: dict[str, Accelerator], name: str) -> None:
     part = accelerators[name]
     peak = part.peak.get("bf16", part.peak.get("fp16"))
@@ -108,7 +109,7 @@ def test_ridge_point_is_that_of_a_real_device(accelerators: dict[str, Accelerato
     assert low < peak / part.memory_bandwidth < high
 
 
-@pytest.mark.parametrize("name", accelerator_names())
+@every("name", accelerator_names())
 def test_visible_memory_is_little_less_than_the_label(
     accelerators: dict[str, Accelerator], name: str
 ) -> None:
@@ -116,7 +117,7 @@ def test_visible_memory_is_little_less_than_the_label(
     assert 0.9 * part.memory < part.memory_visible <= part.memory
 
 
-@pytest.mark.parametrize("name", accelerator_names())
+@every("name", accelerator_names())
 def test_narrower_types_are_not_slower_than_bf16(accelerators: dict[str, Accelerator], name: str) -> None:
     peak = accelerators[name].peak
     wide = peak.get("bf16", peak.get("fp16"))
@@ -126,7 +127,7 @@ def test_narrower_types_are_not_slower_than_bf16(accelerators: dict[str, Acceler
         assert peak.get(wider, wide) <= wide
 
 
-@pytest.mark.parametrize("name", cluster_names())
+@every("name", cluster_names())
 def test_links_get_slower_outwards(clusters: dict[str, HardwareProfile], name: str) -> None:
     for pool in clusters[name].pools:
         inner = pool.node.package or pool.node.scaleup
@@ -138,7 +139,7 @@ def test_links_get_slower_outwards(clusters: dict[str, HardwareProfile], name: s
             assert 0 < tier.pair_bandwidth <= tier.bandwidth
 
 
-@pytest.mark.parametrize("name", cluster_names())
+@every("name", cluster_names())
 def test_a_domain_holds_whole_nodes(clusters: dict[str, HardwareProfile], name: str) -> None:
     for pool in clusters[name].pools:
         assert pool.scaleup_domain % pool.gpus_per_node == 0
@@ -146,7 +147,7 @@ def test_a_domain_holds_whole_nodes(clusters: dict[str, HardwareProfile], name: 
         assert package is None or pool.gpus_per_node % package.domain == 0
 
 
-@pytest.mark.parametrize("name", KNOWN)
+@every("name", KNOWN)
 def test_known_machines_are_as_their_makers_say(name: str) -> None:
     accelerator, per_node, domain, gb_per_s = KNOWN[name]
     pool = load_hardware(name).pool
@@ -155,17 +156,17 @@ def test_known_machines_are_as_their_makers_say(name: str) -> None:
     assert pool.nic_bandwidth == pytest.approx(gb_per_s * 1e9)
 
 
-@pytest.mark.parametrize("name", VISIBLE_MIB)
+@every("name", VISIBLE_MIB)
 def test_visible_memory_is_what_the_driver_reports(accelerators: dict[str, Accelerator], name: str) -> None:
     assert accelerators[name].memory_visible == VISIBLE_MIB[name] * 1024**2
 
 
-@pytest.mark.parametrize("name", accelerator_names())
+@every("name", accelerator_names())
 def test_every_accelerator_stands_in_its_usual_cluster(name: str) -> None:
     assert default_cluster(name) in {load_hardware(cluster).name for cluster in clusters_with(name)}
 
 
-@pytest.mark.parametrize("folder", PART_FOLDERS)
+@every("folder", PART_FOLDERS)
 def test_files_are_named_after_what_they_hold_and_no_alias_is_taken(folder: str) -> None:
     owner: dict[str, str] = {}
     for path in sorted(hardware_folder(folder).glob("*.yaml")):

@@ -16,12 +16,13 @@ from planner.rules import violations
 from planner.runtimes.family import Job
 from planner.simulate.plan import play_plan
 from planner.techniques.schedules import SCHEDULES, Schedule
+from tests.cases import every
 from tests.unit.cost_jobs import DENSE, GQA, any_runtime, job, model, plan_of
 
 RANKS, PASSES, LAYERS = 4, 16, 24
 MODEL = model("even", {"a": {"mixer": GQA, "ffn": DENSE}}, f"{LAYERS} a")
 RUNNER = any_runtime()
-EACH = pytest.mark.parametrize("name", SCHEDULES)
+EACH = every("name", SCHEDULES)
 
 
 def chunks_of(schedule: Schedule) -> int:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from functools import cache
 from statistics import median
 
-import pytest
-
 from planner.calibrate.validate import Outcome
 from planner.cost.memory.fit import memory_band
 from planner.runtimes.traits import Traits
+from tests.cases import every
 from tests.lab.accuracy.lines import Accuracy, Line, line_of
 from tests.lab.accuracy.runs import accuracy_of, read_folder
 from tests.measured.limits import APART, LIMITS, WHOLE_ERROR, WHOLE_RIGHT, WHOLE_TIMED
@@ -35,7 +34,7 @@ def test_every_source_has_its_limits() -> None:
     assert LIMITS.keys() == lines().keys()
 
 
-@pytest.mark.parametrize("source", LIMITS)
+@every("source", LIMITS)
 def test_step_time_is_as_near_as_it_was(source: str) -> None:
     line, limit = lines()[source], LIMITS[source]
     assert line.error is not None
@@ -44,23 +43,21 @@ def test_step_time_is_as_near_as_it_was(source: str) -> None:
     assert line.p90 <= limit.p90
 
 
-@pytest.mark.parametrize("source", [name for name, limit in LIMITS.items() if limit.rank is not None])
+@every("source", [name for name, limit in LIMITS.items() if limit.rank is not None])
 def test_the_order_of_runs_is_as_right_as_it_was(source: str) -> None:
     rank = lines()[source].source_rank
     assert rank is not None
     assert rank >= (LIMITS[source].rank or 0)
 
 
-@pytest.mark.parametrize(
-    "source", [name for name, limit in LIMITS.items() if limit.rank_in_groups is not None]
-)
+@every("source", [name for name, limit in LIMITS.items() if limit.rank_in_groups is not None])
 def test_the_order_in_groups_is_as_right_as_it_was(source: str) -> None:
     rank = lines()[source].rank
     assert rank is not None
     assert rank >= (LIMITS[source].rank_in_groups or 0)
 
 
-@pytest.mark.parametrize("source", LIMITS)
+@every("source", LIMITS)
 def test_peak_memory_is_as_near_as_it_was(source: str) -> None:
     line, limit = lines()[source], LIMITS[source]
     assert (line.memory_error is None) == (limit.memory is None)
@@ -77,7 +74,7 @@ def test_nine_of_ten_peaks_are_inside_the_band_that_an_estimate_prints() -> None
     assert sum(abs(seen / said - 1) <= band for seen, said in pairs) >= 0.9 * len(pairs)
 
 
-@pytest.mark.parametrize("source", LIMITS)
+@every("source", LIMITS)
 def test_fit_or_not_is_called_as_well_as_it_was(source: str) -> None:
     line, limit = lines()[source], LIMITS[source]
     assert line.outcomes["false_negative"] <= limit.missed
@@ -91,9 +88,7 @@ def test_limits_are_close_to_what_is_reached() -> None:
     assert loose == []
 
 
-@pytest.mark.parametrize(
-    ("source", "rows", "near"), [("ultrascale-playbook", 710, 0.09), ("megatron-lm-golden", 73, 0.075)]
-)
+@every(("source", "rows", "near"), [("ultrascale-playbook", 710, 0.09), ("megatron-lm-golden", 73, 0.075)])
 def test_half_of_the_runs_of_a_source_apart_are_near(source: str, rows: int, near: float) -> None:
     # The median tells of the steps that did not stall, and of the tests without flags that nothing prices.
     found = [outcome.scored for outcome in measured().ordinary if outcome.scored.source == source]

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from tests.cases import every
 from tests.measured.matched import Effect, Pair, Value, biases, effect, peak_memory, step_seconds
 
 SWEEP = "aleph-alpha-layouts"
@@ -155,7 +156,7 @@ def test_a_change_has_the_measured_effect(case: Case, value: Value) -> None:
     assert abs(found.error) <= case.tolerance
 
 
-@pytest.mark.parametrize(("table", "value"), [(TIMES, step_seconds), (MEMORY, peak_memory)])
+@every(("table", "value"), [(TIMES, step_seconds), (MEMORY, peak_memory)])
 def test_the_tables_show_what_is_said_of_them(table: tuple[Case, ...], value: Value) -> None:
     for case in table:
         found = effect(case.source, case.column, case.change, case.free, value, case.where)
@@ -163,7 +164,7 @@ def test_the_tables_show_what_is_said_of_them(table: tuple[Case, ...], value: Va
         assert found.measured == pytest.approx(case.measured, rel=0.02), case
 
 
-@pytest.mark.parametrize(
+@every(
     ("column", "change", "free"),
     [
         ("recompute", ("none", "every-layer"), ()),
@@ -180,7 +181,7 @@ def test_nearly_every_pair_of_the_sweep_goes_the_right_way(
     assert effect(SWEEP, column, change, free).agreeing() >= 0.8
 
 
-@pytest.mark.parametrize(
+@every(
     ("source", "column", "spread"),
     [
         (SWEEP, "tp", 0.02),

@@ -6,13 +6,12 @@ import io
 from collections import Counter
 from functools import cache
 
-import pytest
-
 from planner.calibrate.eras import unmeasured
 from planner.calibrate.pricing import cost_predictions
 from planner.calibrate.runs.catalogue import shipped_catalogue
 from planner.calibrate.runs.table import Run, read_runs
 from planner.calibrate.validate import Validation, as_json, validate
+from tests.cases import every
 from tests.measured.matched import RUNS, validated
 
 TABLES = sorted(path.stem for path in RUNS.glob("*.csv"))
@@ -52,7 +51,7 @@ def test_an_era_without_a_published_run_has_no_error_band_where_none_ran() -> No
         assert (outcome.error_band is not None) is known
 
 
-@pytest.mark.parametrize("name", [name for name in TABLES if "bridge" not in name and name != "zero_bubble"])
+@every("name", [name for name in TABLES if "bridge" not in name and name != "zero_bubble"])
 def test_every_row_is_priced_or_has_a_true_reason(name: str) -> None:
     result = of_table(name)
     expected = UNPRICEABLE.get(name, {})
@@ -63,7 +62,7 @@ def test_every_row_is_priced_or_has_a_true_reason(name: str) -> None:
     assert len(result.outcomes) + len(result.skipped) == result.rows
 
 
-@pytest.mark.parametrize("name", ["layouts_sweep", "bloom", "llm_foundry", "megatron", "libai", "torchtitan"])
+@every("name", ["layouts_sweep", "bloom", "llm_foundry", "megatron", "libai", "torchtitan"])
 def test_the_cost_model_beats_the_rule_of_thumb(name: str) -> None:
     document = as_json(of_table(name))
     assert document["step_time"]["mape"] < document["naive"]["mape"]

@@ -9,6 +9,7 @@ from planner.cost.case import case_of
 from planner.cost.memory.stage_memory import first_step_bytes
 from planner.cost.step.parts import PlanParts
 from planner.units import GB
+from tests.cases import every
 from tests.measured.matched import priced
 
 MEGATRON_70B_FEED_FORWARD = 20 * 3 * 8192 * 28672 / 4
@@ -23,7 +24,7 @@ def stages_gb(card: str) -> list[float]:
     return [float(nbytes) / GB for nbytes in np.ravel(first_step_bytes(case, memory))]
 
 
-@pytest.mark.parametrize("card", ["bc-0056", "bc-0057"])
+@every("card", ["bc-0056", "bc-0057"])
 def test_cards_that_recompute_the_feed_forward_tell_what_middle_stages_hold(card: str) -> None:
     """55.6 GB were told; a rank of every stage tells its own, and the harness takes the first line."""
     first, second, third, last = stages_gb(card)

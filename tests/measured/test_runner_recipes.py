@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from planner.runtimes.megatron_bridge.reading.recipe_table import known_recipe, recipe_names
+from tests.cases import every
 from tests.cli.command import planner
 
 CLUSTERS = {
@@ -96,7 +97,7 @@ def trained() -> list[str]:
     return [name for name, recipe in known if recipe is not None and not recipe.gpus]
 
 
-@pytest.mark.parametrize("name", trained()[::EVERY])
+@every("name", trained()[::EVERY])
 def test_a_recipe_of_a_model_is_read_whole_and_is_legal(name: str, tmp_path: Path) -> None:
     answer = priced(name, tmp_path)
     assert answer["from"]["not_understood"] == []

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
 from planner.calibrate.constants import shipped_values
 from planner.calibrate.fit import fit, log_errors
 from planner.calibrate.pricing import Prediction
 from planner.calibrate.runs.defaults import PricedRun
 from planner.calibrate.stages import stages
+from tests.cases import every
 from tests.measured.matched import known_prices, timed
 
 MEGATRON = next(stage for stage in stages() if stage.name.startswith("Megatron-LM's runs"))
@@ -34,7 +34,7 @@ def test_constants_from_few_accelerators_hold_on_many() -> None:
     assert unseen <= known + 0.01
 
 
-@pytest.mark.parametrize(
+@every(
     "source",
     [
         "megatron-readme-2020-09",

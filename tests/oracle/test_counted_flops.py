@@ -5,8 +5,6 @@ from __future__ import annotations
 import csv
 from collections import Counter
 
-import pytest
-
 from planner.cost.case import case_of
 from planner.cost.flops import step_flops
 from planner.cost.layer.block_cost import layer_detail, priced_layer
@@ -15,6 +13,7 @@ from planner.inputs.load import load_model
 from planner.inputs.model import ModelSpec
 from planner.inputs.workload import Workload
 from planner.runtimes.family import Job
+from tests.cases import every
 from tests.helpers import ROOT
 from tests.unit.cost_jobs import cluster, plan_of, runtime
 
@@ -47,7 +46,7 @@ def pricer(row: dict[str, str], recompute: str = "none", kind: str = "early-stop
     return Pricer(case_of(plan, job, runtime(checkpointing=kind)), plan)
 
 
-@pytest.mark.parametrize(
+@every(
     "row",
     rows("counted.csv"),
     ids=lambda row: "-".join((row["model"], row["seq_len"], row["batch"], row["recompute"])),
@@ -66,7 +65,7 @@ def test_the_operators_count_the_products_that_pytorch_dispatches(row: dict[str,
     assert counted["experts"] == int(row["forward_experts"])
 
 
-@pytest.mark.parametrize("row", RECOMPUTED, ids=lambda row: row["model"])
+@every("row", RECOMPUTED, ids=lambda row: row["model"])
 def test_full_recompute_runs_the_layers_again_but_for_the_last_product(row: dict[str, str]) -> None:
     """Experts run again whole: the gradient of their weights in the sum needs what they made."""
     price = pricer(row, "full", "reentrant" if row["model"] in ENDS_WITH_DROPOUT else "early-stop")
@@ -93,7 +92,7 @@ AGAIN = {
 """FLOPs of products, not attention's, that a layer runs again on 1,024 tokens, counted like `counted.csv`."""
 
 
-@pytest.mark.parametrize("model", AGAIN)
+@every("model", AGAIN)
 def test_what_runs_again_of_a_layer(model: str) -> None:
     """A shared expert comes last and its last product is spared, unless a gate multiplies what it made."""
     price = pricer({"model": model, "seq_len": "1024", "batch": "1"}, "full")
@@ -104,7 +103,7 @@ def test_what_runs_again_of_a_layer(model: str) -> None:
     assert again - core == AGAIN[model] - gate
 
 
-@pytest.mark.parametrize("row", rows("megatron.csv"), ids=lambda row: f"{row['model']}-{row['seq_len']}")
+@every("row", rows("megatron.csv"), ids=lambda row: f"{row['model']}-{row['seq_len']}")
 def test_a_step_has_the_flops_that_megatron_prints(row: dict[str, str]) -> None:
     seq = int(row["seq_len"])
     assert step_flops(model_of(row), seq, float(seq * int(row["batch"]))) == int(row["flops"])

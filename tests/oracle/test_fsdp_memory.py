@@ -13,6 +13,7 @@ from planner.inputs.load import load_model
 from planner.inputs.model import ModelSpec
 from planner.inputs.workload import Workload
 from planner.runtimes.family import Job
+from tests.cases import every
 from tests.helpers import ROOT
 from tests.unit.cost_jobs import cluster, plan_of, runtime
 
@@ -101,12 +102,12 @@ def peak(row: dict[str, str]) -> float:
     return estimate(plan, job, fsdp).stages[0].allocated
 
 
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: row["id"])
+@every("row", ROWS, ids=lambda row: row["id"])
 def test_peak_bytes(row: dict[str, str]) -> None:
     assert peak(row) / number(row, "peak_total") == pytest.approx(1.0, abs=0.01)
 
 
-@pytest.mark.parametrize("row", SMALL, ids=lambda row: row["id"])
+@every("row", SMALL, ids=lambda row: row["id"])
 def test_peak_bytes_of_small_models(row: dict[str, str]) -> None:
     """Little else is there beside the moment that decides: other moments than the loss, odd sizes."""
     assert peak(row) / number(row, "peak_total") == pytest.approx(1.0, abs=0.016)
@@ -120,7 +121,7 @@ KEPT = (
 """Eight layers on eight ranks with ``reshard_after_forward=False``: model, recompute, tokens, peak bytes."""
 
 
-@pytest.mark.parametrize(("model", "recompute", "tokens", "total"), KEPT)
+@every(("model", "recompute", "tokens", "total"), KEPT)
 def test_weights_that_stay_gathered_are_there_at_the_peak(
     model: str, recompute: str, tokens: int, total: int
 ) -> None:

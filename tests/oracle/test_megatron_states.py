@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import csv
 
-import pytest
-
 from planner.cost.estimate import estimate
 from planner.inputs.load import load_model
 from planner.inputs.workload import Workload
 from planner.runtimes.family import Job
+from tests.cases import every
 from tests.helpers import ROOT
 from tests.unit.cost_jobs import cluster, plan_of, runtime
 
@@ -53,7 +52,7 @@ def divides(row: dict[str, str]) -> bool:
 COMPARED = [row for row in ROWS if divides(row)]
 
 
-@pytest.mark.parametrize(
+@every(
     "row", COMPARED, ids=lambda row: "-".join(row[name] for name in ("model", "tp", "pp", "vpp", "ep", "dp"))
 )
 def test_states_of_the_most_loaded_stage(row: dict[str, str]) -> None:

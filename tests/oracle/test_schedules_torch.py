@@ -16,6 +16,7 @@ from planner.simulate.record import step_record
 from planner.techniques.schedules import SCHEDULES
 from planner.techniques.schedules.engine import Timeline
 from planner.techniques.schedules.family import UNIT, Pass
+from tests.cases import every
 
 TABLE = Path(__file__).parent / "pipeline" / "torch_schedules.csv"
 
@@ -86,7 +87,7 @@ def test_the_table_is_whole() -> None:
 CASES = [pytest.param(row, id=f"{row.schedule}-{row.pp}-{row.vpp}-{row.microbatches}") for row in ROWS]
 
 
-@pytest.mark.parametrize("row", CASES)
+@every("row", CASES)
 def test_torch_schedule(row: Row) -> None:
     schedule = find(SCHEDULES, row.schedule, "--schedule")
     timeline = BarePipeline(schedule, row.pp, row.vpp, row.microbatches, UNIT).played()

@@ -12,6 +12,7 @@ from planner.simulate.record import ActivationBytes, memory_over_time, step_reco
 from planner.techniques.schedules import SCHEDULES
 from planner.techniques.schedules.engine import Timeline
 from planner.techniques.schedules.family import PassTimes
+from tests.cases import every
 
 HIDDEN_HEADS = {"1.5B": (2304, 24), "6.2B": (4096, 32), "14.6B": (5120, 40), "28.3B": (6144, 48)}
 LAYERS = {"1.5B": 22, "6.2B": 30, "14.6B": 46, "28.3B": 62}
@@ -68,13 +69,13 @@ def played_rate(timeline: Timeline, line: Printed) -> float:
     return (span - line.m * line.work) / span
 
 
-@pytest.mark.parametrize("line", CASES)
+@every("line", CASES)
 def test_closed_forms(line: Printed) -> None:
     forms = [form_rate(name, line) for name in ("1f1b", "zb-h1", "zb-h2")]
     assert forms == pytest.approx([line.rates[0], line.rates[2], line.rates[3]], abs=HALF_A_DIGIT)
 
 
-@pytest.mark.parametrize("line", CASES)
+@every("line", CASES)
 def test_closed_form_of_the_searched_order(line: Printed) -> None:
     """Never above the printed rate, and at most .7% of the span below it: what a search leaves open."""
     rate = form_rate("zb-2p", line)
@@ -82,7 +83,7 @@ def test_closed_form_of_the_searched_order(line: Printed) -> None:
     assert rate >= line.rates[4] - 0.007
 
 
-@pytest.mark.parametrize("line", CASES)
+@every("line", CASES)
 def test_closed_form_of_interleaving(line: Printed) -> None:
     """One layer in each chunk; the first and the last stage have one layer less, for embedding and loss.
 
@@ -95,7 +96,7 @@ def test_closed_form_of_interleaving(line: Printed) -> None:
     )
 
 
-@pytest.mark.parametrize("line", CASES[:7])
+@every("line", CASES[:7])
 def test_orders_play_as_printed(line: Printed) -> None:
     """The eighth line's searched order is .0023 where the paper has .0018, and takes a second to search."""
     for name, rate in zip(("1f1b", "zb-h1", "zb-h2", "zb-2p"), (0, 2, 3, 4), strict=True):
@@ -103,13 +104,13 @@ def test_orders_play_as_printed(line: Printed) -> None:
         assert played_rate(timeline, line) == pytest.approx(line.rates[rate], abs=HALF_A_DIGIT), name
 
 
-@pytest.mark.parametrize("line", CASES[:4])
+@every("line", CASES[:4])
 def test_zb_1p_is_as_good_as_zb_h1(line: Printed) -> None:
     timeline = BarePipeline(SCHEDULES["zb-1p"], line.pp, 1, line.m, line.pass_times).played()
     assert played_rate(timeline, line) == pytest.approx(line.rates[2], abs=HALF_A_DIGIT)
 
 
-@pytest.mark.parametrize(("name", "limit"), [("zb-1p", 8), ("zb-2p", 16), ("zb-h1", 8), ("zb-h2", 15)])
+@every(("name", "limit"), [("zb-1p", 8), ("zb-2p", 16), ("zb-h1", 8), ("zb-h2", 15)])
 def test_searched_orders_keep_their_memory(name: str, limit: int) -> None:
     line = PRINTED[0]
     timeline = BarePipeline(SCHEDULES[name], line.pp, 1, line.m, line.pass_times).played()
@@ -118,7 +119,7 @@ def test_searched_orders_keep_their_memory(name: str, limit: int) -> None:
     assert max(peaks) <= limit + 1e-9
 
 
-@pytest.mark.parametrize(("pp", "m", "flushed", "zero"), [(8, 2, 9, 9), (8, 8, 15, 15), (16, 4, 19, 19)])
+@every(("pp", "m", "flushed", "zero"), [(8, 2, 9, 9), (8, 8, 15, 15), (16, 4, 19, 19)])
 def test_few_micro_batches(pp: int, m: int, flushed: int, zero: int) -> None:
     """Rule of Table 12 for m <= p: 1F1B takes (m + p - 1)T, a Zero Bubble schedule (m + p - 1)(F + B) + W."""
     times = PassTimes(1.0, 1.0, 0.8)

@@ -13,13 +13,14 @@ from planner.inputs.load import load_model
 from planner.inputs.model import ModelSpec
 from planner.inputs.workload import Workload
 from planner.runtimes.family import Job
+from tests.cases import every
 from tests.helpers import ROOT
 from tests.unit.cost_jobs import cluster, plan_of, runtime
 
 with (ROOT / "tests" / "oracle" / "comm" / "sent.csv").open(encoding="utf-8") as table:
     ROWS = list(csv.DictReader(table))
 
-EACH = pytest.mark.parametrize("row", ROWS, ids=lambda row: row["id"])
+EACH = every("row", ROWS, ids=lambda row: row["id"])
 RECOMPUTE = {"none": "none", "full": "full", "sac_op": "selective"}
 
 
@@ -85,7 +86,7 @@ def made_up(row: dict[str, str]) -> ModelSpec:
     return ModelSpec.model_validate({**sizes, **whole, "tied_embeddings": row["tied"] == "1"})
 
 
-@pytest.mark.parametrize("row", FSDP2_ROWS, ids=lambda row: row["id"])
+@every("row", FSDP2_ROWS, ids=lambda row: row["id"])
 def test_padded_rows_and_tied_tables_to_the_byte(row: dict[str, str]) -> None:
     """Torchtitan keeps the head gathered; Accelerate, whose word is true or false, gathers all again."""
     model, shards = made_up(row), number(row, "dp_shard")

@@ -16,6 +16,7 @@ from planner.cli.options import JobOptions, PlanOptions
 from planner.cli.search import search as search_command
 from planner.fields import ASKED_AXES
 from planner.inputs.workload import Workload
+from tests.cases import every
 
 JOB = planner.Job(
     planner.load_model("llama3-8b"),
@@ -99,7 +100,7 @@ def test_wrong_arguments_end_in_an_error_of_the_library(
     assert refused > 500
 
 
-@pytest.mark.parametrize("value", WRONG, ids=lambda value: type(value).__name__)
+@every("value", WRONG, ids=lambda value: type(value).__name__)
 def test_wrong_axes_end_in_an_error_of_the_library(value: object) -> None:
     for axis in (
         "tp",
@@ -117,8 +118,8 @@ def test_wrong_axes_end_in_an_error_of_the_library(value: object) -> None:
             continue
 
 
-@pytest.mark.parametrize("field", Workload.model_fields)
-@pytest.mark.parametrize("value", [{}, object(), [1], -3, ""], ids=lambda value: type(value).__name__)
+@every("field", Workload.model_fields)
+@every("value", [{}, object(), [1], -3, ""], ids=lambda value: type(value).__name__)
 def test_wrong_fields_of_a_workload_say_which(field: str, value: object) -> None:
     if value == "" and isinstance(planner.Workload().model_dump()[field], str):
         return
@@ -126,7 +127,7 @@ def test_wrong_fields_of_a_workload_say_which(field: str, value: object) -> None
         planner.Workload(**{field: value})  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
+@every(
     ("name", "arguments", "found"),
     [
         ("Job", {"gpus": "8"}, "missing a required argument: 'model'"),

@@ -15,6 +15,7 @@ from planner.search.assign.decompose import Solution, decompose
 from planner.search.assign.problem import AssignProblem, Segment, price
 from planner.search.assign.program import GAP, AssignProgram, Solver, certify, highs, solve
 from planner.units import GIB
+from tests.cases import every
 from tests.unit.assign_cases import brute_force, random_problem
 
 HAND = AssignProblem(
@@ -58,7 +59,7 @@ def test_what_is_rebuilt_is_no_less_than_the_loss() -> None:
     assert price(HAND, kept).stage_bytes[1] == 20 + (3 + 8) + 6
 
 
-@pytest.mark.parametrize(
+@every(
     ("wrong", "words"),
     [
         (UNEVEN[:1], "1 stages"),
@@ -284,7 +285,7 @@ def answers_too_much(program: AssignProgram, time_limit: float) -> float:
     return 0.0
 
 
-@pytest.mark.parametrize(
+@every(
     ("solver", "words"),
     [
         (crashes, "segmentation fault"),

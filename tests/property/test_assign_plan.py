@@ -26,6 +26,7 @@ from planner.search.scan import Scan
 from planner.search.space import make_space
 from planner.techniques.schedules import SCHEDULES
 from planner.units import GIB
+from tests.cases import every
 from tests.unit.cost_jobs import (
     DENSE,
     GQA,
@@ -71,7 +72,7 @@ def test_a_problem_prices_a_plan_as_the_estimate_does(name: str) -> None:
     assert seen >= 10
 
 
-@pytest.mark.parametrize("first", [1, 2])
+@every("first", [1, 2])
 def test_the_first_layers_of_a_stage_recompute(first: int) -> None:
     work, runner = job(MODELS["latent"], 8, global_batch=64), runtime()
     plan = plan_of(work, pp=4, ep=2, zero=1, recompute=f"full:{first}", stage_layers=(1, 5, 3, 2))
@@ -197,7 +198,7 @@ def test_modules_that_a_runtime_cannot_recompute_are_not_offered() -> None:
     assert Improver(scan(recompute="full"))._modules == ()
 
 
-@pytest.mark.parametrize("pp", [1, 4])
+@every("pp", [1, 4])
 def test_modules_take_the_place_of_whole_layers(pp: int) -> None:
     """A plan that recomputed everything recomputes as much as it must, and is no slower for it."""
     plan = plan_of(

@@ -22,6 +22,7 @@ from planner.search.space import make_space
 from planner.simulate.plan import play_plan
 from planner.techniques.schedules import SCHEDULES
 from planner.techniques.schedules.engine import Pipeline, play
+from tests.cases import every
 from tests.deep import deep, in_turn
 from tests.unit.cost_jobs import BUILT, MODELS, any_runtime, job, plan_of, random_plans, runtime
 
@@ -111,7 +112,7 @@ def test_no_split_of_1f1b_is_played_faster_than_its_floor(pp: int, passes: tuple
             assert played.floor <= played.estimate.bound <= played.step * ROUNDING, (batch, split)
 
 
-@pytest.mark.parametrize(("ranks", "passes"), [(2, 2), (4, 2), (8, 2), (8, 8)])
+@every(("ranks", "passes"), [(2, 2), (4, 2), (8, 2), (8, 8)])
 def test_slow_early_stages_hide_less_than_half_of_the_bubble(ranks: int, passes: int) -> None:
     """Backward twice the forward, and a rank's wait for the end of the pipeline hidden as far as it goes."""
     behind = np.minimum(np.arange(ranks)[::-1], passes - 1)

@@ -35,6 +35,7 @@ from planner.inputs.fitted import SHARE, all_constants
 from planner.inputs.load_hardware import load_accelerator, load_hardware
 from planner.runtimes import plain_runtimes, runtimes
 from planner.runtimes.traits import Traits
+from tests.cases import every
 
 HEAD = (
     "id,source,gpu,gpus_per_node,num_gpus,framework,model,seq_len,tp,pp,cp,dp,zero,micro_batch,global_batch,"
@@ -268,9 +269,7 @@ def test_repeats_are_held_out_together_and_the_worst_counts() -> None:
     assert result.band == pytest.approx(np.abs(np.expm1(result.held_out)).max())
 
 
-@pytest.mark.parametrize(
-    ("count", "asked", "needed"), [(1, "compute,network", 6), (8, "compute,network,scale-up", 9)]
-)
+@every(("count", "asked", "needed"), [(1, "compute,network", 6), (8, "compute,network,scale-up", 9)])
 def test_too_few_runs_for_what_is_asked_say_how_many(count: int, asked: str, needed: int) -> None:
     site = made_with(read(*LAYOUTS[:count]), compute_share=0.9)
     with pytest.raises(InputError, match=f"{needed} timed runs"):

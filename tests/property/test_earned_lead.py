@@ -31,6 +31,7 @@ from planner.search.optimise import search
 from planner.search.request import SearchRequest
 from planner.search.settings import OpenSettings
 from planner.search.ties import TIE
+from tests.cases import every
 from tests.unit.cost_jobs import MODELS, cluster
 
 JOB, OTHER = object(), object()
@@ -156,7 +157,7 @@ def test_a_faster_plan_of_the_same_mesh_keeps_a_row_of_its_own() -> None:
     assert led(lead, other, others=(lead, usual), variants=((usual,), ())).plans == (usual, lead)
 
 
-@pytest.mark.parametrize(
+@every(
     ("runtime", "hardware", "backed"),
     [
         ("megatron-bridge", "dgx-h100", True),
@@ -228,7 +229,7 @@ def test_a_lead_that_runs_stand_behind_is_the_best_of_such(
 FEW = "sequences split below 4,096 tokens"
 
 
-@pytest.mark.parametrize(
+@every(
     ("model", "hardware", "runtime", "plan", "kinds"),
     [
         ("dense", "dgx-h100", "megatron-lm", Plan(cp=2.0), ()),

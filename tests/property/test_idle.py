@@ -13,6 +13,7 @@ from planner.report.search_page import idle_lines
 from planner.search.idle import Fewer, smaller_counts
 from planner.search.optimise import search
 from planner.search.request import SearchRequest
+from tests.cases import every
 
 
 def request(gpus: int, batch: int, runtime: str = "megatron-lm", **fixed: object) -> SearchRequest:
@@ -52,7 +53,7 @@ def test_fewer_that_do_as_well_are_told_and_are_found_by_asking_for_them() -> No
     assert search_document(result, {})["fewer"]["gpus"] == result.fewer.gpus < 64
 
 
-@pytest.mark.parametrize(("share", "how"), [(0.5, "are faster"), (1.0, "do as well")])
+@every(("share", "how"), [(0.5, "are faster"), (1.0, "do as well")])
 def test_fewer_that_are_faster_are_not_said_to_do_as_well(share: float, how: str) -> None:
     result = search(request(16, 64))
     fewer = Fewer(8, share * result.plans[0].step)
@@ -64,7 +65,7 @@ def test_accelerators_that_are_needed_are_not_called_idle() -> None:
     assert search(request(16, 64)).fewer is None
 
 
-@pytest.mark.parametrize(("gpus", "node"), [(520, 8), (9, 8), (8, 8), (72, 72), (80, 4)])
+@every(("gpus", "node"), [(520, 8), (9, 8), (8, 8), (72, 72), (80, 4)])
 def test_smaller_counts_fill_nodes_and_stand_once(gpus: int, node: int) -> None:
     found = list(smaller_counts(gpus, node))
     assert len(set(found)) == len(found)

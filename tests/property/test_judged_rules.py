@@ -14,6 +14,7 @@ from planner.plan import Plan
 from planner.rules import structural_rules
 from planner.runtimes import runtimes
 from planner.runtimes.family import Job, Runtime
+from tests.cases import every
 from tests.unit.runner_jobs import job, plan
 from tests.validate.known_rules import NEVER, NEVER_ALONE, REFUSED, UNSEEN
 from tests.validate.megatron.plans import random_case
@@ -57,7 +58,7 @@ def test_every_rule_is_known_to_the_judge_once(name: str) -> None:
     assert rules_of(runtimes()[name], pairs) == set(known)
 
 
-@pytest.mark.parametrize("name", UNSEEN)
+@every("name", UNSEEN)
 def test_what_is_said_of_random_plans_holds(name: str) -> None:
     broken = [{violation.rule for violation in case.broken} for case in drawn(name)]
     assert not set(never(name)) & set().union(*broken)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
 from planner.formulas.attention import (
     attention_backward_seconds,
@@ -16,6 +15,7 @@ from planner.formulas.gemm import gemm_seconds
 from planner.inputs.kernels import PEAK_OF, load_kernels
 from planner.inputs.load_hardware import accelerator_names, load_accelerator
 from planner.numeric import Column
+from tests.cases import every
 
 SHAPES = 2000
 
@@ -31,8 +31,8 @@ def peak_of(name: str, precision: str) -> float:
     return next(float(rates[key]) for key in PEAK_OF[precision] if key in rates)
 
 
-@pytest.mark.parametrize("sustained", [True, False])
-@pytest.mark.parametrize("name", accelerator_names())
+@every("sustained", [True, False])
+@every("name", accelerator_names())
 def test_products_are_never_faster_than_the_peak_and_one_more_never_doubles_them(
     name: str, sustained: bool
 ) -> None:
@@ -51,7 +51,7 @@ def test_products_are_never_faster_than_the_peak_and_one_more_never_doubles_them
         assert np.all((share > 0) & (share <= 1)), precision
 
 
-@pytest.mark.parametrize("name", accelerator_names())
+@every("name", accelerator_names())
 def test_attention_is_never_faster_than_the_peak_and_grows_with_each_size(name: str) -> None:
     kernels, peak = load_kernels(load_accelerator(name)), peak_of(name, "bf16")
     batch, heads, length = sizes(9, 3, 1e6)
@@ -70,7 +70,7 @@ def test_attention_is_never_faster_than_the_peak_and_grows_with_each_size(name: 
             assert np.all((wider > time) & (wider <= 2 * time)), head_dim
 
 
-@pytest.mark.parametrize("name", accelerator_names())
+@every("name", accelerator_names())
 def test_wider_heads_take_longer_and_never_less_time_for_each_score(name: str) -> None:
     """At the size of a training step; in small ones the start of each measured size differs."""
     kernels = load_kernels(load_accelerator(name))

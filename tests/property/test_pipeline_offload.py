@@ -17,9 +17,10 @@ from planner.techniques.schedules import SCHEDULES
 from planner.techniques.schedules._groups import lead_beats
 from planner.techniques.schedules.engine import Pipeline
 from planner.techniques.schedules.family import UNIT, Pass, PassTimes
+from tests.cases import every
 
 
-@pytest.mark.parametrize(("pp", "vpp"), [(4, 2), (8, 3), (8, 5), (16, 2)])
+@every(("pp", "vpp"), [(4, 2), (8, 3), (8, 5), (16, 2)])
 def test_bubbles_of_table_1(pp: int, vpp: int) -> None:
     """Of chunk passes f, b, w: GIS (p-1)(f+b), GIS-H (v-1)p/2 (f+b-w) more, PO below v(p-1)(f+b+w)."""
     f, b, w, m = 1.0, 1.1, 0.8, 2 * pp
@@ -36,7 +37,7 @@ def test_bubbles_of_table_1(pp: int, vpp: int) -> None:
         assert form == pytest.approx(played)
 
 
-@pytest.mark.parametrize(("pp", "vpp"), [(4, 2), (8, 4), (16, 6), (32, 2)])
+@every(("pp", "vpp"), [(4, 2), (8, 4), (16, 6), (32, 2)])
 def test_activations_of_table_1(pp: int, vpp: int) -> None:
     """Shares of 1F1B's v p chunks: 1F1B-I (v+1)/v, GIS 1, GIS-H (v+1)/2v."""
     whole = pp * vpp
@@ -49,7 +50,7 @@ def test_activations_of_table_1(pp: int, vpp: int) -> None:
     assert peak["interleaved-1f1b"] == (vpp + 1) / vpp * whole - 1
 
 
-@pytest.mark.parametrize(("pp", "vpp"), [(4, 3), (6, 4), (8, 3), (8, 5), (16, 4)])
+@every(("pp", "vpp"), [(4, 3), (6, 4), (8, 3), (8, 5), (16, 4)])
 def test_kept_chunks_are_those_of_the_order(pp: int, vpp: int) -> None:
     """A chunk n lives 2l(v-1-n)/(v-1) + p - i beats, v of which a micro-batch takes to enter (sec. 3).
 
@@ -86,7 +87,7 @@ def peak_on_device(name: str, pp: int, vpp: int) -> float:
     return max(record.peak_on_device for record in step.records())
 
 
-@pytest.mark.parametrize("row", FIG_15, ids=lambda row: f"pp{row[0]}-{row[2]}GB")
+@every("row", FIG_15, ids=lambda row: f"pp{row[0]}-{row[2]}GB")
 def test_measured_activations(row: tuple[int, int, float, dict[str, float]]) -> None:
     """From 1F1B's column: within 12% or 1.5 GB; with offload up to 23% low, for not all of it is chunks.
 

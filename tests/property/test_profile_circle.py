@@ -34,6 +34,7 @@ from planner.profile.provenance import provenance_of
 from planner.profile.session import Session, usable
 from planner.profile.store import RawTable
 from planner.units import MIB
+from tests.cases import every
 from tests.unit.cost_jobs import MODELS, any_runtime, job, plan_of
 from tests.virtual_gpu import VirtualGpu
 
@@ -153,7 +154,7 @@ def operators(case: Case, layer: str = "a") -> dict[str, Operator]:
 FUSED, CHAIN = True, False
 
 
-@pytest.mark.parametrize(
+@every(
     ("name", "fused", "kind"),
     [
         ("norm_0", FUSED, "norm"),
@@ -204,7 +205,7 @@ def test_a_linear_layer_in_fp8_costs_what_its_product_and_cast_took(hardware: Ha
     assert out.forward == pytest.approx(cast_product(2048, 2048, 8192, LASTS), rel=0.03)
 
 
-@pytest.mark.parametrize("kind", ["flash-2", "flash-3"])
+@every("kind", ["flash-2", "flash-3"])
 def test_attention_costs_what_pytorch_took(hardware: HardwareProfile, kind: str) -> None:
     """On Hopper too: no factor of an older kernel comes on top of the one that was measured."""
     attention = operators(case_on(hardware, attention=kind))["attention"]

@@ -15,6 +15,7 @@ from planner.errors import ImpossiblePrice, InputError
 from planner.inputs.build import build
 from planner.inputs.hardware import HardwareProfile
 from planner.inputs.load_hardware import load_hardware
+from tests.cases import every
 
 Path_ = tuple[str | int, ...]
 
@@ -106,7 +107,7 @@ def usual() -> list[object]:
     return prices(RAW)
 
 
-@pytest.mark.parametrize("place", PLACES, ids=lambda place: ".".join(map(str, place)))
+@every("place", PLACES, ids=lambda place: ".".join(map(str, place)))
 def test_each_number_moves_a_price_though_all_names_are_shipped_ones(
     place: Path_, usual: list[object]
 ) -> None:
@@ -138,7 +139,7 @@ def test_a_renamed_accelerator_costs_what_the_same_numbers_cost_under_a_shipped_
     assert steps[0] == pytest.approx(steps[1], rel=1e-6)
 
 
-@pytest.mark.parametrize(
+@every(
     ("place", "text"),
     [
         ("compute_share", 7),
@@ -174,9 +175,7 @@ def test_a_number_that_cannot_be_is_refused_where_it_stands(place: str, text: ob
     assert [fault.where for fault in caught.value.problems] == [f"{path}: pools[0].{place}"]
 
 
-@pytest.mark.parametrize(
-    ("share", "value"), [("compute_share", 1.2), ("network_share", 1.1), ("scaleup_share", 1.2)]
-)
+@every(("share", "value"), [("compute_share", 1.2), ("network_share", 1.1), ("scaleup_share", 1.2)])
 def test_a_site_may_be_better_than_usual_within_its_peaks(share: str, value: float) -> None:
     raw = copy.deepcopy(RAW)
     raw["pools"][0][share] = value

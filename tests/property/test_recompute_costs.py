@@ -16,6 +16,7 @@ from planner.runtimes.family import Job
 from planner.search.optimise import search
 from planner.search.request import SearchRequest
 from planner.techniques.schedules import SCHEDULES
+from tests.cases import every
 from tests.deep import in_turn
 from tests.unit.cost_jobs import MODELS, any_runtime, job, random_plans
 
@@ -39,8 +40,8 @@ def test_recompute_is_never_free(name: str, batch: int) -> None:
         assert steps[1] < steps[2] or layers <= 1 + (layers % 1 > 0), plan
 
 
-@pytest.mark.parametrize("runner", ["megatron-lm", "torchtitan", "fsdp", "deepspeed"])
-@pytest.mark.parametrize("zero", [0, 1, 2, 3])
+@every("runner", ["megatron-lm", "torchtitan", "fsdp", "deepspeed"])
+@every("zero", [0, 1, 2, 3])
 def test_it_costs_what_runs_again_where_traffic_takes_longer_than_the_passes(runner: str, zero: int) -> None:
     """One sequence over 64 accelerators: by hand, the step grows by the seconds that run again."""
     found = runtimes()[runner]

@@ -18,6 +18,7 @@ from planner.search.choices import choices_of
 from planner.search.request import objective_column
 from planner.search.scan import Scan
 from planner.search.space import make_space
+from tests.cases import every
 from tests.contract.formula_inputs import FRACTIONS, PLAIN, RANGES, RECORDS, Formula, formulas, record
 from tests.unit.cost_jobs import MODELS, any_runtime, job, runtime
 
@@ -58,7 +59,7 @@ def at(row: int, values: Any) -> Any:
     return float(values[row])
 
 
-@pytest.mark.parametrize("one", numeric(), ids=lambda one: one.name)
+@every("one", numeric(), ids=lambda one: one.name)
 def test_a_formula_gives_scalars_and_columns_the_same_bits(one: Formula) -> None:
     draw = np.random.default_rng(1)
     kinds = {name: kind for name, (kind, _) in one.parameters.items()}

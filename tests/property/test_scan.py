@@ -25,6 +25,7 @@ from planner.search.request import objective_column
 from planner.search.scan import Scan
 from planner.search.space import AXES, axis_values, make_space
 from planner.search.tables import distinct
+from tests.cases import every
 from tests.unit.cost_jobs import MODELS, is_legal, job, runtime
 
 FIXED: dict[str, Any] = {"recompute": "selective", "offload": "none", "cp_method": "ring"}
@@ -77,7 +78,7 @@ def test_it_prices_every_legal_plan_and_no_other(kind: str) -> None:
     assert {candidate.plan for candidate in report.best} == set(known)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@every("kind", KINDS)
 def test_every_cell_is_priced_or_removed_by_one_rule(kind: str) -> None:
     report = scanned(kind)
     axes = axis_values(work_of(kind), {}, bare_ends=True)
@@ -86,9 +87,9 @@ def test_every_cell_is_priced_or_removed_by_one_rule(kind: str) -> None:
     assert min(report.removed.values()) > 0
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("objective", ["time", "memory"])
-@pytest.mark.parametrize("quantile", [0.02, 0.3, 1.0])
+@every("kind", KINDS)
+@every("objective", ["time", "memory"])
+@every("quantile", [0.02, 0.3, 1.0])
 def test_the_winner_is_that_of_the_loop(kind: str, objective: str, quantile: float) -> None:
     known = priced(kind)
     limit = float(np.quantile([one.peak for one in known.values()], quantile))
@@ -160,7 +161,7 @@ def test_shards_that_the_user_fixes() -> None:
     assert report.removed["shards-divide"] + report.removed["zero-shards-divide"] > 0
 
 
-@pytest.mark.parametrize("seed", range(5))
+@every("seed", range(5))
 def test_merging_keeps_the_least(seed: int) -> None:
     draw = np.random.default_rng(seed)
     known: list[float] = []
@@ -241,8 +242,8 @@ def test_shards_fill_a_node_beside_replicas_where_the_runtime_can_say_it() -> No
         assert candidate.value == parts.step.step
 
 
-@pytest.mark.parametrize("objective", ["time", "memory"])
-@pytest.mark.parametrize("keep", [1, 5, 20])
+@every("objective", ["time", "memory"])
+@every("keep", [1, 5, 20])
 def test_replicas_that_are_not_priced_could_not_be_kept(keep: int, objective: str) -> None:
     few, every = hybrid_scan(keep, objective), hybrid_scan(100_000, objective)
     assert [one.value for one in few.best] == [one.value for one in every.best[:keep]]
@@ -258,7 +259,7 @@ def test_runtimes_that_cannot_say_it_have_no_replicas_of_shards() -> None:
     assert not choices_of(TORCH, {}, job(MODELS["dense"], 8)).domains
 
 
-@pytest.mark.parametrize("hardware", ["p4d.24xlarge", "dgx-a100-80gb"])
+@every("hardware", ["p4d.24xlarge", "dgx-a100-80gb"])
 def test_smaller_groups_gain_nothing_where_states_alone_are_sharded(hardware: str) -> None:
     """Why they are not searched: gradients and weights travel once a step, and then between nodes as well."""
     work = job(MODELS["dense"], 64, hardware=hardware, global_batch=64)

@@ -19,6 +19,7 @@ from planner.inputs.load import load_model
 from planner.simulate.plan import play_plan
 from planner.simulate.plan_trace import plan_trace
 from planner.units import GIB
+from tests.cases import every
 from tests.unit.cost_jobs import MODELS, any_runtime, faster, job, plan_of, random_plans, runtime
 
 ROUNDING = 1 + 1e-12
@@ -49,8 +50,8 @@ LARGE: list[dict[str, Any]] = [
 """Layouts of 80 equal layers, tp 4."""
 
 
-@pytest.mark.parametrize("global_batch", [64, 512])
-@pytest.mark.parametrize("axes", LARGE, ids=lambda axes: f"pp{axes['pp']}-vpp{axes.get('vpp', 1)}")
+@every("global_batch", [64, 512])
+@every("axes", LARGE, ids=lambda axes: f"pp{axes['pp']}-vpp{axes.get('vpp', 1)}")
 def test_the_closed_form_is_the_played_step(axes: dict[str, Any], global_batch: int) -> None:
     work = job(load_model("llama3-70b"), 128, seq_len=4096, global_batch=global_batch)
     plan = plan_of(work, tp=4, zero=1, sequence_parallel=True, **axes)

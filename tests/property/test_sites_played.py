@@ -12,6 +12,7 @@ from planner.cost.sites.routes import slowest_of
 from planner.inputs.sites import SitesProfile
 from planner.techniques.compress import read_compression
 from planner.techniques.sync import SYNCS
+from tests.cases import every
 from tests.lab.sites.exchanges import play
 from tests.lab.sites.pipeline import play_stages
 from tests.unit.test_sites_price import sites, trained, way
@@ -36,7 +37,7 @@ def drawn(name: str, seed: int) -> tuple[Way, SitesProfile, float]:
     return way(name, int(draw.integers(1, 60)), compress, int(draw.integers(0, 6))), profile, step
 
 
-@pytest.mark.parametrize("name", EXCHANGED)
+@every("name", EXCHANGED)
 def test_a_closed_form_is_what_is_played(name: str) -> None:
     for seed in range(12):
         chosen, profile, step = drawn(name, seed)
@@ -49,7 +50,7 @@ def test_a_closed_form_is_what_is_played(name: str) -> None:
         assert 1 - played.waiting == pytest.approx(price.utilisation, rel=1e-9)
 
 
-@pytest.mark.parametrize("name", EXCHANGED)
+@every("name", EXCHANGED)
 def test_stragglers_are_waited_for_no_longer_than_priced(name: str) -> None:
     profile = sites("a", "b", "c", "d", rate="100 Gbit/s", trip="1 ms")
     wide = tuple(one.model_copy(update={"deviation": 0.2}) for one in profile.sites)
@@ -72,13 +73,13 @@ def test_clocks_wait_for_nobody() -> None:
     assert alone == pytest.approx(1.5, rel=0.01)
 
 
-@pytest.mark.parametrize("count", [2, 4, 16])
+@every("count", [2, 4, 16])
 def test_the_slowest_of_several_is_drawn(count: int) -> None:
     draws = np.random.default_rng(1).standard_normal((100_000, count)).max(axis=1)
     assert slowest_of(count) == pytest.approx(draws.mean(), rel=0.02)
 
 
-@pytest.mark.parametrize("name", STAGED)
+@every("name", STAGED)
 def test_stages_over_sites_are_what_is_played(name: str) -> None:
     # SWARM (arXiv:2301.11913): throughput is that of the slowest of stages and links, and the pipeline fills.
     # SkipPipe (arXiv:2502.19913): two of three sites for each micro-batch, each pair by a link of its own.

@@ -10,6 +10,7 @@ import pytest
 
 from planner.cost.traffic.messages import crosses
 from planner.formulas.spread import spread
+from tests.cases import every
 
 JOBS = (*range(1, 25), 32, 40, 48, 64, 72, 96, 120, 128, 144, 192, 256, 288)
 
@@ -54,7 +55,7 @@ def test_groups_lie_where_their_ranks_are(domain: int) -> None:
             assert tuple(column[row] for column in columns) == wanted, (job, stride, ranks)
 
 
-@pytest.mark.parametrize(("stride", "ranks", "fewest"), [(1, 64, 8), (8, 8, 1), (1, 128, 16), (2, 32, 4)])
+@every(("stride", "ranks", "fewest"), [(1, 64, 8), (8, 8, 1), (1, 128, 16), (2, 32, 4)])
 def test_groups_of_64_straddle_racks_of_72(stride: int, ranks: int, fewest: int) -> None:
     """Counted on 1,152 ranks; ranks 64 to 127 have eight on the first rack and 56 on the second."""
     job = 1152
@@ -75,7 +76,7 @@ def test_an_outermost_tier_joins_all() -> None:
     assert np.array_equal(found.fewest, [6.0, 5.0])
 
 
-@pytest.mark.parametrize("domain", [2, 4, 8, 72])
+@every("domain", [2, 4, 8, 72])
 def test_messages_cross_where_some_rank_and_its_like_are_apart(domain: int) -> None:
     for job in (24, 48, 64, 144, 216):
         for stages in divisors(job):

@@ -23,6 +23,7 @@ from planner.simulate.record import ActivationBytes, memory_over_time, step_reco
 from planner.techniques.schedules import SCHEDULES
 from planner.techniques.schedules.engine import Timeline, play
 from planner.techniques.schedules.family import PassTimes
+from tests.cases import every
 from tests.deep import deep
 from tests.unit.synthesis_cases import (
     count_orders,
@@ -81,7 +82,7 @@ def test_best_of_all_orders(start: int) -> None:
         assert made.bound <= made.incumbent
 
 
-@pytest.mark.parametrize("seed", range(6))
+@every("seed", range(6))
 def test_micro_batches_may_take_their_turns(seed: int) -> None:
     """Orders in which micro-batches overtake each other are no better."""
     problem = random_problem(seed, [(2, 1, 2), (1, 2, 1)])
@@ -155,7 +156,7 @@ def test_never_worse_than_a_hand_made_schedule(
     assert made.incumbent <= made.rival[1]
 
 
-@pytest.mark.parametrize(("limit", "makespan"), [(4, 24 + 3), (8, 24 + 3), (1, 8 * (4 + 4) + 8)])
+@every(("limit", "makespan"), [(4, 24 + 3), (8, 24 + 3), (1, 8 * (4 + 4) + 8)])
 def test_makespans_by_hand(limit: int, makespan: int) -> None:
     """Four ranks, eight micro-batches, F = B = W = 1.
 

@@ -21,7 +21,7 @@ from planner.deferred import deferred
 from planner.inputs.bounded import table_lines
 
 with deferred():
-    from planner.calibrate import constants, refit
+    from planner.calibrate import constants, processes, refit
     from planner.calibrate import overlay as calibrate_overlay
     from planner.calibrate import validate as calibrate_validate
     from planner.calibrate.runs import catalogue as runs_catalogue
@@ -94,10 +94,9 @@ def _validated(table: RunTable, fold: Fold | None, overlay: Overlay | None, prog
     """Price a table with the shipped constants, or with constants that have not seen the row's fold."""
     catalogue = runs_catalogue.shipped_catalogue()
     if fold is None:
+        price = calibrate_overlay.predictions_of(constants.shipped_values(), overlay)
         with rare_collections():
-            return calibrate_validate.validate(
-                table.rows, catalogue, calibrate_overlay.predictions_of(constants.shipped_values(), overlay)
-            )
+            return calibrate_validate.validate(table.rows, catalogue, processes.shared_among_cores(price))
 
     def tell(line: str) -> None:
         progress.tell(f"{line}; {time.monotonic() - progress.started:.0f} s in all")

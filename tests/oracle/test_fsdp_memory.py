@@ -25,6 +25,15 @@ with (TABLES / "peaks.csv").open(encoding="utf-8") as table:
 with (TABLES / "small.csv").open(encoding="utf-8") as table:
     SMALL = list(csv.DictReader(table))
 
+with (TABLES / "hosted.csv").open(encoding="utf-8") as table:
+    HOSTED = list(csv.DictReader(table))
+
+HOSTED_SETTING = {
+    "style": "fsdp", "tp": "1", "sp": "1", "tied": "0",
+    "norm": "fused", "upcast": "1", "optim": "adamw_fused",
+}  # fmt: skip
+"""Of all rows with weights on the host."""
+
 RECOMPUTE = {"none": "none", "full": "full", "full_es": "full", "sac_op": "selective"}
 """By the program's word."""
 
@@ -83,7 +92,7 @@ def recompute_of(row: dict[str, str]) -> str:
     return f"full:{number(row, 'layers') // 2}" if row["ac"] == "layer2" else RECOMPUTE[row["ac"]]
 
 
-def peak(row: dict[str, str]) -> float:
+def peak(row: dict[str, str], offload: str = "none") -> float:
     """Live bytes of the layout's only stage."""
     dp, tp, single = number(row, "dp_shard"), number(row, "tp"), row["param_dtype"]
     accumulated = number(row, "accum")
@@ -96,7 +105,7 @@ def peak(row: dict[str, str]) -> float:
     sharded = {"zero": 2 if kept else 3, "zero_shards": dp} if row["style"] == "fsdp" else {"zero": 0}
     plan = plan_of(
         job, tp=tp, micro_batch=number(row, "mbs"), recompute=recompute_of(row),
-        sequence_parallel=row["sp"] == "1" and tp > 1, **sharded,
+        sequence_parallel=row["sp"] == "1" and tp > 1, offload=offload, **sharded,
     )  # fmt: skip
     fsdp = replace(runtime("fsdp", **traits_of(row)), own_rules=lambda *_: [])
     return estimate(plan, job, fsdp).stages[0].allocated
@@ -111,6 +120,13 @@ def test_peak_bytes(row: dict[str, str]) -> None:
 def test_peak_bytes_of_small_models(row: dict[str, str]) -> None:
     """Little else is there beside the moment that decides: other moments than the loss, odd sizes."""
     assert peak(row) / number(row, "peak_total") == pytest.approx(1.0, abs=0.016)
+
+
+@pytest.mark.parametrize("row", HOSTED, ids=lambda row: row["id"])
+def test_peak_bytes_with_weights_on_the_host(row: dict[str, str]) -> None:
+    """No weight rests on the device, and no gradient once it is reduced."""
+    found = peak(HOSTED_SETTING | row, "weights")
+    assert found / number(row, "peak_total") == pytest.approx(1.0, abs=0.014)
 
 
 KEPT = (

@@ -42,7 +42,7 @@ def step_of(case: Case, plan: Plan, passes: PassBytes, gradients: Num, gathered:
         case.sharding,
         gradients,
         gathered,
-        case.gradient_bytes,
+        case.gradient_bytes * (not case.hosts_gradients),
         case.reduce_bytes,
         waiting=waiting_bytes(case),
         whole_layers=case.recompute.whole_layer,

@@ -77,7 +77,7 @@ class Step:
     of those that autocast makes. [byte]"""
     gradient_bytes: float
     reduce_bytes: float
-    """A gradient as it is kept, and as it travels. [byte]"""
+    """A gradient as it is kept, 0 where the host keeps it, and as it travels. [byte]"""
     waiting: float = 0.0
     """Flat buckets that wait for gradients through the passes. [byte]"""
     whole_layers: bool = False

@@ -8,11 +8,13 @@ from typing import Any
 
 import pytest
 
-from planner.cost.estimate import estimate
+from planner.cost.estimate import case_of, estimate
+from planner.cost.memory.host_rules import host_states
 from planner.inputs.load import load_model
 from planner.inputs.model import ModelSpec
 from planner.inputs.workload import Workload
-from planner.runtimes.family import Job
+from planner.plan import Plan
+from planner.runtimes.family import Job, Runtime
 from tests.cases import every
 from tests.helpers import ROOT
 from tests.unit.cost_jobs import cluster, plan_of, runtime
@@ -92,8 +94,8 @@ def recompute_of(row: dict[str, str]) -> str:
     return f"full:{number(row, 'layers') // 2}" if row["ac"] == "layer2" else RECOMPUTE[row["ac"]]
 
 
-def peak(row: dict[str, str], offload: str = "none") -> float:
-    """Live bytes of the layout's only stage."""
+def planned(row: dict[str, str], offload: str) -> tuple[Plan, Job, Runtime]:
+    """Return the layout, what it trains, and what the program does."""
     dp, tp, single = number(row, "dp_shard"), number(row, "tp"), row["param_dtype"]
     accumulated = number(row, "accum")
     batch = number(row, "mbs") * dp * accumulated
@@ -107,8 +109,12 @@ def peak(row: dict[str, str], offload: str = "none") -> float:
         job, tp=tp, micro_batch=number(row, "mbs"), recompute=recompute_of(row),
         sequence_parallel=row["sp"] == "1" and tp > 1, offload=offload, **sharded,
     )  # fmt: skip
-    fsdp = replace(runtime("fsdp", **traits_of(row)), own_rules=lambda *_: [])
-    return estimate(plan, job, fsdp).stages[0].allocated
+    return plan, job, replace(runtime("fsdp", **traits_of(row)), own_rules=lambda *_: [])
+
+
+def peak(row: dict[str, str], offload: str = "none") -> float:
+    """Live bytes of the layout's only stage."""
+    return estimate(*planned(row, offload)).stages[0].allocated
 
 
 @every("row", ROWS, ids=lambda row: row["id"])
@@ -122,11 +128,20 @@ def test_peak_bytes_of_small_models(row: dict[str, str]) -> None:
     assert peak(row) / number(row, "peak_total") == pytest.approx(1.0, abs=0.016)
 
 
-@pytest.mark.parametrize("row", HOSTED, ids=lambda row: row["id"])
+@every("row", HOSTED, ids=lambda row: row["id"])
 def test_peak_bytes_with_weights_on_the_host(row: dict[str, str]) -> None:
     """No weight rests on the device, and no gradient once it is reduced."""
     found = peak(HOSTED_SETTING | row, "weights")
     assert found / number(row, "peak_total") == pytest.approx(1.0, abs=0.014)
+
+
+@every("row", HOSTED, ids=lambda row: row["id"])
+def test_pinned_blocks_of_weights_on_the_host(row: dict[str, str]) -> None:
+    """Each parameter's part has a block of its own, up to twice as large; gradients lie alike."""
+    plan, job, fsdp = planned(HOSTED_SETTING | row, "weights")
+    case = case_of(plan, job, fsdp)
+    held = host_states(plan, case)["weights"] / case.node_ranks
+    assert held / number(row, "pinned_weights") == pytest.approx(1.0, abs=1e-3)
 
 
 KEPT = (

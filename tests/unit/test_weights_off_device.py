@@ -248,13 +248,16 @@ def test_an_explanation_tells_host_and_disks_apart(tmp_path: Path) -> None:
 
 
 def test_a_quantised_base_on_the_host_is_counted_there() -> None:
-    """Frozen weights of 4 bits and their scales, 0.53 bytes each, once on the node for its two shards."""
+    """Frozen weights of 4 bits and their scales, 0.53 bytes each, once on the node for its two shards.
+
+    Three in four are of 28,672 columns, whose 58.7 MB on a rank take a pinned block of 67.1.
+    """
     work = Workload(seq_len=1024, global_batch=2, precision="bf16", method="qlora")
     job = Job(load_model("llama2-70b"), load_hardware("rtx4090-8-pcie"), 2, work)
     plan = Plan(dp=2.0, zero=3, zero_shards=2.0, recompute="full", offload="weights")
     answer = estimate(plan, job, runtimes()["fsdp"])
     held = host_states(plan, case_of(plan, job, runtimes()["fsdp"]))
-    assert sum(held.values()) == pytest.approx(0.53 * 68.98e9, rel=0.06)
+    assert sum(held.values()) == pytest.approx(0.53 * (1 + 0.8 * 0.143) * 68.98e9, rel=0.06)
     assert answer.peak <= answer.capacity
     assert answer.time.offload > 0
 

@@ -10,6 +10,7 @@ import numpy as np
 from planner.cost.case import Case
 from planner.cost.memory.activation_offload import LayerPasses, host_activation_bytes
 from planner.cost.memory.host_checkpoints import host_checkpoint_bytes, hosts_checkpoints
+from planner.cost.memory.pinned import pinned_share
 from planner.dataclasses import dataclass
 from planner.numeric import Num, maximum
 from planner.plan import Plan
@@ -155,10 +156,13 @@ POOLED_SHARE = 0.8
 
 
 def _wanted_on_host(plan: Plan, case: Case) -> dict[str, Num]:
+    if not (case.offload.optimizer or case.offload.fetches):
+        return {}
     if not case.method.trains_base:  # what adapters keep there is little beside their base
-        frozen = _node_bytes(plan, case, case.frozen_bytes)
+        frozen = _node_bytes(plan, case, case.frozen_bytes * pinned_share(case, plan))
         return {"weights": frozen} if case.offload.weights == "host" else {}
-    gradients, hosted = case.host_gradient_bytes, case.offload.hosted
+    hosted, pinned = case.offload.hosted, pinned_share(case, plan)
+    gradients = case.host_gradient_bytes * pinned
     resting = 0.0 if case.engine.replaces_weights else gradients * (1.0 if case.hosts_gradients else hosted)
     found: dict[str, Num] = {}
     if case.offload.states == "host":
@@ -167,7 +171,7 @@ def _wanted_on_host(plan: Plan, case: Case) -> dict[str, Num]:
     elif case.offload.states == "disk":
         found["gradients"] = _node_bytes(plan, case, gradients)
     if case.offload.weights == "host":
-        found["weights"] = _node_bytes(plan, case, case.weight_bytes)
+        found["weights"] = _node_bytes(plan, case, case.weight_bytes * pinned)
     if buffers := buffered_bytes(case.offload):
         found["pinned buffers"] = buffers * case.node_ranks
     return found

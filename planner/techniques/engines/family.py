@@ -181,6 +181,8 @@ class Engine:
     """Whether gradients that ranks share leave for the host as they are reduced, where it steps them."""
     host_copy_bytes: float = 0.0
     """Bytes of each parameter that the host needs beside states and gradients as they are kept. [byte]"""
+    pins: Literal["", "parameters", "layers"] = ""
+    """What shares a block of pinned memory where weights and gradients rest on the host."""
     step_group: float = 0.0
     """Weights of a rank that are stepped at once where parameters are sharded; 0 for all. [element]"""
     host_adam_seconds: float = HOST_ADAM_SECONDS

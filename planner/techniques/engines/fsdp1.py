@@ -19,5 +19,6 @@ ENTRY = Engine(
     lasting=False,
     at_rest=True,
     autocasts=True,
+    pins="layers",
     host_adam_seconds=TORCH_ADAM_SECONDS,
 )

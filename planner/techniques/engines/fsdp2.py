@@ -8,4 +8,5 @@ ENTRY = replace(
     name="fsdp2",
     cite="PyTorch 2.13: torch/distributed/fsdp/_fully_shard",
     pads_rows=True,
+    pins="parameters",
 )

@@ -18,11 +18,14 @@ from planner.runtimes.family import Job
 from planner.runtimes.hub.config import hub_config
 from planner.runtimes.imports.sheet import Sheet
 from planner.runtimes.imports.zoo import same_name, with_own_numbers
+from planner.runtimes.megatron_bridge.numerics import numeric_fields
 from planner.runtimes.megatron_bridge.reading.bridge import section_fields
 from planner.runtimes.megatron_bridge.reading.core_fields import core_flags
+from planner.runtimes.megatron_lm.architecture import architecture
 from planner.runtimes.megatron_lm.reading.megatron_numerics import numerics_record
 from planner.runtimes.nanotron.files import nanotron_config
 from planner.runtimes.numerics import unknown_numerics
+from planner.runtimes.torchtitan.numerics import numeric_data
 from tests.cases import every
 from tests.validate.megatron import cases
 
@@ -48,6 +51,19 @@ def faults(runtime: str, made: Job) -> str:
     """What the runtime's rules say of one replica on each GPU."""
     entry = runtimes()[runtime]
     return " ".join(str(fault) for fault in violations(entry.rules(cases.plan(8, 8), made)))
+
+
+def test_weights_begin_as_wide_as_the_model_says() -> None:
+    """Of a model that says nothing nanotron asks for a number: 0.02, as Megatron-LM has it."""
+    for std in (0.02, 0.0125):
+        made = job("llama3.1-8b", rope_theta=5e5, init_std=std)
+        assert flags(made)["--init-method-std"] == repr(std)
+        assert nanotron_config(cases.plan(8, 8), made)["model"]["init_method"] == {"std": std}
+        assert hub_config(made.model, 2048)["initializer_range"] == std
+        assert numeric_fields(made.model, architecture(made.model))["init_method_std"] == std
+        assert numeric_data(made.model)["init_std"] == std
+    unsaid = job("llama3.1-8b", rope_theta=5e5)
+    assert nanotron_config(cases.plan(8, 8), unsaid)["model"]["init_method"] == {"std": 0.02}
 
 
 def test_megatron_has_the_base_of_llama_2_and_of_llama_3() -> None:

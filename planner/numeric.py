@@ -1,7 +1,11 @@
-"""The number type that every formula takes: one plan or ten million."""
+"""The number type that every formula takes, one plan or ten million, and numpy's operations on it.
+
+Those that Python too has are used by the module's name, as numpy's are: ``numeric.any``.
+"""
 
 from __future__ import annotations
 
+import builtins
 import math
 from typing import Final
 
@@ -131,12 +135,12 @@ def where(condition: Truth, one: Num, other: Num) -> Num:
     return np.where(condition, one, other)
 
 
-def highest(value: Num) -> Num:
+def max(value: Num) -> Num:
     """Return the most along the first axis, the ranks: `numpy.max`, where a number stands for one rank.
 
     Examples
     --------
-    >>> highest(3.0)
+    >>> max(3.0)
     3.0
     """
     if not isinstance(value, np.ndarray):
@@ -145,23 +149,23 @@ def highest(value: Num) -> Num:
     return found
 
 
-def some(value: Num | Truth) -> bool:
+def any(value: Num | Truth) -> bool:
     """Whether a number is not zero, or any of many: `numpy.any`, without its price for one plan.
 
     Examples
     --------
-    >>> some(0.0)
+    >>> any(0.0)
     False
     """
     return bool(value) if isinstance(value, SINGLE) else bool(np.asarray(value).any())
 
 
-def every(holds: Truth) -> bool:
+def all(holds: Truth) -> bool:
     """Whether something holds for all plans: `numpy.all`, without its price for one plan.
 
     Examples
     --------
-    >>> every(True), every(np.array([True, False]))
+    >>> all(True), all(np.array([True, False]))
     (True, False)
     """
     return bool(holds) if isinstance(holds, ONE) else bool(np.asarray(holds).all())
@@ -195,6 +199,6 @@ class ByValue:
 
 def is_short(*numbers: Num) -> bool:
     """Whether each is a number, or a column that is short enough to be known by its values."""
-    return all(
+    return builtins.all(
         one.size <= MOST_VALUES if isinstance(one, np.ndarray) else isinstance(one, PLAIN) for one in numbers
     )

@@ -8,10 +8,11 @@ from math import ceil
 import numpy as np
 from numpy.typing import NDArray
 
+from planner import numeric
 from planner.dataclasses import dataclass
 from planner.inputs.model import ModelSpec
 from planner.inputs.workload import Workload
-from planner.numeric import PLAIN, Num, every
+from planner.numeric import PLAIN, Num
 from planner.plan import DEGREES, Plan, even_split, prediction_stage
 
 Mask = bool | np.bool_ | NDArray[np.bool_]
@@ -49,7 +50,7 @@ class ModelRule(Rule):
 
 def violations(rules: Iterable[Rule]) -> tuple[Violation, ...]:
     """Return what a scalar plan breaks, all at once."""
-    return tuple(Violation(rule.name, *rule.tell()) for rule in rules if not every(rule.holds))
+    return tuple(Violation(rule.name, *rule.tell()) for rule in rules if not numeric.all(rule.holds))
 
 
 def refusal(runtime: str, faults: Iterable[Violation]) -> str:

@@ -8,6 +8,7 @@ from typing import Final
 
 import numpy as np
 
+from planner import numeric
 from planner.calibrate.eras import unmeasured
 from planner.calibrate.runs.conventions import peak_rate
 from planner.calibrate.runs.defaults import PricedRun, Skip, in_row
@@ -36,7 +37,7 @@ from planner.errors import PlannerError
 from planner.inputs.measured_bands import eras_that_ran
 from planner.inputs.model import ModelSpec
 from planner.inputs.workload import Workload
-from planner.numeric import Num, highest
+from planner.numeric import Num
 from planner.plan import DEGREES, Plan
 from planner.remembered import remembered
 from planner.techniques.recompute.family import RecomputeChoice
@@ -205,8 +206,8 @@ def _figures(runs: Sequence[PricedRun], within: _Passes, result: StepPrice) -> I
     """Yield the figures of each run of a batch, as `batch_predictions` names them."""
     case, alone, first = within.pricer.case, len(runs) == 1, runs[0]
     capacity = first.job.hardware.pool.accelerator.memory_usable
-    allocated = highest(result.memory.allocated)
-    opening = highest(first_step_bytes(case, result.memory))
+    allocated = numeric.max(result.memory.allocated)
+    opening = numeric.max(first_step_bytes(case, result.memory))
     total = result.total_bytes
     shown = shown_bytes(case, result.memory, device_bytes(case, result.memory))
     chance = oom_probability(total, capacity, first.runtime.traits.allocator.memory_spread)
@@ -214,7 +215,7 @@ def _figures(runs: Sequence[PricedRun], within: _Passes, result: StepPrice) -> I
     own = _of_rank(result.memory.allocated + reserve_bytes(case, result.memory), 0, alone)
     last = _of_rank(result.memory.allocated, -1, alone)
     waits, busy = result.host / result.step, _at_peak(runs, case) / result.step
-    unseen = highest(unseen_bytes(case, result.memory))
+    unseen = numeric.max(unseen_bytes(case, result.memory))
     figures = (
         *(result.step, allocated, opening, total, chance, far),
         *(shown, own, last, waits, busy, unseen, tensor),

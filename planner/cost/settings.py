@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import cache
 
+from planner import numeric
 from planner.inputs.bands import chip_of, core_of, evidence
 from planner.inputs.fitted import fitted_file
 from planner.inputs.hardware import Pool
 from planner.inputs.measured_bands import EXPERTS
 from planner.inputs.yaml_file import read_fitted
-from planner.numeric import every
 from planner.plan import Plan
 from planner.remembered import remembered
 from planner.runtimes.family import Job, Runtime
@@ -132,7 +132,7 @@ def settings_run(
     run = {name: said for name, value in values if value is not None and asked(said := f"{name} {value}")}
     if not run:
         return []
-    moot = {idle.trait for idle in runtime.idle if idle.when(plan, job) or every(idle.moot(plan, job))}
+    moot = {idle.trait for idle in runtime.idle if idle.when(plan, job) or numeric.all(idle.moot(plan, job))}
     return [
         said for name, said in run.items() if moot.isdisjoint(SETTINGS[name].values[said[len(name) + 1 :]])
     ]

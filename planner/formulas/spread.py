@@ -12,8 +12,9 @@ from functools import lru_cache
 
 import numpy as np
 
+from planner import numeric
 from planner.dataclasses import dataclass
-from planner.numeric import PLAIN, ByValue, Column, Num, Truth, every, floor, is_short, maximum, minimum
+from planner.numeric import PLAIN, ByValue, Column, Num, Truth, floor, is_short, maximum, minimum
 
 
 @dataclass(frozen=True)
@@ -90,7 +91,7 @@ def _spread(domain: float, gpus: float, stride: Num, ranks: Num) -> Spread:
     block = stride * ranks
     filled = _divides(domain, block) & (_divides(domain, stride) | _divides(stride, domain))
     alike = filled | _divides(block, domain) | (maximum(block, gpus) <= domain)
-    if every(alike):
+    if numeric.all(alike):
         return Spread(ranks / inside, inside, inside)
     return _counted(Spread(ranks / inside, inside, inside), alike, (domain, gpus), stride, ranks)
 

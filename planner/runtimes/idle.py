@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Final, Protocol
 
+from planner import numeric
 from planner.dataclasses import dataclass
 from planner.inputs.hardware import HardwareProfile
 from planner.inputs.model import ModelSpec
 from planner.inputs.workload import Workload
-from planner.numeric import every
 from planner.plan import Plan
 from planner.rules import Mask
 from planner.runtimes.settings import Changes, Value
@@ -70,11 +70,11 @@ ADAPTERS: Final = (
 
 def left_out(concerned: Iterable[Idle], plan: Plan, job: TrainingTask) -> list[Idle]:
     """Return which of some traits a plan, or each of a batch, runs with another value than they have."""
-    return [one for one in concerned if one.when(plan, job) and not every(one.moot(plan, job))]
+    return [one for one in concerned if one.when(plan, job) and not numeric.all(one.moot(plan, job))]
 
 
 def in_effect(idle: Iterable[Idle], plan: Plan, job: TrainingTask, changes: Changes) -> Changes:
     """Return the changed traits that a scalar plan runs: no expert's switch without experts, and the like."""
     known = [one for one in idle if one.trait in changes and one.concerns(changes[one.trait])]
-    names = {one.trait for one in known if one.when(plan, job) or every(one.moot(plan, job))}
+    names = {one.trait for one in known if one.when(plan, job) or numeric.all(one.moot(plan, job))}
     return {name: value for name, value in changes.items() if name not in names}

@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from planner import numeric
 from planner.cost.case import case_of
 from planner.cost.legal import pass_rules
 from planner.cost.memory.host_rules import host_checkpoint_rules, offload_rules
 from planner.dataclasses import dataclass, replace
-from planner.numeric import Column, every
+from planner.numeric import Column
 from planner.plan import DEGREES, MESH, Plan
 from planner.rules import Rule
 from planner.runtimes.family import Job, Runtime
@@ -167,7 +168,7 @@ def obeying(
     """Return the plans that keep every rule; count the others by the first they break, ``weight`` times."""
     left = among
     for rule in rules:
-        if every(rule.holds):
+        if numeric.all(rule.holds):
             continue
         broken = left & ~np.asarray(rule.holds)
         if count := int(np.count_nonzero(broken)):

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from planner import numeric
 from planner.cost.case import case_of
 from planner.cost.legal import degree_rules, pass_rules, technique_rules
 from planner.inputs.hardware import HardwareProfile
@@ -17,7 +18,6 @@ from planner.inputs.load_hardware import load_hardware
 from planner.inputs.model import ModelSpec
 from planner.inputs.workload import Workload
 from planner.plan import Plan
-from planner.rules import every
 from planner.runtimes import runtimes
 from planner.runtimes.family import Job, Runtime
 from planner.techniques.context import CONTEXT_METHODS
@@ -184,7 +184,7 @@ def plan_of(job: Job, **fields: Any) -> Plan:
 
 def is_legal(plan: Plan, job: Job, runtime: Runtime) -> bool:
     """Whether a scalar plan keeps every rule; those that most plans break are asked first."""
-    if not all(every(rule.holds) for rule in degree_rules(plan, job, runtime)):
+    if not all(numeric.all(rule.holds) for rule in degree_rules(plan, job, runtime)):
         return False
     case = case_of(plan, job, runtime)
     rules = chain.from_iterable(ask() for ask in (
@@ -192,7 +192,7 @@ def is_legal(plan: Plan, job: Job, runtime: Runtime) -> bool:
         lambda: technique_rules(plan, case),
         lambda: case.runtime.rules(plan, job),
     ))  # fmt: skip
-    return all(every(rule.holds) for rule in rules)
+    return all(numeric.all(rule.holds) for rule in rules)
 
 
 def cuts_evenly(job: Job, degrees: Mapping[str, int]) -> bool:

@@ -8,7 +8,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.numeric import ceil, floor, maximum, minimum, some, sqrt, where
+from planner import numeric
+from planner.numeric import ceil, floor, maximum, minimum, sqrt, where
 
 ANY = st.floats(allow_nan=True, allow_infinity=True)
 WIDE = ANY.filter(lambda number: number != 0)
@@ -43,11 +44,11 @@ def test_roots_are_those_of_numpy(number: float) -> None:
 def test_conditions_of_one_plan_and_of_many() -> None:
     assert where(np.bool_(False), 1.0, 2.0) == 2.0
     assert same(where(True, 1.0, np.array([2.0, 3.0])), [1.0, 1.0])
-    assert some(2)
-    assert not some(0.0)
-    assert not some(np.bool_(False))
-    assert some(np.array([0.0, 1.0]))
-    assert not some(np.array([0.0]))
+    assert numeric.any(2)
+    assert not numeric.any(0.0)
+    assert not numeric.any(np.bool_(False))
+    assert numeric.any(np.array([0.0, 1.0]))
+    assert not numeric.any(np.array([0.0]))
 
 
 def test_one_plan_rounds_by_python_and_many_by_numpy() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from planner import numeric
 from planner.cost.layer import communication
 from planner.cost.layer.attention_backward import attention_backward_bytes
 from planner.cost.layer.block_parts import diffusion_end
@@ -23,7 +24,7 @@ from planner.cost.layer.sequence_parts import part_bytes, repeated_in_parts
 from planner.cost.stages import ENCODER
 from planner.dataclasses import dataclass, replace
 from planner.formulas.launches import launched_seconds
-from planner.numeric import Num, maximum, some, where
+from planner.numeric import Num, maximum, where
 from planner.runtimes.traits import Traits
 from planner.techniques.methods.family import MOVES
 from planner.techniques.recompute.family import RecomputeChoice
@@ -254,7 +255,7 @@ def _pass_bytes(layer: PricedLayer, choice: RecomputeChoice, pricer: Pricer, fre
     everything = total(layer.operators, "kept") + total(layer.operators, "saved")
     held = _left(layer, choice, pricer) if choice.whole_layer else everything - freed
     besides = everything - held + largest(layer.operators, "result")
-    besides = maximum(besides, layer.attending - held) if some(layer.attending) else besides
+    besides = maximum(besides, layer.attending - held) if numeric.any(layer.attending) else besides
     return held + message_bytes_kept(layer, choice, pricer), besides
 
 
@@ -276,7 +277,7 @@ def layer_cost(layer: PricedLayer, choice: RecomputeChoice, pricer: Pricer) -> L
     )
     if pricer.case.method.forwards:
         return forward_cost(layer, passes[1], pricer)
-    if some(layer.floor):
+    if numeric.any(layer.floor):
         passes = floored_passes(passes, layer.floor * (1.0 + FORWARD_SHARE * choice.whole_layer))
     copied, leaves = hosted_inputs(layer.operators, pricer.case.offload.modules, choice.modules)
     return LayerCost(

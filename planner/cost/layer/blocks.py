@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import get_args
 
+from planner import numeric
 from planner.cost.layer.activations import activation_input_bytes, activation_operator
 from planner.cost.layer.adapters import adapter_params, bottleneck_bytes, input_bytes, own_input_bytes
 from planner.cost.layer.block_parts import part_operators
@@ -21,7 +22,7 @@ from planner.formulas import elementwise as traffic
 from planner.formulas.experts import experts_extrapolated, grouped_gemm_seconds, tiled_rows_in_mean
 from planner.formulas.zero_experts import peak_picks
 from planner.inputs.model import Attention, Block, DenseFfn, Experts, LatentAttention, Mixer, Recurrent
-from planner.numeric import Num, ceil, maximum, some, where
+from planner.numeric import Num, ceil, maximum, where
 
 
 def residual_operator(pricer: Pricer, name: str) -> Operator:
@@ -350,4 +351,4 @@ def spared_product(pricer: Pricer, block: Block, operators: list[Operator]) -> O
     more = block.norms > 2 + (block.cross is not None)
     if block.parts or block.extras or tiled or summed or more or pricer.case.traits.kernels.dropout:
         return None
-    return [operator for operator in operators if some(operator.flops)][-1]
+    return [operator for operator in operators if numeric.any(operator.flops)][-1]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
+from planner import numeric
 from planner.cost.case import Case
 from planner.cost.layer.adapter_messages import adapter_exchange, gathers_in_the_open
 from planner.cost.layer.block_parts import parts_exchange
@@ -22,7 +23,7 @@ from planner.formulas.shortcut import shortcut_window
 from planner.formulas.zero_experts import peak_picks
 from planner.inputs.model import Block, Experts
 from planner.inputs.recurrent import RecurrentMixer
-from planner.numeric import Num, ceil, doublings, every, maximum, where
+from planner.numeric import Num, ceil, doublings, maximum, where
 from planner.plan import Plan
 from planner.techniques.context import CONTEXT_METHODS
 from planner.techniques.recompute.family import RecomputeChoice
@@ -38,7 +39,7 @@ def gathered_share(case: Case) -> float:
 def tensor_exposed(case: Case, tp: Num) -> Num:
     """Return which share of tensor-parallel messages nothing hides: all, where ranks are not joined. [-]"""
     share, joined = case.traits.tensor.exposed, case.pool.joins(tp)
-    return share if share >= 1 or every(joined) else where(joined, share, 1.0)
+    return share if share >= 1 or numeric.all(joined) else where(joined, share, 1.0)
 
 
 def tensor_exchange(pricer: Pricer, sublayers: int, gathered: float = 1.0, kept_whole: Num = 0.0) -> Exchange:
@@ -105,7 +106,7 @@ def hidden_exchange(pricer: Pricer, operators: list[Operator], sublayers: int) -
         backward = backward + again * case.method.trains_base * (1.0 - apart)
         backward = backward + exposed_seconds(reduced, into.weight_gradient, share)
     joined = case.pool.joins(plan.tp)
-    if not every(joined):
+    if not numeric.all(joined):
         forward, backward = (
             where(joined, one, other) for one, other in ((forward, plain.forward), (backward, plain.backward))
         )

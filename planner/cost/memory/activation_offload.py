@@ -6,13 +6,14 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from planner import numeric
 from planner.cost.case import Case
 from planner.cost.layer.layer_costs import LayerCost
 from planner.cost.stages import ENDS, Piece, Stages
 from planner.cost.step.layout import piece_costs, priced_layers
 from planner.dataclasses import dataclass, replace
 from planner.formulas.activation_offload import copied_bytes, device_bytes, offloaded_layers
-from planner.numeric import Num, ceil, highest, maximum, where
+from planner.numeric import Num, ceil, maximum, where
 from planner.plan import Plan
 from planner.techniques.engines.family import PassBytes
 
@@ -111,7 +112,7 @@ def host_activation_bytes(case: Case, plan: Plan, layers: LayerPasses | None = N
     held = layers or _largest_stage(case, plan)
     chunks = case.schedule.chunks_alive(plan.pp, plan.vpp, plan.num_microbatches, 0.0 * plan.pp)
     moved = copied_bytes(held.sent(case), held.count, case.offload.layers)
-    most_moved = highest(moved) if layers else moved
+    most_moved = numeric.max(moved) if layers else moved
     return most_moved * (chunks / plan.vpp)
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from planner import numeric
 from planner.cost.case import Case
 from planner.cost.memory.fit import overflow_probability
 from planner.cost.memory.reserve import needed_share, shown_share
 from planner.cost.memory.stage_memory import StageMemory, live_logit_bytes
-from planner.numeric import Num, highest, maximum, minimum, where
+from planner.numeric import Num, maximum, minimum, where
 from planner.plan import Plan
 from planner.techniques.engines.family import GATHERED_BYTES, PassBytes
 
@@ -128,4 +129,4 @@ def shown_bytes(case: Case, memory: StageMemory, needed: Num) -> Num:
     passing = where(memory.at_step, 0.0, memory.activations + memory.workspace)
     held, capacity = needed + share * passing + memory.streamed, case.pool.accelerator.memory_usable
     full = maximum(needed, (needed + capacity) / 2)
-    return highest(where(held > capacity, full, held))
+    return numeric.max(where(held > capacity, full, held))

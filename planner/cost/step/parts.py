@@ -6,6 +6,7 @@ from functools import cached_property
 
 import numpy as np
 
+from planner import numeric
 from planner.cost.case import Case
 from planner.cost.layer.block_cost import PricedLayer
 from planner.cost.layer.layer_costs import LayerCost, LayerDetail
@@ -25,7 +26,7 @@ from planner.cost.step.step import (
 from planner.cost.step.step_end import StepEnd, step_end
 from planner.cost.traffic.sharing import sharing
 from planner.dataclasses import dataclass
-from planner.numeric import Num, highest
+from planner.numeric import Num
 from planner.plan import Plan
 
 
@@ -107,7 +108,7 @@ class PlanParts:
     @property
     def peak(self) -> float:
         """What the peak stage needs, whatever the step takes. [byte]"""
-        return float(highest(self.held.total))
+        return float(numeric.max(self.held.total))
 
     def stepped(self, passes: PassPrice) -> StepPrice:
         """Return the price of the step whose passes take other seconds."""

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from planner import numeric
 from planner.cost.case import Case
 from planner.cost.layer.layer_costs import LayerCost, stage_sum
 from planner.cost.memory.activation_offload import LayerPasses, bytes_beside_host, layer_passes
@@ -29,7 +30,7 @@ from planner.cost.traffic.messages import are_unlike, hop_seconds
 from planner.cost.traffic.sharing import sharing
 from planner.dataclasses import dataclass
 from planner.formulas.pipeline import Pipe
-from planner.numeric import Num, Truth, highest, maximum, some, where
+from planner.numeric import Num, Truth, maximum, where
 from planner.plan import Plan
 from planner.techniques.engines.family import PassBytes
 
@@ -203,14 +204,14 @@ def _window(costs: Mapping[Piece, LayerCost], stages: Stages, micro: Num) -> Num
     What runs again comes before the gradients of its layer are there to send, and keeps the device from what
     is: were it a window too, recompute would cost nothing wherever traffic takes longer than the passes.
     """
-    if not any(some(costs[piece].again) for piece in stages.counts):
-        return highest(micro)
-    return highest(micro - stage_sum(costs, stages, "again"))
+    if not any(numeric.any(costs[piece].again) for piece in stages.counts):
+        return numeric.max(micro)
+    return numeric.max(micro - stage_sum(costs, stages, "again"))
 
 
 def _busy(case: Case, plan: Plan, micro: Num, everything: Num, share: tuple[Num, Num, Num]) -> Num:
     """Seconds of all passes of a step whose stages take ``micro`` each, bubble included. [s]"""
-    slowest = highest(micro)
+    slowest = numeric.max(micro)
     return plan.num_microbatches * slowest + _bubble(case, plan, everything, slowest, share)
 
 
@@ -272,7 +273,7 @@ def price_step(case: Case, plan: Plan, passes: PassPrice, end: StepEnd, held: St
         optimizer = optimizer + retried_seconds(case, plan, held.passing, held.total)
     if case.traits.allocator.full_message_seconds:
         optimizer = optimizer + stalled_seconds(case, plan, held.total)
-    step = passes.busy + highest(exchange + optimizer + offload)
+    step = passes.busy + numeric.max(exchange + optimizer + offload)
     if case.workload.seq_lens is not None:
         step = step + waiting_seconds(case, plan)
     host = host_step_seconds(case, plan)
@@ -281,7 +282,7 @@ def price_step(case: Case, plan: Plan, passes: PassPrice, end: StepEnd, held: St
         step=maximum(step, host),
         bound=maximum(passes.bound + least, host),
         floor=maximum(passes.floor + least, host),
-        total_bytes=highest(held.total),
+        total_bytes=numeric.max(held.total),
         data_parallel=exchange,
         optimizer=optimizer,
         offload=offload,

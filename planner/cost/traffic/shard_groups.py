@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from planner import numeric
 from planner.cost.case import Case, piped
 from planner.cost.expert_shards import filled_expert_shards
 from planner.cost.layer.context_parallel import kept_attention
@@ -11,7 +12,7 @@ from planner.cost.memory.weights import StageWeights
 from planner.cost.traffic.rank_order import data_stride
 from planner.dataclasses import dataclass
 from planner.formulas.collectives import pieces_seconds, ring_sent_bytes
-from planner.numeric import Num, maximum, minimum, some, where
+from planner.numeric import Num, maximum, minimum, where
 from planner.plan import Plan
 from planner.techniques.engines.family import GATHERED_BYTES
 
@@ -44,7 +45,7 @@ class ShardGroup:
     @property
     def replicated(self) -> bool:
         """Whether some plan of the batch reduces among replicas."""
-        return some(self.replicas > 1)
+        return numeric.any(self.replicas > 1)
 
 
 def groups(case: Case, plan: Plan, held: StageWeights) -> list[ShardGroup]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from planner import numeric
 from planner.dataclasses import replace
-from planner.numeric import Num, maximum, minimum, some, where
+from planner.numeric import Num, maximum, minimum, where
 from planner.techniques.engines._gathering import beside_bytes, head_bytes, late_gradients
 from planner.techniques.engines.family import GATHERED_BYTES, Moment, Moments, Step
 
@@ -55,7 +56,7 @@ def encoder_moments(step: Step) -> Moments:
     First all is there that it left for its backward, last its whole gradient and what goes to be reduced.
     """
     weights, left = step.passes.encoder, step.passes.encoder_left
-    if not some(weights):
+    if not numeric.any(weights):
         return ()
     whole = GATHERED_BYTES * weights
     size = where(np.greater(weights, 0), whole + maximum(left, whole + step.reduce_bytes * weights), 0.0)

@@ -44,20 +44,22 @@ FromOption = Annotated[
 ]
 
 
+def optional_model(option: str) -> Any:
+    """Return the argument MODEL of a command with an option whose file may describe it."""
+    return typer.Argument(
+        metavar="[MODEL]",
+        help="A name from `planner models list`, a config.json or its folder, or a model YAML; "
+        f"optional with {option}, if that file describes the model.",
+        show_default=False,
+        autocompletion=complete.model,
+    )
+
+
 @dataclass(frozen=True)
 class AnyJobOptions(JobOptions):
     """What is planned, where the model may come from a file."""
 
-    model: Annotated[
-        str,
-        typer.Argument(
-            metavar="[MODEL]",
-            help="A name from `planner models list`, a config.json or its folder, or a model YAML; "
-            "optional with --from, if that file describes the model.",
-            show_default=False,
-            autocompletion=complete.model,
-        ),
-    ] = ""
+    model: Annotated[str, optional_model("--from")] = ""
     vocab_size: Annotated[
         str | None,
         text_option("N", "Tokens of the vocabulary, where the file of --from gives a shape without it."),

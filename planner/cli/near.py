@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from planner.cli import complete
-from planner.cli.from_file import FileRequest, asked_of
+from planner.cli.from_file import FileRequest, asked_of, optional_model
 from planner.cli.options import JobOptions, PlanOptions, text_option
 from planner.dataclasses import dataclass, replace
 from planner.deferred import deferred
@@ -43,16 +42,7 @@ NearOption = Annotated[
 class NearJobOptions(JobOptions):
     """What is planned, where the model may come from a recipe."""
 
-    model: Annotated[
-        str,
-        typer.Argument(
-            metavar="[MODEL]",
-            help="A name from `planner models list`, a config.json or its folder, or a model YAML; "
-            "optional with --near, if that file describes the model.",
-            show_default=False,
-            autocompletion=complete.model,
-        ),
-    ] = ""
+    model: Annotated[str, optional_model("--near")] = ""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The host's time under PyTorch's own kernels, launched one by one: counted, and fitted to no run."""
+"""Transformers' models under PyTorch's own kernels, one by one: what runs, and the host's time, by count."""
 
 from __future__ import annotations
 
@@ -28,3 +28,20 @@ HOST: Final = {"host_layer_seconds": LAYER_LAUNCHES * LAUNCH_SECONDS, "host_step
 Of a step's end, a read of the loss and of the gradients' norm, and the optimizer's multi-tensor kernels, are
 5 ms: the fitted 20 ms of Megatron-LM's tests hold its logging too.
 """
+
+EAGER: Final = {
+    "attention": "flash-2",
+    "tensor_library": "plain",
+    "score_bytes": 6.0,
+    "fused_norm": False,
+    "fused_activation": False,
+    "fused_rope": False,
+    "rotary_chain": "halves",
+    "vocab_parallel_loss": False,
+    "adapters": "peft",
+    "fused_weight_gradient": False,
+    "checkpointing": "early-stop",
+    "experts": "stacked",
+    **HOST,
+}
+"""Traits of transformers' models as DeepSpeed and Accelerate run them, but for loss and sharding."""

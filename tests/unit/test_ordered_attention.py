@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from planner.cost.case import Case, case_of
-from planner.cost.layer.attention_core import attention_seconds, ordered_backward_seconds
+from planner.cost.layer.attention_core import CoreSize, attention_seconds, ordered_backward_seconds
 from planner.runtimes.imports.dispatch import read_runner_file
 from planner.techniques.attention import ATTENTION_KERNELS
 from tests.cases import every
@@ -24,8 +24,8 @@ def case(cluster: str, **traits: object) -> Case:
 def core(cluster: str, rows: float, seq: float, head_dim: float, causal: bool, exact: bool) -> list[float]:
     """TFLOP/s of both passes."""
     visible = seq / 2 if causal else seq
-    kernel, size = ATTENTION_KERNELS["flash-2"], (rows, seq, 1.0, visible, head_dim, 1.0)
-    found = attention_seconds(case(cluster, deterministic=exact), kernel, *size)
+    kernel, size = ATTENTION_KERNELS["flash-2"], CoreSize(rows, seq, 1.0, visible, head_dim)
+    found = attention_seconds(case(cluster, deterministic=exact), kernel, size)
     flops = 4.0 * rows * seq * visible * head_dim / 1e12
     return [flops / float(found[0]), 2.5 * flops / float(found[1])]
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from planner.cost.case import Case
 from planner.formulas.attention import (
     attention_backward_seconds,
@@ -44,19 +46,31 @@ def attention_outside(case: Case, kernel: AttentionKernel, seq: float, head_dim:
     return maximum(attention_extrapolated(seq, kernels.attention_for(round(head_dim))), float(other))
 
 
-def attention_seconds(
-    case: Case,
-    kernel: AttentionKernel,
-    rows: Num,
-    seq: float,
-    share: Num,
-    visible: Num,
-    head_dim: float,
-    shared: Num,
-) -> tuple[Num, Num, Num]:
+class CoreSize(NamedTuple):
+    """Sizes of one call of attention."""
+
+    rows: Num
+    """Heads of all sequences of a micro-batch. [-]"""
+    seq: float
+    """Tokens of a sequence. [element]"""
+    share: Num
+    """Queries of a sequence on a rank, over its tokens. [-]"""
+    visible: Num
+    """Keys that a query sees in the mean. [element]"""
+    head_dim: float
+    """Width of a head. [element]"""
+    shared: Num = 1.0
+    """Heads that read the same keys and values. [-]"""
+
+    @property
+    def queries(self) -> Num:
+        """Queries of a sequence on a rank. [element]"""
+        return self.seq * self.share
+
+
+def attention_seconds(case: Case, kernel: AttentionKernel, size: CoreSize) -> tuple[Num, Num, Num]:
     """Seconds forward and backward with a kernel, and bytes of its internals that are kept."""
-    kernels = case.kernels
-    queries = seq * share
+    kernels, (rows, seq, _, visible, head_dim, shared), queries = case.kernels, size, size.queries
     if kernel.keeps_scores:
         forward, backward = _scores_seconds(case, kernel, rows, queries, seq, head_dim)
         return forward, backward, case.traits.attention.score_bytes * rows * queries * seq
@@ -72,9 +86,9 @@ def attention_seconds(
     if case.traits.attention.fp8 and case.precision.quantises:
         faster = FP8_ATTENTION.get(arch, 1.0)
         slower = Slowdown(slower.forward * faster, slower.backward * faster)
-    size = (1.0, rows, queries, visible, head_dim)
-    forward = attention_forward_seconds(*size, curve, shared) * slower.forward
-    backward = attention_backward_seconds(*size, curve, shared) * slower.backward
+    sizes = (1.0, rows, queries, visible, head_dim)
+    forward = attention_forward_seconds(*sizes, curve, shared) * slower.forward
+    backward = attention_backward_seconds(*sizes, curve, shared) * slower.backward
     if ordered:
         backward = ordered_backward_seconds(case, backward, rows, queries, seq, head_dim)
     return forward, backward, 4.0 * rows * queries

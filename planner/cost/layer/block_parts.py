@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from planner.cost.layer.attention_core import attention_outside, attention_seconds
+from planner.cost.layer.attention_core import CoreSize, attention_outside, attention_seconds
 from planner.cost.layer.context_exchange import leg_exchange
 from planner.cost.layer.context_parallel import gathered_bytes, legs
 from planner.cost.layer.exchange import ACTIVATION_BYTES, NO_EXCHANGE, Exchange
@@ -130,7 +130,9 @@ def core_operator(pricer: Pricer, core: CorePart, name: str) -> Operator:
     ring = plan.cp / shares if shared and not core.axis else 1.0
     heads, size, kernel = core.heads / shares, float(core.head_dim), case.attention_kernel
     rows = sequences * heads
-    forward, backward, statistics = attention_seconds(case, kernel, rows, length, share, visible, size, 1.0)
+    forward, backward, statistics = attention_seconds(
+        case, kernel, CoreSize(rows, length, share, visible, size)
+    )
     stitching = stitched_time(case.traits, ring, length * share, visible)
     slow = stitching / (case.derate * case.traits.attention.share)
     outside = attention_outside(case, kernel, visible, size) * slow

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from planner.cost.layer.attention_core import attention_outside, attention_seconds
+from planner.cost.layer.attention_core import CoreSize, attention_outside, attention_seconds
 from planner.cost.layer.operators import Operator, Pricer
 from planner.formulas import elementwise as traffic
 from planner.formulas.attention import attention_flops
@@ -75,7 +75,7 @@ def _core(pricer: Pricer, mixer: Attention) -> Operator:
     source = source_tokens(pricer)
     kernel, heads = case.attention_kernel, plan.micro_batch * float(mixer.heads)
     share = length / source
-    forward, backward, saved = attention_seconds(case, kernel, heads, source, share, source, width, 1.0)
+    forward, backward, saved = attention_seconds(case, kernel, CoreSize(heads, source, share, source, width))
     slow = 1.0 / (case.derate * case.traits.attention.share)
     outside = attention_outside(case, kernel, source, width) * slow
     return Operator(

@@ -10,6 +10,7 @@ from planner.cost.case import Case
 from planner.cost.layer.adapters import adapter_params, adapter_seconds, bottleneck_bytes, copy_bytes, learned
 from planner.cost.layer.attention_core import (
     SPLIT_SOFTMAX,
+    CoreSize,
     attention_outside,
     attention_seconds,
     keys_of,
@@ -246,10 +247,11 @@ class Pricer:
         head_dim = (qk_dim + value_dim) / 2
         visible = keys_of(mixer, seq, case.workload.attended_tokens)
         flops = attention_flops(plan.micro_batch, local_heads, seq * share, visible, head_dim)
-        core = self._core(case.attention_kernel, rows, seq, share, visible, head_dim, shared)
+        size = CoreSize(rows, seq, share, visible, head_dim, shared)
+        core = self._core(case.attention_kernel, size)
         if case.context.kernel:
             kernel = ATTENTION_KERNELS[case.context.kernel]
-            own = self._core(kernel, rows, seq, share, visible, head_dim, shared)
+            own = self._core(kernel, size)
             core = Core(*(where(plan.cp > 1, *values) for values in zip(own, core, strict=True)))
         ring = plan.cp / shares
         stitching = 1.0 if case.context.kernel else stitched_time(case.traits, ring, seq * share, visible)
@@ -269,26 +271,17 @@ class Pricer:
             outside_backward=outside * core.backward,
         )
 
-    def _core(
-        self,
-        kernel: AttentionKernel,
-        rows: Num,
-        seq: float,
-        share: Num,
-        visible: Num,
-        head_dim: float,
-        shared: Num,
-    ) -> Core:
+    def _core(self, kernel: AttentionKernel, size: CoreSize) -> Core:
         """Price an attention kernel on the device's own."""
-        case, size = self.case, (rows, seq, share, visible, head_dim, shared)
-        forward, backward, saved = attention_seconds(case, kernel, *size)
+        case, rows, seq = self.case, size.rows, size.seq
+        forward, backward, saved = attention_seconds(case, kernel, size)
         return Core(
             forward,
             backward,
             saved,
-            widest=2 * rows * seq * share * seq if kernel.keeps_scores else 0.0,
+            widest=2 * rows * seq * size.share * seq if kernel.keeps_scores else 0.0,
             launches=SPLIT_SOFTMAX * split_softmax(rows) if kernel.joins_softmax else 0.0,
-            outside=attention_outside(case, kernel, seq, head_dim),
+            outside=attention_outside(case, kernel, seq, size.head_dim),
         )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from planner.cost.layer.attention_core import attention_seconds, mean_keys
+from planner.cost.layer.attention_core import CoreSize, attention_seconds, mean_keys
 from planner.cost.layer.exchange import NO_EXCHANGE, Exchange
 from planner.cost.layer.norms import norm_is_fused
 from planner.cost.layer.operators import Operator, Pricer
@@ -78,11 +78,12 @@ def index_scores(pricer: Pricer, mixer: LatentAttention, indexer: Indexer) -> Op
     seen = mean_keys(seq, None, False, case.workload.attended_tokens)
     picked = mean_keys(seq, indexer.topk, False, case.workload.attended_tokens)
     narrow, heads = float(indexer.head_dim), float(indexer.heads)
-    whole, _, _ = attention_seconds(case, kernel, rows, seq, share, seen, narrow, heads)
-    few, _, _ = attention_seconds(case, kernel, rows, seq, share, picked, narrow, heads)
+    whole, _, _ = attention_seconds(case, kernel, CoreSize(rows, seq, share, seen, narrow, heads))
+    few, _, _ = attention_seconds(case, kernel, CoreSize(rows, seq, share, picked, narrow, heads))
     main = mixer.heads / plan.tp
     width = sum(mixer.core_widths) / 2
-    again, _, _ = attention_seconds(case, kernel, plan.micro_batch * main, seq, share, picked, width, main)
+    every_row = CoreSize(plan.micro_batch * main, seq, share, picked, width, main)
+    again, _, _ = attention_seconds(case, kernel, every_row)
     slow = 1.0 / (case.derate * case.traits.attention.share)
     moved = 2 * SCORE_BYTES * pricer.tokens * seen / case.kernels.memory_bandwidth
     forward = 0.5 * whole * slow + moved
@@ -118,9 +119,8 @@ def block_index_operators(pricer: Pricer, indexer: BlockIndexer, heads: Num) -> 
         ).with_values(**still),
     ]
     seen = mean_keys(seq, None, False, case.workload.attended_tokens)
-    whole, _, _ = attention_seconds(
-        case, case.attention_kernel, plan.micro_batch * heads, seq, 1.0 / plan.cp, seen, narrow, heads
-    )
+    size = CoreSize(plan.micro_batch * heads, seq, 1.0 / plan.cp, seen, narrow, heads)
+    whole, _, _ = attention_seconds(case, case.attention_kernel, size)
     moved = 2 * SCORE_BYTES * rows * heads * seen / indexer.block / case.kernels.memory_bandwidth
     forward = 0.5 * whole / (case.derate * case.traits.attention.share) + moved
     scores = Operator(

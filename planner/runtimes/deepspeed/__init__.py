@@ -3,7 +3,7 @@
 from planner.runtimes.deepspeed import rules
 from planner.runtimes.deepspeed.choices import IDLE, setting_rules
 from planner.runtimes.deepspeed.files import SETTINGS, deepspeed_command
-from planner.runtimes.eager import HOST
+from planner.runtimes.eager import EAGER
 from planner.runtimes.family import Runtime
 from planner.runtimes.hub.config import traits_of_type, unwritten
 from planner.runtimes.idle import ADAPTER_DROPOUT
@@ -20,20 +20,9 @@ ENTRY = Runtime(
     cite="DeepSpeed 0.19.8, runtime/engine.py, runtime/pipe, module_inject, runtime/sequence_parallel",
     traits=Traits().with_values(
         engine="deepspeed-zero",
-        attention="flash-2",
-        tensor_library="plain",
-        score_bytes=6.0,
-        fused_norm=False,
-        fused_activation=False,
-        fused_rope=False,
-        rotary_chain="halves",
-        vocab_parallel_loss=False,
-        adapters="peft",
         loss="tiled",
         gradient_dtype="bf16",
         reduce_dtype="bf16",
-        fused_weight_gradient=False,
-        checkpointing="early-stop",
         dp_exposed=0.5,
         hidden_collective_traffic=5.0,
         prefetch_elements=5e7,
@@ -42,8 +31,7 @@ ENTRY = Runtime(
         live_elements=1e9,
         bucket_elements=5e8,
         flat_buckets=2.0,
-        experts="stacked",
-        **HOST,
+        **EAGER,
     ),
     default_zero=3,
     zero_stages=(0, 1, 2, 3),

@@ -1,6 +1,6 @@
 """PyTorch FSDP2 through Hugging Face Accelerate."""
 
-from planner.runtimes.eager import HOST
+from planner.runtimes.eager import EAGER
 from planner.runtimes.family import Runtime
 from planner.runtimes.fsdp import rules
 from planner.runtimes.fsdp.files import IDLE, OPTIMIZERS, SETTINGS, fsdp_command
@@ -17,26 +17,14 @@ ENTRY = Runtime(
     versions=("1.15.0",),
     cite="Accelerate 1.15.0, parallelism_config.py and utils/dataclasses.py; transformers 5.23.0; torch 2.13",
     traits=Traits().with_values(
-        attention="flash-2",
-        tensor_library="plain",
-        score_bytes=6.0,
-        fused_norm=False,
-        fused_activation=False,
-        fused_rope=False,
-        rotary_chain="halves",
-        vocab_parallel_loss=False,
-        adapters="peft",
         loss="transformers",
-        fused_weight_gradient=False,
-        checkpointing="early-stop",
         parameter_dtype="fp32",
         engine="fsdp2",
         ring_attention="torch",
         dp_exposed=0.05,
         dp_window=1.0,
         hidden_collective_traffic=3.0,
-        experts="stacked",
-        **HOST,
+        **EAGER,
     ),
     default_zero=3,
     zero_stages=(0, 2, 3),

@@ -11,7 +11,7 @@ import numpy as np
 
 from planner.formulas.pipeline import Pipe
 from planner.numeric import Num
-from planner.techniques.schedules._orders import alternate, by_rounds
+from planner.techniques.schedules._orders import alternate, looped
 from planner.techniques.schedules.family import Mask, Orders, Pass, weight_gradient_hides
 
 
@@ -22,17 +22,14 @@ def half(pp: Num) -> Num:
 
 def group_order(pp: int, vpp: int, microbatches: int, group: int) -> Orders:
     """Run groups of micro-batches through all chunks in turn, every weight gradient at once."""
-    visits = list(by_rounds(microbatches, group, vpp))
 
-    def passes(rank: int) -> tuple[Pass, ...]:
-        forwards = [Pass("F", chunk * pp + rank, microbatch) for chunk, microbatch in visits]
-        gradients = [Pass("B", (vpp - 1 - chunk) * pp + rank, microbatch) for chunk, microbatch in visits]
+    def passes(rank: int, forwards: list[Pass], gradients: list[Pass]) -> tuple[Pass, ...]:
         script: list[Pass] = []
         for item in alternate(forwards, gradients, group * (vpp - 1) + pp - 1 - rank):
             script += [item, item._replace(kind="W")] if item.kind == "B" else [item]
         return tuple(script)
 
-    return tuple(passes(rank) for rank in range(pp))
+    return tuple(passes(rank, *own) for rank, own in enumerate(looped(pp, vpp, microbatches, group, "B")))
 
 
 def group_peak(pp: Num, vpp: Num, microbatches: Num, rank: Num, group: Num) -> Num:

@@ -23,6 +23,18 @@ def by_rounds(microbatches: int, per_round: int, chunks: int) -> Iterator[tuple[
                 yield chunk, microbatch
 
 
+def looped(
+    pp: int, vpp: int, microbatches: int, per_round: int, backward: Kind
+) -> Iterator[tuple[list[Pass], list[Pass]]]:
+    """Yield each rank's forwards and backwards, of a kind, in rounds over a loop of chunks."""
+    visits = list(by_rounds(microbatches, per_round, vpp))
+    for rank in range(pp):
+        yield (
+            [Pass("F", chunk * pp + rank, microbatch) for chunk, microbatch in visits],
+            [Pass(backward, (vpp - 1 - chunk) * pp + rank, microbatch) for chunk, microbatch in visits],
+        )
+
+
 def alternate_split(chunk: int, microbatches: int, warm_up: int, pending: int) -> tuple[Pass, ...]:
     """Run ``warm_up`` forwards, then gradient and forward in turn, weight gradients ``pending`` behind."""
     script = OrderScript(microbatches)

@@ -6,7 +6,7 @@ import numpy as np
 
 from planner.formulas.pipeline import Pipe, looped_bubble_seconds, round_microbatches
 from planner.numeric import Num
-from planner.techniques.schedules._orders import alternate, by_rounds
+from planner.techniques.schedules._orders import alternate, looped
 from planner.techniques.schedules.family import (
     EQUAL_ROUNDS,
     MANY_CHUNKS,
@@ -14,7 +14,6 @@ from planner.techniques.schedules.family import (
     InRounds,
     Mask,
     Orders,
-    Pass,
     PassTimes,
     Schedule,
 )
@@ -34,14 +33,12 @@ def in_flight_chunks(pp: Num, vpp: Num, microbatches: Num, rank: Num) -> Num:
 def order(pp: int, vpp: int, microbatches: int, times: PassTimes = UNIT) -> Orders:
     """Write out the passes; a round is ``pp`` micro-batches where ``pp`` divides them."""
     per_round = int(round_microbatches(pp, microbatches))
-    visits = list(by_rounds(microbatches, per_round, vpp))
-
-    def passes(rank: int) -> tuple[Pass, ...]:
-        forwards = [Pass("F", chunk * pp + rank, microbatch) for chunk, microbatch in visits]
-        backwards = [Pass("BW", (vpp - 1 - chunk) * pp + rank, microbatch) for chunk, microbatch in visits]
-        return alternate(forwards, backwards, 2 * (pp - 1 - rank) + (vpp - 1) * per_round)
-
-    return tuple(passes(rank) for rank in range(pp))
+    ranks = looped(pp, vpp, microbatches, per_round, "BW")
+    ahead = (vpp - 1) * per_round
+    return tuple(
+        alternate(forwards, backwards, 2 * (pp - 1 - rank) + ahead)
+        for rank, (forwards, backwards) in enumerate(ranks)
+    )
 
 
 ENTRY = Schedule(

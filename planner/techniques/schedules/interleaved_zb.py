@@ -9,7 +9,7 @@ import numpy as np
 from planner.formulas.pipeline import Pipe, round_microbatches
 from planner.formulas.pipeline_split import interleaved_zb_bubble_seconds
 from planner.numeric import Num
-from planner.techniques.schedules._orders import alternate, by_rounds
+from planner.techniques.schedules._orders import alternate, looped
 from planner.techniques.schedules.family import (
     EQUAL_ROUNDS,
     UNIT,
@@ -44,11 +44,8 @@ def awaiting_weight_chunks(pp: Num, vpp: Num, microbatches: Num, rank: Num) -> N
 def order(pp: int, vpp: int, microbatches: int, times: PassTimes = UNIT) -> Orders:
     """Write out the passes: rank ``i`` lets ``i`` weight gradients wait."""
     per_round = int(round_microbatches(pp, microbatches))
-    visits = list(by_rounds(microbatches, per_round, vpp))
 
-    def passes(rank: int) -> tuple[Pass, ...]:
-        forwards = [Pass("F", chunk * pp + rank, microbatch) for chunk, microbatch in visits]
-        gradients = [Pass("B", (vpp - 1 - chunk) * pp + rank, microbatch) for chunk, microbatch in visits]
+    def passes(rank: int, forwards: list[Pass], gradients: list[Pass]) -> tuple[Pass, ...]:
         waiting: deque[Pass] = deque()
         script: list[Pass] = []
         for item in alternate(forwards, gradients, (vpp - 1) * per_round + pp - 1 - rank):
@@ -59,7 +56,8 @@ def order(pp: int, vpp: int, microbatches: int, times: PassTimes = UNIT) -> Orde
                 script.append(waiting.popleft())
         return (*script, *waiting)
 
-    return tuple(passes(rank) for rank in range(pp))
+    ranks = looped(pp, vpp, microbatches, per_round, "B")
+    return tuple(passes(rank, *own) for rank, own in enumerate(ranks))
 
 
 ENTRY = Schedule(

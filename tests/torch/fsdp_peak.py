@@ -1,7 +1,8 @@
-"""Peak bytes of a rank of FSDP2 whose weights rest on the host, by PyTorch's own tracker.
+"""Peak bytes of a rank: FSDP2 with weights on the host, by PyTorch's own tracker; FSDP1 by its storages.
 
 Nothing is computed: tensors are fake, on a device and a process group that are not there. Run as a program
-with rows of ``tests/oracle/fsdp_memory/hosted.csv`` as JSON lines on standard input; prints what is counted.
+with rows of ``hosted.csv`` or ``flat.csv`` in ``tests/oracle/fsdp_memory`` as JSON lines on standard input;
+prints what is counted.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import contextlib
 import json
 import os
 import sys
+import weakref
 from typing import Any
 
 import torch
@@ -19,10 +21,22 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.distributed._tools.fsdp2_mem_tracker import FSDPMemTracker
 from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import CheckpointImpl, checkpoint_wrapper
 from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.fsdp import CPUOffloadPolicy, MixedPrecisionPolicy, fully_shard
+from torch.distributed.fsdp import (
+    CPUOffloadPolicy,
+    FullyShardedDataParallel,
+    MixedPrecision,
+    MixedPrecisionPolicy,
+    _flat_param,
+    _runtime_utils,
+    fully_shard,
+)
+from torch.distributed.fsdp.wrap import ModuleWrapPolicy
 from torch.nn import functional
 from torch.testing._internal.distributed.fake_pg import FakeStore
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_iter
 from torch.utils.backend_registration import _DummyBackendModule, _setup_privateuseone_for_python_backend
+from torch.utils.weak import WeakIdKeyDictionary
 
 DEVICE = "gpu"
 
@@ -150,15 +164,40 @@ class Model(nn.Module):
             x = layer(x, turns)
         return self.head(self.norm(x))
 
-    def cut(self, recompute: bool, options: dict[str, Any]) -> None:
-        for place, layer in enumerate(self.layers if recompute else ()):
+    def recompute(self) -> None:
+        for place, layer in enumerate(self.layers):
             self.layers[place] = checkpoint_wrapper(
                 layer, checkpoint_impl=CheckpointImpl.NO_REENTRANT, preserve_rng_state=False
             )
+
+    def cut(self, recompute: bool, options: dict[str, Any]) -> None:
+        if recompute:
+            self.recompute()
         for part in (self.table, *self.layers):
             fully_shard(part, **options)
         fully_shard([self.norm, self.head], reshard_after_forward=False, **options)
         fully_shard(self, **options)
+
+
+class Storages(TorchDispatchMode):
+    """Counts what is alive on the device: PyTorch's tracker does not take views of flat parameters."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: Any = WeakIdKeyDictionary(ref_type=weakref.ref)
+        self.peak = 0
+
+    def add(self, one: Tensor) -> None:
+        if one.device.type == DEVICE:
+            self.found[one.untyped_storage()] = True
+
+    def __torch_dispatch__(self, call: Any, _: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = call(*args, **(kwargs or {}))
+        for one in tree_iter(result):
+            if isinstance(one, Tensor):
+                self.add(one)
+        self.peak = max(self.peak, sum(one.nbytes() for one in list(self.found)))
+        return result
 
 
 def total(tracker: FSDPMemTracker, moment: str, device: str) -> int:
@@ -166,35 +205,72 @@ def total(tracker: FSDPMemTracker, moment: str, device: str) -> int:
     return sum(int(one["Total"]) for where, one in found.items() if where.type == device)
 
 
-def train(row: dict[str, Any]) -> dict[str, int]:
+def reduced(row: dict[str, Any]) -> torch.dtype:
+    return torch.float32 if row["reduce_dtype"] == "fp32" else torch.bfloat16
+
+
+def made(row: dict[str, Any]) -> tuple[Model, Tensor, Tensor]:
+    """Return the model and its inputs, rotations last."""
+    torch.set_default_dtype(torch.float32 if row["param_dtype"] == "fp32" else torch.bfloat16)
+    with torch.device(DEVICE):
+        model = Model(row)
+    torch.set_default_dtype(torch.float32)
+    with torch.device(DEVICE):
+        turns = torch.empty(1, row["seq"], 1, row["head_dim"] // 2, dtype=torch.complex64)
+        return model, torch.zeros(row["mbs"], row["seq"], dtype=torch.int64), turns
+
+
+def step(model: Any, tokens: Tensor, turns: Tensor) -> None:
+    functional.cross_entropy(model(tokens, turns).flatten(0, 1).float(), tokens.flatten()).backward()
+
+
+def hosted(row: dict[str, Any]) -> dict[str, int]:
     """Return the most that a step has on the device, and what rests on the host after it."""
-    whole = row["param_dtype"] == "fp32"
-    reduced = torch.float32 if row["reduce_dtype"] == "fp32" else torch.bfloat16
     mesh = init_device_mesh(DEVICE, (row["dp_shard"],))
     with FakeTensorMode(allow_non_fake_inputs=True):
-        torch.set_default_dtype(torch.float32 if whole else torch.bfloat16)
-        with torch.device(DEVICE):
-            model = Model(row)
-        torch.set_default_dtype(torch.float32)
-        with torch.device(DEVICE):
-            turns = torch.empty(1, row["seq"], 1, row["head_dim"] // 2, dtype=torch.complex64)
-            tokens = torch.zeros(row["mbs"], row["seq"], dtype=torch.int64)
+        model, tokens, turns = made(row)
+        computed = torch.bfloat16 if row["param_dtype"] == "fp32" else None
         options = {
             "mesh": mesh,
-            "mp_policy": MixedPrecisionPolicy(torch.bfloat16 if whole else None, reduced),
+            "mp_policy": MixedPrecisionPolicy(computed, reduced(row)),
             "offload_policy": CPUOffloadPolicy(pin_memory=True),
         }
         model.cut(row["ac"] == "full", options)
         with FSDPMemTracker(model) as tracker:
             for _ in range(row["accum"]):
                 tracker.reset_mod_stats()
-                functional.cross_entropy(
-                    model(tokens, turns).flatten(0, 1).float(), tokens.flatten()
-                ).backward()
+                step(model, tokens, turns)
             peak, host = total(tracker, "peak", DEVICE), total(tracker, "current", "cpu")
-    given = turns.untyped_storage().nbytes() + tokens.untyped_storage().nbytes()
     pinned = sum(pinned_bytes(one) for one in model.parameters())
-    return {"peak_total": peak - given, "host_total": host, "pinned_weights": pinned}
+    return {"peak_total": peak - given(tokens, turns), "host_total": host, "pinned_weights": pinned}
+
+
+def flat(row: dict[str, Any]) -> dict[str, int]:
+    """Return the most that FSDP1 has in a step, without optimizer states."""
+    with FakeTensorMode(allow_non_fake_inputs=True):
+        model, tokens, turns = made(row)
+        if row["ac"] == "full":
+            model.recompute()
+        sharded = FullyShardedDataParallel(
+            model,
+            auto_wrap_policy=ModuleWrapPolicy({Layer}),
+            mixed_precision=MixedPrecision(torch.bfloat16, reduced(row), torch.bfloat16),
+            use_orig_params=True,
+            device_id=torch.device(DEVICE, 0),
+        )
+        counted = Storages()
+        for one in (*sharded.parameters(), tokens, turns):
+            counted.add(one.data)
+        with counted:
+            step(sharded, tokens, turns)  # streams and flags are made
+            sharded.zero_grad()
+            counted.peak = 0
+            step(sharded, tokens, turns)
+    return {"peak_total": counted.peak - given(tokens, turns)}
+
+
+def given(*inputs: Tensor) -> int:
+    return sum(int(one.untyped_storage().nbytes()) for one in inputs)
 
 
 def pinned_bytes(parameter: Any) -> int:
@@ -210,10 +286,12 @@ def main(rows: str) -> None:
     torch.Event, torch.Stream, torch.Tensor.pin_memory = Mark, Queue, lambda one, *_: one
     for kind in (nn.Linear, nn.Embedding):
         kind.reset_parameters = lambda _: None
+    for module in (_flat_param, _runtime_utils):
+        module._no_dispatch_record_stream = lambda *_: None
     torch.autograd.set_multithreading_enabled(False)
     for row in map(json.loads, rows.splitlines()):
         dist.init_process_group("fake", store=FakeStore(), rank=0, world_size=row["dp_shard"])
-        print(json.dumps(train(row)), flush=True)  # noqa: T201
+        print(json.dumps((hosted if "pinned_weights" in row else flat)(row)), flush=True)  # noqa: T201
         dist.destroy_process_group()
     os._exit(0)  # threads of the device that is not there never end
 

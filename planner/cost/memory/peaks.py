@@ -52,6 +52,7 @@ def step_of(case: Case, plan: Plan, passes: PassBytes, gradients: Num, gathered:
         after_others=case.traits.optimizer.after_others,
         live_elements=engine.live_elements,
         bucket_elements=engine.bucket_elements,
+        tied=case.model.tied_embeddings,
         small_between=case.method.adapts,
     )
 

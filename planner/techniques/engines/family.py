@@ -93,6 +93,8 @@ class Step:
     live_elements: float = 0.0
     bucket_elements: float = 0.0
     """Weights gathered at most beside a product, and gradients reduced at once; 0 for layers. [element]"""
+    tied: bool = False
+    """Whether the head is the embedding's table."""
     small_between: bool = False
     """Whether small weights that are gathered too stand between the large ones: adapters."""
 

@@ -1,6 +1,7 @@
 """PyTorch's first FSDP: the parameters of a layer as one flat one; DDP where nothing is sharded."""
 
-from planner.techniques.engines._fsdp import ddp_moments, fsdp_moments
+from planner.techniques.engines._flat import flat_moments
+from planner.techniques.engines._fsdp import ddp_moments
 from planner.techniques.engines.family import Engine
 
 TORCH_ADAM_SECONDS = 1.45e-9
@@ -15,7 +16,7 @@ ENTRY = Engine(
     name="fsdp1",
     cite="PyTorch 2.13: torch/distributed/fsdp/_runtime_utils.py, _flat_param.py",
     whole=ddp_moments,
-    sharded=fsdp_moments,
+    sharded=flat_moments,
     lasting=False,
     at_rest=True,
     autocasts=True,

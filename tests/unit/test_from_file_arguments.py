@@ -250,3 +250,91 @@ def test_a_path_from_the_root_of_another_machine_is_found_by_its_last_folders(tm
 def test_a_retriever_beside_the_model_is_a_fault(tmp_path: Path) -> None:
     found = read(tmp_path, f"torchrun --nproc_per_node 8 pretrain_retro.py {GPT} --retro-add-retriever")
     assert any("retriever" in problem.found for _, problem in found.faults)
+
+
+VERL = (
+    "torchrun --standalone --nnodes=1 --nproc_per_node=8 -m verl.trainer.fsdp_sft_trainer "
+    "data.train_files=a.parquet model.partial_pretrain=Qwen/Qwen2.5-7B-Instruct"
+)
+
+
+def test_supervised_fine_tuning_by_verl_is_read(tmp_path: Path) -> None:
+    found = read(tmp_path, VERL)
+    usual = {"gpus": "8", "global_batch": "256", "micro_batch": "4", "seq_len": "1024", "recompute": "full",
+             "zero": "3", "precision": "bf16"}  # fmt: skip
+    assert {key: found.options[key] for key in usual} == usual
+    assert (found.runtime, found.model_name, found.unknown) == ("fsdp", "qwen2.5-7b", ())
+    keys = (
+        "data.train_batch_size=64 data.micro_batch_size_per_gpu=2 data.max_length=8192 model.strategy=fsdp "
+        "ulysses_sequence_parallel_size=2 use_remove_padding=true model.lora_rank=32 +zz.odd=3 "
+        "model.target_modules=all-linear model.enable_gradient_checkpointing=False"
+    )
+    found = read(tmp_path, f"{VERL} {keys}")
+    said = {"global_batch": "64", "micro_batch": "2", "seq_len": "8192", "cp": "2", "cp_method": "all-to-all",
+            "method": "lora", "lora_rank": "32", "recompute": "none"}  # fmt: skip
+    assert {key: found.options[key] for key in said} == said
+    assert "engine=fsdp1" in found.changes
+    assert found.unknown == ("zz.odd",)
+
+
+@pytest.mark.parametrize(
+    ("key", "option"),
+    [("data.micro_batch_size=8", "micro_batch"), ("model.fsdp_config.cpu_offload=true", "offload")],
+)
+def test_what_differs_between_releases_of_verl_is_asked_for(key: str, option: str, tmp_path: Path) -> None:
+    assert [name for name, _ in read(tmp_path, f"{VERL} {key}").faults] == [option]
+
+
+OPENRLHF = (
+    "read -r -d '' training_commands <<EOF\nopenrlhf.cli.train_sft \\\n   --{length} 4096 \\\n"
+    "   --{batch} 64 \\\n"
+    "   --{micro} 2 \\\n   --{model} meta-llama/Meta-Llama-3-8B \\\n   --{stage} 3 {more}\nEOF\n"
+    "deepspeed --num_gpus 8 --module $training_commands"
+)
+OLD = {"length": "max_len", "batch": "train_batch_size", "micro": "micro_train_batch_size",
+       "model": "pretrain", "stage": "zero_stage"}  # fmt: skip
+CURRENT = {"length": "data.max_len", "batch": "train.batch_size", "micro": "train.micro_batch_size",
+           "model": "model.model_name_or_path", "stage": "ds.zero_stage"}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("names", "more", "kept"),
+    [
+        (OLD, "--bf16 --flash_attn --packing_samples --gradient_checkpointing --adam_offload", False),
+        (OLD, "--bf16 --gradient_checkpointing --adam_offload", True),
+        (CURRENT, "--ds.packing_samples --model.gradient_checkpointing_enable --ds.adam_offload", False),
+    ],
+)
+def test_supervised_fine_tuning_by_openrlhf_is_read(
+    names: dict[str, str], more: str, kept: bool, tmp_path: Path
+) -> None:
+    """``read`` fills the variable with its command; without ``--flash_attn`` old releases keep scores."""
+    found = read(tmp_path, OPENRLHF.format(**names, more=more))
+    said = {"gpus": "8", "global_batch": "64", "micro_batch": "2", "seq_len": "4096", "zero": "3",
+            "recompute": "full", "offload": "optimizer", "precision": "bf16"}  # fmt: skip
+    assert {key: found.options[key] for key in said} == said
+    assert (found.runtime, found.model_name, found.faults) == ("deepspeed", "llama3-8b", ())
+    assert ("attention=unfused" in found.changes) is kept
+    assert "overlap_comm=false" in found.changes
+
+
+def test_openrlhf_without_numbers_asks_for_them(tmp_path: Path) -> None:
+    assert [name for name, _ in read(tmp_path, OPENRLHF.format(**OLD, more="")).faults] == ["precision"]
+
+
+def test_the_command_of_gpt_neox_reads_all_its_files(tmp_path: Path) -> None:
+    (tmp_path / "configs").mkdir()
+    sizes = (
+        '{"pipe-parallel-size": 1, "model-parallel-size": 2, "num-layers": 4, "hidden-size": 512, '
+        '"num-attention-heads": 8, "seq-length": 2048, "max-position-embeddings": 2048, '
+        '"fp16": {"enabled": true}, "train_micro_batch_size_per_gpu": 4, "gas": 1}'
+    )
+    (tmp_path / "configs" / "125M.yml").write_text(sizes, encoding="utf-8")
+    setup = '{"data-path": "a", "vocab-file": "b", "gradient_accumulation_steps": 2, "global_num_gpus": 8}'
+    (tmp_path / "configs" / "setup.yml").write_text(setup, encoding="utf-8")
+    found = read(tmp_path, "python ./deepy.py train.py -d configs 125M setup.yml")
+    said = {key: found.options.get(key) for key in ("gpus", "tp", "micro_batch", "accumulation", "seq_len")}
+    assert said == {"gpus": "8", "tp": "2", "micro_batch": "4", "accumulation": "2", "seq_len": "2048"}
+    assert (found.runtime, found.unknown, found.faults) == ("megatron-lm", (), ())
+    with pytest.raises(InputError, match="no such file"):
+        read(tmp_path, "python ./deepy.py train.py -d configs 125M other.yml")

@@ -38,6 +38,7 @@ FORMATS: Final[tuple[FileFormat, ...]] = (
 
 COMMANDS: Final[Mapping[str, Callable[[Training, Path, int | None], Imported]]] = {
     "megatron-lm": megatron.read_command,
+    "gpt-neox": neox.read_command,
     "torchtitan": torchtitan_flags.read_command,
     "bridge-recipe": bridge_launch.read_command,
     **dict.fromkeys((*trainer_files.LIBRARIES, "hf-trainer", "xtuner"), trainer_files.read_command),

@@ -110,6 +110,8 @@ class _Reader:
                 self.at += 1
                 if sign == "\n":
                     self.at = self.documents.bodies(self.text, self.at, self.simple)
+                    self.variables.update({name: [text] for name, text in self.documents.read.items()})
+                    self.documents.read.clear()
             elif not self.blank() and not self.redirection():
                 before = self.at
                 words = self.next_word(words)

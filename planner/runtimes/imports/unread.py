@@ -59,7 +59,11 @@ def unread(tree: Tree) -> tuple[str, str] | None:
 
 REWARDS: Final = "planner rl, or " + OPTIONS
 UNREAD_PROGRAMS: Final[tuple[tuple[str, str, re.Pattern[str]], ...]] = (
-    ("verl", REWARDS, re.compile(r"(?:verl|recipe)\.[\w.]*main\w*|verl\.experimental\..*")),
+    (
+        "verl",
+        REWARDS,
+        re.compile(r"(?:verl|recipe)\.[\w.]*main\w*|verl\.(?:experimental\..*|trainer\.sft\w*)"),
+    ),
     ("OpenRLHF", REWARDS, re.compile(r"openrlhf\.cli\.train_(?!sft)\w+")),
     ("slime", REWARDS, re.compile(r"--actor-num-(?:nodes|gpus-per-node)(?:=.*)?")),
     ("MaxText", OPTIONS, re.compile(r"(?:MaxText|maxtext)\.[\w.]*train\w*|(?:.*/)?MaxText/train\w*\.py")),

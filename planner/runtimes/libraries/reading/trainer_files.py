@@ -22,9 +22,11 @@ from planner.runtimes.libraries.reading import (
     litgpt,
     llama_factory,
     llm_foundry,
+    openrlhf_sft,
     swift,
     torchtune,
     trainer,
+    verl_sft,
     xtuner,
 )
 from planner.runtimes.libraries.reading.trainer_layout import TrainerLaunch
@@ -41,8 +43,10 @@ LIBRARIES: Final[Mapping[str, tuple[Callable[[Mapping[str, Any]], bool], Reader]
     "litgpt": (litgpt.is_one, litgpt.from_tree),
     "torchtune": (torchtune.is_one, torchtune.from_tree),
     "trl": (hf_trainer.is_one, hf_trainer.from_tree),
+    "verl-sft": (lambda _: False, verl_sft.from_tree),
+    "openrlhf-sft": (lambda _: False, openrlhf_sft.from_tree),
 }
-"""Whether a file is a library's, and what reads it; asked in this order."""
+"""Whether a file is a library's, and what reads it; asked in this order. The last have commands alone."""
 
 _YAML: Final = re.compile(r"[^-=][^=]*\.(?:ya?ml|json)")
 _ASSIGNED: Final = re.compile(r"([A-Za-z_][\w.]*)=(.*)")
@@ -93,6 +97,8 @@ def _read_command(training: Training, path: Path) -> Imported:
         known = next((name for name, (fits, _) in LIBRARIES.items() if fits(tree)), "trl")
         reader = LIBRARIES[known if library == "hf-trainer" else library][1]
         return reader(tree | _overrides(training), recipe, launch)
+    if library == "verl-sft":
+        flags = _assigned(training.words[1:])
     if library != "hf-trainer":
         return LIBRARIES[library][1](flags, path, launch)
     if llama_factory.is_one(flags):
@@ -137,7 +143,12 @@ def _with_flags(tree: Mapping[str, Any], flags: Mapping[str, Any]) -> dict[str, 
 
 def _overrides(training: Training) -> dict[str, str]:
     """Return ``key=value`` words after the file, as LLaMA-Factory takes them."""
-    found = [_ASSIGNED.fullmatch(word) for word in training.words[2:]]
+    return _assigned(training.words[2:])
+
+
+def _assigned(words: tuple[str, ...]) -> dict[str, str]:
+    """Return ``key=value`` words; Hydra's may begin with a plus."""
+    found = [_ASSIGNED.fullmatch(word.lstrip("+")) for word in words]
     return {match[1]: match[2] for match in found if match is not None}
 
 

@@ -30,6 +30,8 @@ MODULES: Final[Mapping[str, str]] = {
     "swift.cli._megatron.pt": "swift",
     "llamafactory.launcher": "llama-factory",
     "llamafactory.train.tuner": "llama-factory",
+    "verl.trainer.fsdp_sft_trainer": "verl-sft",
+    "openrlhf.cli.train_sft": "openrlhf-sft",
 }
 """Modules and scripts that do the same."""
 
@@ -53,6 +55,8 @@ _RECIPE: Final = re.compile(r"--config(?:=.*)?|-c")
 
 def place(words: tuple[str, ...]) -> int | None:
     """Return where the program stands among the words of a command, None if it is none of these."""
+    if (neox := next((at for at, word in enumerate(words) if word.endswith("deepy.py")), None)) is not None:
+        return neox if "train.py" in words[neox + 1 :] else None
     for at, word in enumerate(words):
         name = word.rpartition("/")[2]
         known = COMMANDS.get(name)
@@ -95,7 +99,8 @@ def kind(
     word = words[at]
     if at > 0 and words[at - 1].rpartition("/")[2] in COMMANDS:
         return COMMANDS[words[at - 1].rpartition("/")[2]][0], None
-    if word.rpartition("/")[2] == "automodel":
-        return "automodel", None
+    named = {"automodel": "automodel", "deepy.py": "gpt-neox"}.get(word.rpartition("/")[2])
+    if named is not None:
+        return named, None
     known = next((library for module, library in MODULES.items() if word.endswith(module)), None)
     return known or "hf-trainer", None

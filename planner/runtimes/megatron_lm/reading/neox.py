@@ -11,14 +11,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Final
 
 from planner.dataclasses import replace
-from planner.errors import Problem
+from planner.errors import InputError, Problem
+from planner.inputs.yaml_file import parse_yaml, read_text
 from planner.runtimes.imports.command_line import Training
 from planner.runtimes.imports.file_format import FileFormat, Source
 from planner.runtimes.imports.literals import flat
 from planner.runtimes.imports.model import with_record
+from planner.runtimes.imports.places import find_beside
 from planner.runtimes.imports.sheet import Imported, Sheet
 from planner.runtimes.megatron_lm.reading.megatron import from_script
 from planner.runtimes.megatron_lm.reading.megatron_zero import BF16
@@ -94,7 +97,8 @@ def read(source: Source) -> Imported:
     """Return what a file says, with the model that it describes."""
     sheet = Sheet(source.where, DEFAULTS | values_of(source.tree))
     flags = _flags(sheet)
-    gpus = source.starter.gpus if source.starter else sheet.whole("global_num_gpus")
+    gpus = sheet.whole("global_num_gpus")
+    gpus = (source.starter.gpus or gpus) if source.starter else gpus
     found, record = from_script(
         Training("megatron-lm", flags, 1 if gpus else None, gpus, None, ()), source.where
     )
@@ -250,5 +254,27 @@ def _layout(sheet: Sheet, brain: bool) -> None:
         if steps is None:
             sheet.notes.append("no gradient_accumulation_steps: one micro-batch on every replica")
 
+
+def read_command(training: Training, path: Path, vocab: int | None) -> Imported:
+    """Return what ``deepy.py train.py [-d FOLDER] FILES`` says: the keys of all its files together [1]_.
+
+    Raises `InputError` if a file is not there.
+    """
+    words = training.words[2:]
+    folder = next((words[at + 1] for at, word in enumerate(words[:-1]) if word in FOLDERS), "")
+    names = [word for word in words if not word.startswith("-") and word != folder]
+    tree: dict[str, Any] = {}
+    for name in names:
+        whole = Path(folder) / (name if name.endswith((".yml", ".yaml")) else f"{name}.yml")
+        file = find_beside(whole, path)
+        if file is None:
+            expected = f"a file found from the folders above {path.name}"
+            raise InputError(Problem(f"{path}: {name}", "no such file", expected))
+        tree |= parse_yaml(read_text(file), str(file))
+    return read(Source(path, "", tree, training, vocab))
+
+
+FOLDERS: Final = ("-d", "--conf_dir")
+"""Options of ``deepy.py`` before the folder of its files."""
 
 ENTRY: Final = FileFormat("a GPT-NeoX .yml", (".yaml", ".yml"), is_one, read)

@@ -1,0 +1,88 @@
+"""The command of verl's supervised fine-tuning (``torchrun -m verl.trainer.fsdp_sft_trainer KEY=VALUE``).
+
+References
+----------
+.. [1] verl (https://github.com/volcengine/verl), verl/trainer/fsdp_sft_trainer.py, and its defaults,
+   verl/trainer/config/sft_trainer.yaml.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from planner.dataclasses import replace
+from planner.runtimes.imports.hub import model_named
+from planner.runtimes.imports.sheet import Imported, Sheet
+from planner.runtimes.libraries.reading import trainer
+from planner.runtimes.libraries.reading.adapters import say_adapter
+from planner.runtimes.libraries.reading.trainer_layout import OF_OUR_FILES, PROCESSES, TrainerLaunch
+
+MICRO: Final = "data.micro_batch_size_per_gpu"
+OLD_MICRO: Final = "data.micro_batch_size"
+RANKS: Final = "ulysses_sequence_parallel_size"
+FSDP: Final = "model.fsdp_config."
+WITHOUT_EFFECT: Final = re.compile(
+    r"data\.(?!train_batch|micro_batch|max_length).*|trainer\..*|checkpoint\..*|model\.(?:trust_.*|use_shm|lora_alpha|external_lib)"
+    r"|optim\.(?!optimizer$).*|model\.fsdp_config\.wrap_policy\..*|use_remove_padding|hydra\..*"
+)
+"""Keys that decide neither layout nor what is kept in memory."""
+
+
+def from_tree(tree: Mapping[str, Any], path: Path, launch: TrainerLaunch) -> Imported:
+    """Return what the keys of a command say, with verl's defaults [1]_."""
+    sheet = Sheet(str(path), {key: _plain(str(value)) for key, value in tree.items()})
+    if launch.gpus is None:
+        sheet.fault(PROCESSES, "nothing", "how many accelerators start it: --gpus N")
+        sheet.instead[PROCESSES] = "gpus"
+    sheet.say("gpus", launch.gpus)
+    _batch(sheet)
+    trainer.length(sheet, "data.max_length", 1024, packed=False)
+    sheet.say("precision", "bf16")
+    trainer.optimizer(sheet, "optim.optimizer")
+    trainer.recompute(sheet, "model.enable_gradient_checkpointing", True)
+    rank = sheet.whole("model.lora_rank")
+    if rank:
+        say_adapter(sheet, 16, ("model.lora_rank", rank), ("model.target_modules", ("all",)))
+    sheet.seen.update(("model.lora_rank", "model.target_modules"))
+    _layout(sheet)
+    model = model_named(sheet, path, "model.partial_pretrain")
+    sheet.ignore(WITHOUT_EFFECT)
+    return replace(sheet.imported("fsdp", model_name=model), lifted=OF_OUR_FILES)
+
+
+def _plain(text: str) -> str | None:
+    """Return a value as it stands; ``null`` is none."""
+    return None if text.lower() == "null" else text.strip("'\"")
+
+
+def _batch(sheet: Sheet) -> None:
+    """Say the batch, and the sequences of a pass, whose old key meant something else in each release."""
+    sheet.say("global_batch", sheet.whole("data.train_batch_size") or 256, "data.train_batch_size")
+    micro = sheet.whole(MICRO)
+    if micro is None and sheet.take(OLD_MICRO) is not None:
+        found = f"{OLD_MICRO} {sheet.values[OLD_MICRO]}"
+        sheet.fault(MICRO, found, "sequences of a pass: the old key has no effect today; or --micro-batch N")
+        sheet.instead[MICRO] = "micro_batch"
+    sheet.seen.add(OLD_MICRO)
+    sheet.say("micro_batch", 4 if micro is None else micro, MICRO)
+
+
+def _layout(sheet: Sheet) -> None:
+    """Say how weights are sharded, what they rest in, and what shares a sequence."""
+    sheet.say("zero", 3)
+    if str(sheet.take("model.strategy") or "fsdp2") == "fsdp":
+        sheet.changes.append("engine=fsdp1")
+    if str(sheet.take(f"{FSDP}model_dtype") or "fp32") in ("bf16", "bfloat16"):
+        trainer.own_bfloat16(sheet, f"{FSDP}model_dtype")
+    ranks = sheet.degree(RANKS)
+    if ranks and ranks > 1:
+        sheet.say("cp", ranks, RANKS)
+        sheet.say("cp_method", "all-to-all", RANKS)
+    expected = "false: what it leaves on the host differs with its release; or --offload weights"
+    trainer.refuse(sheet, {f"{FSDP}cpu_offload": expected}, {f"{FSDP}cpu_offload": "offload"})
+    sheet.seen.add(f"{FSDP}offload_params")
+    if sheet.has("model.use_liger"):  # it takes the loss of the logits itself [1]_
+        sheet.notes.append("Liger's kernels: priced without, a little slower")

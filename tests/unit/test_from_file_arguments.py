@@ -338,3 +338,27 @@ def test_the_command_of_gpt_neox_reads_all_its_files(tmp_path: Path) -> None:
     assert (found.runtime, found.unknown, found.faults) == ("megatron-lm", (), ())
     with pytest.raises(InputError, match="no such file"):
         read(tmp_path, "python ./deepy.py train.py -d configs 125M other.yml")
+
+
+@pytest.mark.parametrize("between", ["", "  # --bf16 \\\n"])
+def test_a_line_that_lost_its_backslash_is_a_fault(between: str, tmp_path: Path) -> None:
+    """A shell ends the command there, as behind a comment within it: what follows was left out in silence."""
+    first = "torchrun --nproc_per_node 8 pretrain_gpt.py " + ("\\\n" if between else "")
+    line = f"{first}{between}  {GPT} \\\n  --tensor-model-parallel-size 2"
+    found = read(tmp_path, line if between else line.replace("--micro", "\n  --micro", 1))
+    assert any("a line of its own" in problem.found for _, problem in found.faults)
+    whole = read(tmp_path, line.replace(between, "") if between else line)
+    assert (whole.faults, whole.options["tp"]) == ((), "2")
+
+
+def test_a_deepspeed_file_that_is_not_there_leaves_no_argument_untold(tmp_path: Path) -> None:
+    line = "deepspeed --num_gpus 8 main.py --seq-length 512 --deepspeed --deepspeed_config gone.json"
+    found = read(tmp_path, line)
+    assert any("--seq-length" in note for note in found.notes)
+    assert [option for option, _ in found.faults] == ["zero", "micro_batch"]
+
+
+def test_no_file_of_deepspeed_makes_bert_a_language_model(tmp_path: Path) -> None:
+    line = f"deepspeed --num_gpus 8 pretrain_bert.py {GPT} --deepspeed --deepspeed_config ds.json"
+    with pytest.raises(InputError, match="a program that trains a language model"):
+        read(tmp_path, line)

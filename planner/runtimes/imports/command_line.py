@@ -10,7 +10,7 @@ from planner.dataclasses import dataclass, field, replace
 from planner.errors import InputError, Problem
 from planner.runtimes.imports import shell_known
 from planner.runtimes.imports.shell import ShellScript, read_script
-from planner.runtimes.imports.unread import check_program
+from planner.runtimes.imports.unread import check_language, check_program
 from planner.runtimes.libraries.reading import trainer_programs
 from planner.runtimes.megatron_bridge.reading import bridge_programs
 from planner.units import is_whole
@@ -18,7 +18,6 @@ from planner.units import is_whole
 _MEGATRON: Final = re.compile(
     r"(?:.*/)?(?:pretrain|posttrain|finetune|train)_(?!bert|t5|vision|vlm|ict)\w+\.py"
 )
-_OTHER_MODELS: Final = re.compile(r"(?:.*/)?(?:pretrain|finetune|train)_(?:bert|t5|vision|vlm|ict)\w*\.py")
 _TITAN: Final = re.compile(r"torchtitan\.(?:train|experiments\.[\w.]+\.train)|(?:.*/)?torchtitan/train\.py")
 _TITAN_SCRIPT: Final = re.compile(r"(?:.*/)?run_train\.sh")
 _TORCHRUN: Final = re.compile(r"(?:.*/)?torchrun|torch\.distributed\.(?:run|launch)")
@@ -89,6 +88,8 @@ class Training:
     """Text of each file that the script writes before it starts."""
     bare: tuple[str, ...] = ()
     """Flags of the launcher that stand without a value."""
+    cut: str = ""
+    """The option with which the command behind this one begins: the line before it lacks its backslash."""
 
     @property
     def gpus(self) -> int | None:
@@ -155,12 +156,12 @@ def training_of(text: str, where: str) -> Training:
                 place = program.place(words)
                 if place is not None:
                     check_program(words, where)
+                    check_language(words[place], where)
                     found = _training(words, place, program, script.directives, doubts)
                     several = sum(program.place(command) is not None for command in script.commands)
                     first = {name: values[0] for name, values in script.variables.items() if values}
-                    found = replace(
-                        found, environment=first, commands=max(1, several), written=script.written
-                    )
+                    found = replace(found, environment=first, commands=max(1, several))
+                    found = replace(found, written=script.written, cut=script.cut_off(words))
                     found = _of_run_train(found)
                     told = {*script.variables.get("CUDA_DEVICE_MAX_CONNECTIONS", ())}
                     return replace(found, connections=told.pop()) if len(told) == 1 else found
@@ -206,9 +207,7 @@ def _check_language(script: ShellScript, where: str) -> None:
     """Refuse Megatron-LM's programs for other than language models, whose arguments may stand in arrays."""
     for words, _ in _candidates(script, where):
         for word in words:
-            if _OTHER_MODELS.fullmatch(word):
-                expected = "a program that trains a language model, such as pretrain_gpt.py"
-                raise InputError(Problem(where, word.rpartition("/")[2], expected))
+            check_language(word, where)
 
 
 def _candidates(script: ShellScript, where: str) -> Iterator[tuple[tuple[str, ...], tuple[str, ...]]]:

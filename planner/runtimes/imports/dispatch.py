@@ -26,6 +26,7 @@ from planner.runtimes.imports.model import started
 from planner.runtimes.imports.places import find_beside
 from planner.runtimes.imports.sheet import Imported
 from planner.runtimes.imports.unread import OPTIONS, unread
+from planner.runtimes.libraries.reading.trainer import unread_arguments
 from planner.units import is_whole
 
 SCRIPTS: Final = ("train.sh", "train.sbatch")
@@ -84,6 +85,9 @@ def _from_script(path: Path, vocab: int | None) -> Imported:
         for flag in training.bare
         if flag.replace("_", "-") in VALUED and starts_by_torchrun(training)
     )
+    if training.cut:
+        lacking = f"a backslash at the end of the line before {training.cut}, which is no part of the command"
+        wrong += (("", Problem(f"{path}: {training.cut}", "a line of its own", lacking)),)
     written = {Path(name).name: text for name, text in training.written.items()}
     with with_written({path.with_name(name): text for name, text in written.items() if name}):
         found = _started(training, path, vocab)
@@ -125,7 +129,8 @@ def _without_file(training: Training, path: Path) -> Imported:
         (option, Problem(key, "no such file", f"{told}; or {words}")) for option, words in asked.items()
     )
     note = f"{training.config} is not there: precision, offload and optimizer are as the options say"
-    return started(Imported("deepspeed", {}, {}, notes=(note,), faults=faults), training)
+    notes = (note, *unread_arguments(training.flags))
+    return started(Imported("deepspeed", {}, {}, notes=notes, faults=faults), training)
 
 
 def _from_config(path: Path, starter: Training | None, vocab: int | None, suffix: str = "") -> Imported:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
@@ -62,6 +63,11 @@ class ShellScript:
     """Values of each variable that the script sets."""
     written: Mapping[str, str] = field(default_factory=dict)
     """Text of each file that it writes from a here-document, or with ``echo``."""
+
+    def cut_off(self, words: Sequence[str]) -> str:
+        """Return the option with which the command behind ``words`` begins; nothing where it is a command."""
+        behind = (after[0] for one, after in pairwise(self.commands) if one == tuple(words))
+        return next((word for word in behind if word.startswith("--")), "")
 
 
 def read_script(text: str, where: str, outer: ShellScript | None = None) -> ShellScript:

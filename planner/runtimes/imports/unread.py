@@ -98,6 +98,20 @@ def unread_program(words: Iterable[str]) -> tuple[str, str] | None:
     return next(known, None)
 
 
+OTHER_MODELS: Final = re.compile(r"(?:.*/)?(?:pretrain|finetune|train)_(?:bert|t5|vision|vlm|ict)\w*\.py")
+"""Megatron-LM's programs for other than language models."""
+
+
+def check_language(word: str, where: str) -> None:
+    """Refuse one of Megatron-LM's programs for other than language models.
+
+    Raises `InputError` if the word is one.
+    """
+    if OTHER_MODELS.fullmatch(word):
+        expected = "a program that trains a language model, such as pretrain_gpt.py"
+        raise InputError(Problem(where, word.rpartition("/")[2], expected))
+
+
 def check_program(words: Iterable[str], where: str) -> None:
     """Refuse a command of a tool that is known and not read, by its name.
 

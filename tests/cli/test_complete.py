@@ -7,12 +7,13 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
 from planner.cli.complete import SHELLS, VARIABLE
 from tests.cases import every
-from tests.cli.command import planner
+from tests.cli.command import planner, planner_in
 from tests.helpers import ROOT, user_environment
 
 
@@ -32,16 +33,10 @@ def environment(home: Path) -> dict[str, str]:
 def asked(home: Path, line: str) -> list[str]:
     """Return what bash is told for a line whose last word is not finished."""
     shell = {VARIABLE: "complete_bash", "COMP_WORDS": line, "COMP_CWORD": str(len(line.split()) - 1)}
-    done = subprocess.run(
-        [home / "planner"],
-        env=environment(home) | shell,
-        capture_output=True,
-        text=True,
-        check=True,
-        cwd=home,
-    )
-    assert done.stderr == ""
-    return done.stdout.split()
+    with mock.patch.dict(os.environ, environment(home) | shell, clear=True):
+        done = planner_in(home)
+    assert (done.code, done.err) == (0, "")
+    return done.out.split()
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,6 @@ import json
 from typing import Any
 
 import pytest
-import torch
 
 from planner.errors import InputError
 from planner.inputs.hf_beside import as_library
@@ -17,6 +16,7 @@ from planner.inputs.hf_types import WRAPPERS
 from planner.inputs.model import Experts, ModelSpec
 from planner.runtimes.hub.config import architecture, hub_config, layer_class
 from tests.helpers import ROOT
+from tests.torch.meta import shapes_alone
 from tests.unit.test_beside_configs import INTERNVL, KIMI_VL, MINIMAX_01
 
 pytestmark = pytest.mark.torch
@@ -111,7 +111,7 @@ def built(kind: str, config: Any, maker: Any) -> Any:
     """Return the library's own model on meta tensors."""
     if kind in BROKEN or "timm" in str(getattr(config, "vision_config", {})):
         pytest.skip(f"transformers {transformers.__version__} does not build its own default {kind}")
-    with torch.device("meta"):
+    with shapes_alone():
         return maker.from_config(config)
 
 
@@ -223,7 +223,7 @@ def test_of_a_model_that_speaks_too_the_thinker_is_read() -> None:
     """Qwen2.5-Omni's language model, whose own configuration is the same one; never refused."""
     config, raw = defaults("qwen2_5_omni")
     found = model_from_config(raw, "config.json", "qwen2_5_omni")
-    with torch.device("meta"):
+    with shapes_alone():
         thinker = transformers.Qwen2_5OmniThinkerForConditionalGeneration(config.thinker_config)
     assert any("the thinker alone" in note for note in found.notes)
     assert found.model.params == sum(weights_of(thinker, spoken=True).values())
@@ -235,7 +235,7 @@ def test_a_config_beside_its_code_is_a_type_of_the_library_too(raw: dict[str, An
     config = transformers.AutoConfig.for_model(**as_library(raw))
     seen = "vision_config" in raw
     maker = transformers.AutoModelForImageTextToText if seen else transformers.AutoModelForCausalLM
-    with torch.device("meta"):
+    with shapes_alone():
         whole = maker.from_config(config)
     assert sum(weights_of(whole).values()) == model_from_config(raw, "config.json", "m").model.params
 
@@ -254,7 +254,7 @@ def test_hybrids_that_are_written_for_the_library_are_built_by_it(raw: dict[str,
 
 @pytest.mark.parametrize("raw", SAID, ids=lambda raw: raw["model_type"])
 def test_models_of_the_zoo_are_built_from_their_authors_recipes(raw: dict[str, Any]) -> None:
-    with torch.device("meta"):
+    with shapes_alone():
         whole = transformers.AutoModelForCausalLM.from_config(transformers.AutoConfig.for_model(**raw))
     assert sum(weights_of(whole).values()) == model_from_config(raw, "config.json", "m").model.params
 

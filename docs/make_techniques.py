@@ -23,6 +23,7 @@ from planner.techniques.dispatchers import DISPATCHERS
 from planner.techniques.engines import ENGINES
 from planner.techniques.experts import EXPERT_CODES
 from planner.techniques.feedback import FEEDBACKS
+from planner.techniques.graphs import GRAPHS
 from planner.techniques.layouts import TOKEN_LAYOUTS
 from planner.techniques.losses import LOSSES
 from planner.techniques.methods import METHODS
@@ -279,6 +280,13 @@ def page() -> str:
             "receiver wait for it; *ends apart*: a stage goes on to its next step by itself.",
             PIPELINE_CODES,
             {"scatters": "scatters", "occupies": "occupies", "ends_apart": "ends apart"},
+        ),
+        section(
+            "CUDA graphs",
+            "`--set graphed=NAME`, what the host launches as one; without any, every kernel. *Router*: what\n"
+            "comes before the dispatcher, where experts do not run again; *half*: half of a layer is left.",
+            GRAPHS,
+            {"whole": "all passes", "routes": "router", "attends": "half"},
         ),
         section(
             "Experts",

@@ -14,6 +14,7 @@ from planner.techniques.checkpointing import CHECKPOINTING, Checkpointing
 from planner.techniques.dispatchers import DISPATCHERS, Dispatcher
 from planner.techniques.engines import ENGINES, Engine
 from planner.techniques.experts import EXPERT_CODES, ExpertCode
+from planner.techniques.graphs import GRAPHS, NO_GRAPHS, GraphScope
 from planner.techniques.losses import LOSSES, Loss
 from planner.techniques.norms import NORMS, NormCode
 from planner.techniques.optimizer_steps import OPTIMIZER_STEPS, OptimizerStep
@@ -101,6 +102,11 @@ class Stack(ABC):
     def rotary_chain(self) -> RotaryChain:
         """How a rotary embedding turns that is no kernel of its own."""
         return ROTARY_CHAINS[self.traits.kernels.rotary_chain]
+
+    @cached_property
+    def graphs(self) -> GraphScope:
+        """What of a step is CUDA graphs."""
+        return GRAPHS.get(self.traits.kernels.graphed, NO_GRAPHS)
 
     @cached_property
     def optimizer_step(self) -> OptimizerStep:

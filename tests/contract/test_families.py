@@ -31,6 +31,7 @@ from planner.techniques.dispatchers import DISPATCHERS
 from planner.techniques.engines import ENGINES
 from planner.techniques.experts import EXPERT_CODES
 from planner.techniques.feedback import FEEDBACKS
+from planner.techniques.graphs import GRAPHS
 from planner.techniques.layouts import TOKEN_LAYOUTS
 from planner.techniques.losses import LOSSES
 from planner.techniques.methods import METHODS
@@ -67,6 +68,7 @@ TABLES: dict[str, Mapping[str, Any]] = {
     "context": CONTEXT_METHODS,
     "experts": EXPERT_CODES,
     "feedback": FEEDBACKS,
+    "graphs": GRAPHS,
     "layouts": TOKEN_LAYOUTS,
     "losses": LOSSES,
     "methods": METHODS,

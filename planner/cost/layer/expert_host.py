@@ -20,7 +20,7 @@ def expert_floor_seconds(pricer: Pricer, experts: Num, beside: float = 0.0) -> N
     Launches of many experts are what the host does longest; of few, what the rest of the layer takes.
     """
     traits = pricer.case.traits
-    if traits.experts.static or traits.kernels.graphed == "passes":
+    if traits.experts.static or pricer.case.graphs.whole:
         return 0.0
     least = 0.0 if router_is_graphed(pricer.case) else traits.experts.layer_host_seconds + beside
     return expert_host_seconds(experts, traits.experts.host_seconds, least)
@@ -38,7 +38,7 @@ def host_floor_and_idle(pricer: Pricer, experts: Num) -> tuple[Num, Num]:
     traits, waits = pricer.case.traits, clamp_waits_seconds(pricer, experts)
     floor = expert_floor_seconds(pricer, experts)
     ahead = not pricer.case.dispatcher.waits_for_counts and router_is_graphed(pricer.case)
-    if not traits.experts.overlaps or traits.experts.static or ahead or traits.kernels.graphed == "passes":
+    if not traits.experts.overlaps or traits.experts.static or ahead or pricer.case.graphs.whole:
         return floor, waits
     launched = expert_host_seconds(experts, traits.experts.host_seconds, 0.0)
     return floor, where(pricer.plan.ep > 1, launched, 0.0) + waits
@@ -59,7 +59,7 @@ def clamp_waits_seconds(pricer: Pricer, experts: Num) -> Num:
     traits = pricer.case.traits
     if (
         pricer.case.model.numerics.activation != "swiglu_oai"
-        or traits.kernels.graphed == "passes"
+        or pricer.case.graphs.whole
         or traits.kernels.compiled
     ):
         return 0.0

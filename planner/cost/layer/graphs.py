@@ -3,26 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Final
 
 from planner.cost.case import Case
 from planner.cost.layer.operators import Operator, Pricer
 from planner.numeric import Num
 
-GRAPHED: Final = {
-    "mlp": (frozenset({"mlp"}), frozenset({"norm_1"})),
-    "router": (frozenset({"router"}), frozenset({"norm_1"})),
-    "attention": (
-        frozenset({"qkv", "mla_up_proj", "core_attn", "attn_out", "router", "mixer", "linear_attn"}),
-        frozenset({"norm_0", "norm_1"}),
-    ),
-}
-"""Modules and names of the operators that a graph of a part of each layer holds."""
-
 
 def router_is_graphed(case: Case) -> bool:
     """Whether a graph holds what comes before the dispatcher: not where experts, with it, run again."""
-    return case.traits.kernels.graphed in ("router", "attention") and "moe" not in case.recompute.modules
+    return case.graphs.routes and "moe" not in case.recompute.modules
 
 
 def layer_graph_bytes(pricer: Pricer, operators: Iterable[Operator], again: Callable[[Operator], Num]) -> Num:
@@ -41,12 +30,11 @@ def layer_graph_bytes(pricer: Pricer, operators: Iterable[Operator], again: Call
        ``_te_cuda_graph_capture``: the module ``mlp`` of layers without experts, ``attn`` of any, and of those
        with experts all that comes before the dispatcher (``moe_router``, ``moe_preprocess``).
     """
-    if pricer.case.traits.kernels.graphed not in GRAPHED:
+    scope, routed = pricer.case.graphs, router_is_graphed(pricer.case)
+    if not scope.modules:
         return 0.0
-    modules, names = GRAPHED[pricer.case.traits.kernels.graphed]
-    if not router_is_graphed(pricer.case):
-        modules = modules - {"router"}
-    inside = [op for op in operators if op.module in modules or op.name in names]
+    modules = [name for name in scope.modules if routed or name != "router"]
+    inside = [op for op in operators if op.module in modules or op.name in scope.norms]
     if len(inside) < 2:
         return 0.0
     kept: Num = 2.0 * pricer.local_tokens * pricer.case.model.hidden

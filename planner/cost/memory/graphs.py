@@ -42,11 +42,10 @@ def graph_bytes(case: Case, peak: Peak, passes: PassBytes, states: Num, gradient
        each micro-batch in flight, all in one pool; Megatron-LM d98e8a64,
        ``megatron/core/full_cuda_graph.py``: one for all passes.
     """
-    if not case.traits.kernels.graphed:
+    if not case.graphs.name:
         return 0.0
     present = gradients if peak.gradients is None else peak.gradients
-    whole = case.traits.kernels.graphed == "passes"
-    pool = peak.activations + peak.workspace if whole else passes.graphed
+    pool = peak.activations + peak.workspace if case.graphs.whole else passes.graphed
     flat = states * (case.step_bytes * (not case.offload.optimizer)) + gradients
     without = maximum(flat, passing_bytes(case, peak, present))
     return maximum(0.0, flat + (1 + needed_share(case)) * pool - without)

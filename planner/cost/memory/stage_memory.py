@@ -9,7 +9,6 @@ import numpy as np
 
 from planner.cost.case import Case, piped
 from planner.cost.expert_shards import filled_expert_shards
-from planner.cost.layer.graphs import GRAPHED
 from planner.cost.layer.layer_costs import LayerCost, stage_sum
 from planner.cost.memory.activation_offload import chunks_on_device, layer_passes
 from planner.cost.memory.graphs import graph_bytes
@@ -135,7 +134,7 @@ def _chunk_bytes(case: Case, plan: Plan, costs: Mapping[Piece, LayerCost], stage
 
 def _graphed(case: Case, plan: Plan, costs: Mapping[Piece, LayerCost], stages: Stages) -> Num:
     """Bytes of the micro-batches in flight that lie in the memory of layers' graphs. [byte]"""
-    if case.traits.kernels.graphed not in GRAPHED:
+    if not case.graphs.modules:
         return 0.0
     return stage_sum(costs, stages, "graphed", False) * (chunks_in_flight(case, plan, stages) / plan.vpp)
 

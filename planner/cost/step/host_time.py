@@ -95,9 +95,9 @@ def host_layer_seconds(pricer: Pricer, block: Block) -> Num:
     plan, traits = pricer.plan, pricer.case.traits
     beside = beside_seconds(pricer, block) + region_seconds(pricer, block)
     experts = expert_floor_seconds(pricer, local_experts(pricer, block.ffn), beside)
-    if traits.kernels.graphed == "passes":
+    if pricer.case.graphs.whole:
         return experts
-    if traits.kernels.graphed == "attention":
+    if pricer.case.graphs.attends:
         return maximum(experts, BESIDE_ATTENTION * traits.host.layer_seconds)
     context = where(plan.cp > 1, traits.host.context_seconds, 0.0)
     whole = traits.host.layer_seconds + adapters_seconds(pricer) + beside

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 from planner.dataclasses import dataclass
 from planner.runtimes.traits.trait import trait
+from planner.techniques.graphs import GRAPHS
 from planner.techniques.norms import NORMS
 from planner.techniques.rotary_chains import ROTARY_CHAINS
 
@@ -68,11 +67,12 @@ class KernelTraits:
         True,
         "Whether the weight-gradient product adds into the gradient buffer itself.",
     )
-    graphed: Literal["", "mlp", "router", "attention", "passes"] = trait(
+    graphed: str = trait(
         "",
         "What runs as a CUDA graph, whose memory serves nothing else: each layer's feed-forward (``mlp``), "
         "its ``router`` and what sorts tokens before experts, its ``attention`` too, all ``passes``, or "
         "nothing.",
+        words=("", *GRAPHS),
     )
     elementwise_traffic: float = trait(
         1.0,

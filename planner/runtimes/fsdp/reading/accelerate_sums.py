@@ -63,6 +63,10 @@ def accelerate_sums(sheet: Sheet) -> None:
         sheet.fault(key, repr(str(again)), "true or false under fsdp_version 2")
 
 
+FLAT: Final = ("engine=fsdp1",)
+"""What FSDP 1 is, Accelerate's own where no version is said (utils/dataclasses.py, ``fsdp_version``)."""
+
+
 def _version(sheet: Sheet, ranks: int) -> None:
     """Check FSDP's version, which must be 2 beside a mesh of several ranks."""
     version = sheet.values.get("fsdp_config.fsdp_version")
@@ -75,6 +79,8 @@ def _version(sheet: Sheet, ranks: int) -> None:
     elif str(version) == "1" and ranks > 1:
         found = "1 with parallelism_config"
         sheet.fault("fsdp_config.fsdp_version", found, "2, which alone goes with parallelism_config")
+    elif str(version or 1) == "1":
+        sheet.changes += FLAT
 
 
 def _both(sheet: Sheet, sizes: Mapping[str, int], prefix: str) -> None:

@@ -13,6 +13,7 @@ from planner.inputs.yaml_file import parse_yaml, read_json, read_text
 from planner.runtimes.deepspeed.reading import deepspeed
 from planner.runtimes.deepspeed.reading.deepspeed_sums import deepspeed_world
 from planner.runtimes.fsdp.reading import accelerate
+from planner.runtimes.fsdp.reading.accelerate_sums import FLAT
 from planner.runtimes.imports.places import find_beside
 from planner.runtimes.imports.sheet import Imported, Sheet
 from planner.runtimes.libraries.reading import trainer
@@ -251,6 +252,8 @@ def _fsdp(sheet: Sheet) -> None:
         key,
         again_key,
     )
+    version, _ = _of(sheet, "version")
+    sheet.changes += FLAT if str(version) == "1" else ()
     if named.startswith("hybrid"):
         sheet.notes.append(f"{named}: shards over a node; say how many with --zero-shards")
     hosted, place = _of(sheet, "offload_params")

@@ -269,7 +269,7 @@ def _graphs(sheet: Sheet) -> None:
 def _kernels(sheet: Sheet, sharded: bool) -> None:
     """Say which fused kernels are switched off, and whether dropout runs; FSDP and latent attention must."""
     if sheet.has("--cross-entropy-loss-fusion") and sheet.values.get("--cross-entropy-fusion-impl") == "te":
-        sheet.changes.append("loss_kernel=te")
+        sheet.changes.append("loss=transformer-engine")
         sheet.notes.append(TE_LOSS)
     activation = sheet.has("--no-bias-swiglu-fusion", "--no-bias-gelu-fusion")
     rope = sheet.has("--no-rope-fusion") and not sheet.has("--multi-latent-attention")

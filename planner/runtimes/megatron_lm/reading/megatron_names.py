@@ -58,8 +58,8 @@ def known_model(name: str | None) -> ModelSpec | None:
 
 
 TE_LOSS: Final = (
-    "--cross-entropy-fusion-impl te: priced as releases before 0.19 run it (loss_kernel=te); Megatron-LM "
-    "refuses it since, where native takes its place"
+    "--cross-entropy-fusion-impl te: priced as releases before 0.19 run it (loss=transformer-engine); "
+    "Megatron-LM refuses it since, where native takes its place"
 )
 """Megatron-LM core_v0.19.0, megatron/training/arguments.py, ``validate_args``; not in core_v0.18.0."""
 

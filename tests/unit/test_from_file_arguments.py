@@ -362,3 +362,27 @@ def test_no_file_of_deepspeed_makes_bert_a_language_model(tmp_path: Path) -> Non
     line = f"deepspeed --num_gpus 8 pretrain_bert.py {GPT} --deepspeed --deepspeed_config ds.json"
     with pytest.raises(InputError, match="a program that trains a language model"):
         read(tmp_path, line)
+
+
+def test_arguments_in_a_text_that_a_sourced_script_keeps_are_read(tmp_path: Path) -> None:
+    """As in the scripts of Megatron-LM's paper of 2021, which leave paths to be filled in."""
+    config = 'export DATA=<path to the data>\nexport PARAMS=" --tensor-model-parallel-size ${TP} '
+    (tmp_path / "CONFIG.sh").write_text(
+        f'{config}{GPT} --data-path ${{DATA}} --train-iters 5 "\n', encoding="utf-8"
+    )
+    found = read(tmp_path, "TP=4\n. `pwd`/CONFIG.sh\nsbatch --nodes=4 --export=PARAMS SRUN.sh")
+    assert (found.faults, found.options["tp"], found.options["micro_batch"]) == ((), "4", "8")
+
+
+def test_a_program_of_ones_own_takes_a_job_config_of_torchtitan(tmp_path: Path) -> None:
+    line = 'torchrun --nproc_per_node 8 -m ${TRAIN_FILE:-"my_titan.entry"} --job.config_file titan.toml "$@"'
+    found = read(tmp_path, line)
+    assert found.runtime.startswith("torchtitan")
+    assert found.options["micro_batch"] == "2"
+
+
+@pytest.mark.parametrize("program", ["multimodal/train.py", "tools/retro/preprocess_data.py"])
+def test_megatrons_arguments_make_no_other_program_a_training(program: str, tmp_path: Path) -> None:
+    """Of images its ``--seq-length`` is that of the encoder."""
+    with pytest.raises(InputError):
+        read(tmp_path, f"torchrun --nproc_per_node 8 {program} {GPT} --train-iters 5")

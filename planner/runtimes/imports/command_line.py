@@ -232,6 +232,8 @@ def _candidates(script: ShellScript, where: str) -> Iterator[tuple[tuple[str, ..
 def _arrays(script: ShellScript) -> Iterator[tuple[Words, Words]]:
     """Yield the values of variables that another script is to start, the longest first."""
     yield from (((name, *value), ()) for name, value in sorted(script.variables.items(), key=_length))
+    texts = ((name, *" ".join(value).split()) for name, value in script.variables.items())
+    yield from ((words, ()) for words in texts if "--train-iters" in words or "--train-samples" in words)
 
 
 def _length(pair: tuple[str, Sequence[str]]) -> int:
@@ -376,9 +378,10 @@ def _nanotron_file(words: Words, place: int, before: Flags, flags: Flags) -> tup
 
 
 def _of_titan_script(words: Words) -> int | None:
-    old = any(word.partition("=")[0] in _TITAN_JOB for word in words)
-    names = (_TITAN_SCRIPT, _TITAN_2024) if old else (_TITAN_SCRIPT,)
-    return next((n for n, word in enumerate(words) if any(name.fullmatch(word) for name in names)), None)
+    job = next((n for n, word in enumerate(words) if word.partition("=")[0] in _TITAN_JOB), 0)
+    names = (_TITAN_SCRIPT, _TITAN_2024) if job else (_TITAN_SCRIPT,)
+    found = (n for n, word in enumerate(words) if any(name.fullmatch(word) for name in names))
+    return next(found, max(0, job - 1) or None)  # a program of one's own stands before the file
 
 
 def _titan_script(words: Words, place: int, before: Flags, flags: Flags) -> tuple[str, str | None]:

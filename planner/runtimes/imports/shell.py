@@ -41,6 +41,8 @@ _INNER_ARGUMENTS: Final = re.compile(r"\$(?:[@*]|\{[@*](?::\d+)?\})")
 _ARGUMENT: Final = re.compile(r"\$\{\d+\}|\s*")
 """An argument of the script, which nobody gave, or nothing: what a condition then sets is its default."""
 _VARIABLE: Final = re.compile(r"\$(?:\{([A-Za-z_]\w*)\}|([A-Za-z_]\w*)(?![\w\[]))")
+_HERE: Final = re.compile(r"^(?:`pwd`|\$\(pwd\)|\$PWD|\$\{PWD\})/")
+"""The folder that a script is called from, taken for its own."""
 MOST_SOURCED: Final = 20
 """How many scripts are read in the place where one sources them."""
 _EXPR: Final = re.compile(r"\s*expr\s+")
@@ -154,6 +156,7 @@ class _Reader:
 
     def source(self, name: str) -> None:
         """Read a script in this one's place if it lies near it; others are passed over."""
+        name = _HERE.sub("", name)
         file = find_beside(Path(name), Path(self.where)) if Path(name).suffix and "$" not in name else None
         self.sourced += 1
         if file is None or Path(name).is_absolute() or self.sourced > MOST_SOURCED:

@@ -39,9 +39,14 @@ _PLACEHOLDER: Final = re.compile(r"<([A-Z][^<>\n|;&]*[^\s<>|;&])>")
 """What somebody is to fill in, such as ``<PATH TO gpt-vocab.json>``: no redirection."""
 
 
+_LEFT_OPEN: Final = re.compile(r"^([ \t]*(?:export[ \t]+)?\w+=)<[a-z][^<>\n]* [^<>\n]*>[ \t]*$", re.MULTILINE)
+"""The same as the whole value of a variable: ``DATA=<path to the data>``."""
+
+
 def plain_text(text: str) -> str:
     """Return a script with the line ends of this system, and a word where something is to be filled in."""
-    return _PLACEHOLDER.sub("PLACEHOLDER", text.replace("\r\n", "\n"))
+    filled = _LEFT_OPEN.sub(r"\1PLACEHOLDER", text.replace("\r\n", "\n"))
+    return _PLACEHOLDER.sub("PLACEHOLDER", filled)
 
 
 def slurm_directives(text: str) -> dict[str, str]:

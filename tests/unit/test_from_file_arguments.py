@@ -10,6 +10,7 @@ import pytest
 from planner.errors import InputError
 from planner.runtimes.imports.dispatch import read_runner_file
 from planner.runtimes.imports.sheet import Imported
+from tests.cases import every
 
 DEEPSPEED = json.dumps(
     {"train_micro_batch_size_per_gpu": 1, "zero_optimization": {"stage": 2}, "bf16": {"enabled": True}}
@@ -81,7 +82,7 @@ def read(folder: Path, text: str, name: str = "run.sh", **files: str) -> Importe
     return read_runner_file(path)
 
 
-@pytest.mark.parametrize("runner", COMMANDS)
+@every("runner", COMMANDS)
 def test_an_argument_that_nobody_reads_is_told(runner: str, tmp_path: Path) -> None:
     """DeepSpeed's, nanotron's and torchtitan's were passed over in silence."""
     found = read(tmp_path, COMMANDS[runner])
@@ -144,7 +145,7 @@ def test_adapters_of_llava_are_on_all_layers_with_rank_64(tmp_path: Path) -> Non
     assert "method" not in read(tmp_path, f"{TRAINER} --lora_enable False").options
 
 
-@pytest.mark.parametrize(
+@every(
     "flag",
     ["--tune_mm_mlp_adapter True", "--freeze_llm True", "--tune_mm_llm False", "--freeze_backbone True",
      "--mm_tunable_parts mm_mlp_adapter"],
@@ -157,14 +158,14 @@ def test_a_language_model_that_learns_nothing_is_a_fault(flag: str, tmp_path: Pa
     assert "method" not in adapted
 
 
-@pytest.mark.parametrize(
+@every(
     "flag", ["--tune_mm_mlp_adapter False", "--freeze_llm False", "--tune_mm_llm True"]
 )  # fmt: skip
 def test_a_language_model_that_learns_is_none(flag: str, tmp_path: Path) -> None:
     assert "method" not in {option for option, _ in read(tmp_path, f"{TRAINER} {flag}").faults}
 
 
-@pytest.mark.parametrize(
+@every(
     ("more", "fused"),
     [("enable_liger_kernel: true\n", True), ("enable_liger_kernel: false\n", False), ("", False)],
 )
@@ -190,9 +191,7 @@ NEMO = (
 )
 
 
-@pytest.mark.parametrize(
-    ("precision", "said"), [("bf16-true", "bf16"), ("16-true", "fp16"), ("bf16", "bf16"), ("32", None)]
-)
+@every(("precision", "said"), [("bf16-true", "bf16"), ("16-true", "fp16"), ("bf16", "bf16"), ("32", None)])
 def test_numbers_of_nemo_are_its_trainers(precision: str, said: str | None, tmp_path: Path) -> None:
     """float32 was read as bfloat16."""
     path = tmp_path / "conf.yaml"
@@ -212,7 +211,7 @@ UNREAD = {
 }
 
 
-@pytest.mark.parametrize("tool", UNREAD)
+@every("tool", UNREAD)
 def test_a_command_of_a_tool_that_is_not_read_is_refused_by_name(tool: str, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=f"found a command of {tool}, which is not read"):
         read(tmp_path, UNREAD[tool])
@@ -277,7 +276,7 @@ def test_supervised_fine_tuning_by_verl_is_read(tmp_path: Path) -> None:
     assert found.unknown == ("zz.odd",)
 
 
-@pytest.mark.parametrize(
+@every(
     ("key", "option"),
     [("data.micro_batch_size=8", "micro_batch"), ("model.fsdp_config.cpu_offload=true", "offload")],
 )
@@ -297,7 +296,7 @@ CURRENT = {"length": "data.max_len", "batch": "train.batch_size", "micro": "trai
            "model": "model.model_name_or_path", "stage": "ds.zero_stage"}  # fmt: skip
 
 
-@pytest.mark.parametrize(
+@every(
     ("names", "more", "kept"),
     [
         (OLD, "--bf16 --flash_attn --packing_samples --gradient_checkpointing --adam_offload", False),
@@ -340,7 +339,7 @@ def test_the_command_of_gpt_neox_reads_all_its_files(tmp_path: Path) -> None:
         read(tmp_path, "python ./deepy.py train.py -d configs 125M other.yml")
 
 
-@pytest.mark.parametrize("between", ["", "  # --bf16 \\\n"])
+@every("between", ["", "  # --bf16 \\\n"])
 def test_a_line_that_lost_its_backslash_is_a_fault(between: str, tmp_path: Path) -> None:
     """A shell ends the command there, as behind a comment within it: what follows was left out in silence."""
     first = "torchrun --nproc_per_node 8 pretrain_gpt.py " + ("\\\n" if between else "")
@@ -381,7 +380,7 @@ def test_a_program_of_ones_own_takes_a_job_config_of_torchtitan(tmp_path: Path) 
     assert found.options["micro_batch"] == "2"
 
 
-@pytest.mark.parametrize("program", ["multimodal/train.py", "tools/retro/preprocess_data.py"])
+@every("program", ["multimodal/train.py", "tools/retro/preprocess_data.py"])
 def test_megatrons_arguments_make_no_other_program_a_training(program: str, tmp_path: Path) -> None:
     """Of images its ``--seq-length`` is that of the encoder."""
     with pytest.raises(InputError):

@@ -6,7 +6,6 @@ from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
-import pytest
 
 from planner.cost.estimate import Estimate, estimate
 from planner.plan import Plan
@@ -20,6 +19,7 @@ from planner.search.operators import OPERATORS
 from planner.search.scan import Scan
 from planner.search.space import make_space
 from planner.simulate.plan import play_plan
+from tests.cases import every
 from tests.unit.cost_jobs import MODELS, job, plan_of, runtime
 
 NAMES = ("dense", "tied", "experts", "latent", "sliding")
@@ -46,8 +46,8 @@ def bench_of(work: Job, limit: float) -> Improver:
     return Improver(Scan(work, RUNNER, space, choices_of(RUNNER, {}), limit, limit, keep=50))
 
 
-@pytest.mark.parametrize("stages", [2, 3])
-@pytest.mark.parametrize("name", NAMES)
+@every("stages", [2, 3])
+@every("name", NAMES)
 def test_the_bound_of_any_split_is_just_below_the_best_that_fits(name: str, stages: int) -> None:
     """By price and, of two stages, played; with room for few splits and for all."""
     work = job(MODELS[name], stages, global_batch=SEQUENCES)
@@ -64,8 +64,8 @@ def test_the_bound_of_any_split_is_just_below_the_best_that_fits(name: str, stag
             assert bound <= min(play_plan(one.plan, work, RUNNER).step for one in fitting) * ROUNDING
 
 
-@pytest.mark.parametrize("stages", [2, 3])
-@pytest.mark.parametrize("name", NAMES)
+@every("stages", [2, 3])
+@every("name", NAMES)
 def test_the_bound_of_the_splits_that_are_tried_is_just_below_their_best(name: str, stages: int) -> None:
     work = job(MODELS[name], stages, global_batch=SEQUENCES)
     plan = plan_of(work, pp=stages, micro_batch=1, zero=1, recompute="none")
@@ -78,7 +78,7 @@ def test_the_bound_of_the_splits_that_are_tried_is_just_below_their_best(name: s
     assert best.step <= bound * NEAR
 
 
-@pytest.mark.parametrize("name", ["dense", "tied", "experts"])
+@every("name", ["dense", "tied", "experts"])
 def test_the_bound_of_a_share_on_the_host_is_just_below_what_it_takes(name: str) -> None:
     share = next(one for one in OPERATORS if one.name == "share")
     for stages, part in ((1, 0.1), (1, 0.9), (2, 0.1), (2, 0.5)):
@@ -93,7 +93,7 @@ def test_the_bound_of_a_share_on_the_host_is_just_below_what_it_takes(name: str)
         assert best <= bound * NEAR
 
 
-@pytest.mark.parametrize("name", NAMES)
+@every("name", NAMES)
 def test_no_number_of_recomputed_layers_is_below_its_bound(name: str) -> None:
     near = []
     for stages in (2, 3):

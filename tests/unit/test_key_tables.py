@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
 import yaml
 
 from planner.plan import Plan
@@ -19,6 +18,7 @@ from planner.runtimes.imports.literals import flat, literals
 from planner.runtimes.imports.sheet import Imported
 from planner.runtimes.keys import FileKey, nested
 from planner.runtimes.settings import Value
+from tests.cases import every
 from tests.unit.cost_jobs import MODELS, job
 
 OPTIONS: dict[str, tuple[int | str, ...]] = {
@@ -90,7 +90,7 @@ def yaml_read(written: Command) -> tuple[dict[str, Any], Imported]:
     return flat(tree), from_yaml(tree, launch_flags(text), literals(files["train.py"]), "accelerate.yaml")
 
 
-@pytest.mark.parametrize("name", deepspeed.OPTIONS)
+@every("name", deepspeed.OPTIONS)
 def test_an_option_of_a_deepspeed_json_is_read_back(name: str) -> None:
     key = deepspeed.OPTIONS[name]
     for value in OPTIONS[name]:
@@ -101,7 +101,7 @@ def test_an_option_of_a_deepspeed_json_is_read_back(name: str) -> None:
         assert (found.options[name], found.places[name]) == (str(value), key.path)
 
 
-@pytest.mark.parametrize("precision", deepspeed.PRECISIONS)
+@every("precision", deepspeed.PRECISIONS)
 def test_a_precision_of_a_deepspeed_json_is_read_back(precision: str) -> None:
     work = job(gpus=16, precision=precision)
     keys, found = json_read(command("deepspeed", plan_with("zero", 3, work), work))
@@ -109,7 +109,7 @@ def test_a_precision_of_a_deepspeed_json_is_read_back(precision: str) -> None:
     assert found.options["precision"] == precision
 
 
-@pytest.mark.parametrize("trait", TRAITS)
+@every("trait", TRAITS)
 def test_a_trait_of_a_deepspeed_json_is_read_back(trait: str) -> None:
     (key, value), work = TRAITS[trait], job(gpus=16)
     plain, _ = json_read(command("deepspeed", plan_with("zero", 3, work), work))
@@ -127,7 +127,7 @@ def test_no_key_of_a_deepspeed_json_is_left_out_of_its_table() -> None:
     assert {key.path for key in vars(deepspeed).values() if isinstance(key, FileKey)} <= set(paths)
 
 
-@pytest.mark.parametrize("name", accelerate.OPTIONS)
+@every("name", accelerate.OPTIONS)
 def test_an_option_of_an_accelerate_yaml_is_read_back(name: str) -> None:
     key = accelerate.OPTIONS[name]
     for value in MESHES[name]:
@@ -137,7 +137,7 @@ def test_an_option_of_an_accelerate_yaml_is_read_back(name: str) -> None:
         assert found.options.get(name, "none") == str(value)
 
 
-@pytest.mark.parametrize("name", accelerate.FLAGS)
+@every("name", accelerate.FLAGS)
 def test_an_argument_beside_an_accelerate_yaml_is_read_back(name: str) -> None:
     work = job(gpus=16)
     for value in (1, 4):
@@ -145,7 +145,7 @@ def test_an_argument_beside_an_accelerate_yaml_is_read_back(name: str) -> None:
         assert found.options[name] == str(value)
 
 
-@pytest.mark.parametrize("axis", accelerate.SIZES)
+@every("axis", accelerate.SIZES)
 def test_a_mesh_is_read_back(axis: str) -> None:
     """Replicas of shards are read as the ranks that share."""
     work = job(gpus=16)

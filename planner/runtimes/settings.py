@@ -78,10 +78,18 @@ def _heard(name: str, value: Value, settings: Settings) -> bool:
 
 
 def word(value: Value) -> str:
-    """Return a trait's value as users write it."""
-    return (
-        str(value).lower() if isinstance(value, bool) else f"{value:g}" if isinstance(value, float) else value
-    )
+    """Return a trait's value as users write it: a number with six digits where these are all of it.
+
+    Examples
+    --------
+    >>> word(2e8), word(12345678.0), word(True)
+    ('2e+08', '12345678.0', 'true')
+    """
+    if isinstance(value, bool):
+        return str(value).lower()
+    if not isinstance(value, float):
+        return value
+    return short if float(short := f"{value:g}") == value else repr(value)
 
 
 def _either(own: Value, others: tuple[Value, ...]) -> str:

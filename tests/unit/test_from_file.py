@@ -389,6 +389,7 @@ def test_a_command_that_does_not_say_drops_a_tenth(flags: str, tmp_path: Path) -
     [
         (3, '"stage3_max_live_parameters": 1e8, "reduce_bucket_size": 500000000', ("live_elements=1e+08",)),
         (2, '"stage3_max_live_parameters": 1e8, "reduce_bucket_size": 2e8', ("bucket_elements=2e+08",)),
+        (2, '"reduce_bucket_size": 12345678', ("bucket_elements=12345678.0",)),
         (3, '"stage3_prefetch_bucket_size": "auto", "reduce_bucket_size": 5e8', ()),
     ],
 )

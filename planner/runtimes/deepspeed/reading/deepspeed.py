@@ -34,6 +34,7 @@ from planner.runtimes.imports.schemas import check_kinds
 from planner.runtimes.imports.sheet import Imported, Sheet
 from planner.runtimes.libraries.reading.trainer import unread_arguments
 from planner.runtimes.megatron_lm.reading.megatron_offload import shared_offload
+from planner.runtimes.settings import word
 
 OPTIMIZERS: Final = {
     "adamw": "adamw",
@@ -180,7 +181,7 @@ def _sizes(sheet: Sheet) -> None:
         size = sheet.values.get(key.path)
         number = isinstance(size, int | float) and not isinstance(size, bool) and 0 < size < 1e15
         if number and size != ELEMENTS[trait] and (third or trait == "bucket_elements"):
-            sheet.changes.append(f"{trait}={size:g}")
+            sheet.changes.append(f"{trait}={word(float(size))}")
 
 
 def _degrees(sheet: Sheet) -> None:

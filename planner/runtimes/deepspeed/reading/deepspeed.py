@@ -179,8 +179,9 @@ def _sizes(sheet: Sheet) -> None:
     third = sheet.options.get("zero") == "3"
     for trait, key in SIZES.items():
         size = sheet.values.get(key.path)
-        number = isinstance(size, int | float) and not isinstance(size, bool) and 0 < size < 1e15
-        if number and size != ELEMENTS[trait] and (third or trait == "bucket_elements"):
+        if not isinstance(size, int | float) or isinstance(size, bool) or not 0 < size < 1e15:
+            continue
+        if size != ELEMENTS[trait] and (third or trait == "bucket_elements"):
             sheet.changes.append(f"{trait}={word(float(size))}")
 
 

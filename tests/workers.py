@@ -36,10 +36,18 @@ class Worker:
         report = yield
         if self.backwards and isinstance(collector, (pytest.Session, pytest.Dir, pytest.Package)):
             found = list(report.result or ())
-            places = self._asked if isinstance(collector, pytest.Session) else self._places
-            places |= {one: place for place, one in enumerate(found)}
+            if isinstance(collector, pytest.Session):
+                self._ask(found)
+            else:
+                self._places |= {one: place for place, one in enumerate(found)}
             report.result = found[::-1]
         return report
+
+    def _ask(self, found: list[pytest.Item | pytest.Collector]) -> None:
+        """Keep the order of what was asked for; one with examples is two, which its folder has turned."""
+        first: dict[object, int] = {}
+        for place, one in enumerate(found):
+            self._asked[one] = first.setdefault(one.path if one in self._places else one, place)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
@@ -52,7 +60,7 @@ class Worker:
         found: list[int] = []
         for one in reversed(item.listchain()):
             if one in self._asked:
-                return [self._asked[one], *reversed(found)]
+                return [self._asked[one], self._places.get(one, 0), *reversed(found)]
             found += [self._places[one]] if one in self._places else []
         return found[::-1]
 

@@ -276,7 +276,7 @@ def test_the_embedding_s_gradient_may_be_the_worst_moment() -> None:
     """
     work = job(gpus=32, global_batch=4)
     plan = plan_of(work, tp=8, zero=3)
-    case = case_of(plan, work, runtime(engine="fsdp1", tensor_library="dtensor"))
+    case = case_of(plan, work, runtime(engine="fsdp2", tensor_library="dtensor"))
     assert (plan.zero_shards, plan.num_microbatches, case.gradient_bytes, case.reduce_bytes) == (4, 1, 4, 4)
     passes = PassBytes(
         activations=0.0, rebuilt=0.0, loss=0.0, largest_layer=100.0, gathered_layer=200.0, gathered_head=0.0,

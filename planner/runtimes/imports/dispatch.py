@@ -24,9 +24,9 @@ from planner.runtimes.imports.file_format import Source, beside
 from planner.runtimes.imports.formats import COMMANDS, FORMATS, KINDS, suffixes
 from planner.runtimes.imports.model import started
 from planner.runtimes.imports.places import find_beside
+from planner.runtimes.imports.script_arguments import unread_arguments
 from planner.runtimes.imports.sheet import Imported
 from planner.runtimes.imports.unread import OPTIONS, unread
-from planner.runtimes.libraries.reading.trainer import unread_arguments
 from planner.units import is_whole
 
 SCRIPTS: Final = ("train.sh", "train.sbatch")

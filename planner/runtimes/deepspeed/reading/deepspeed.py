@@ -31,8 +31,8 @@ from planner.runtimes.imports.hub_settings import reduced_in, say_own_adapters, 
 from planner.runtimes.imports.literals import flat, literals
 from planner.runtimes.imports.model import started, with_config
 from planner.runtimes.imports.schemas import check_kinds
+from planner.runtimes.imports.script_arguments import unread_arguments
 from planner.runtimes.imports.sheet import Imported, Sheet
-from planner.runtimes.libraries.reading.trainer import unread_arguments
 from planner.runtimes.megatron_lm.reading.megatron_offload import shared_offload
 from planner.runtimes.settings import word
 

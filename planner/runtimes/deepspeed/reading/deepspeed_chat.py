@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from planner.dataclasses import replace
+from planner.runtimes.imports import script_arguments
 from planner.runtimes.imports.hub import model_named
 from planner.runtimes.imports.literals import flat
 from planner.runtimes.imports.sheet import Imported, Sheet
@@ -47,7 +48,7 @@ def from_tree(values: Mapping[str, Any], path: Path, launch: TrainerLaunch) -> I
     sheet.seen.add("only_optimize_lora")
     section = _section(sheet)
     name = model_named(sheet, path, "model_name_or_path")
-    sheet.ignore(trainer.WITHOUT_EFFECT, *OWN, "deepspeed")
+    sheet.ignore(script_arguments.WITHOUT_EFFECT, *OWN, "deepspeed")
     found = laid_out(sheet, {"deepspeed": section}, path, launch, name)
     return replace(found, runtime="deepspeed")
 

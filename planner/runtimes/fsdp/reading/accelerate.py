@@ -24,6 +24,7 @@ from planner.runtimes.imports.literals import flat, literals
 from planner.runtimes.imports.model import with_config
 from planner.runtimes.imports.places import find_beside
 from planner.runtimes.imports.schemas import check_closed, check_kinds
+from planner.runtimes.imports.script_arguments import unread_arguments
 from planner.runtimes.imports.sheet import Imported, Sheet
 from planner.runtimes.libraries.reading import trainer
 
@@ -188,7 +189,7 @@ def _script(sheet: Sheet, flags: Mapping[str, str], settings: Mapping[str, Any])
     """Say what the training script and its arguments decide."""
     for option, flag in SCRIPT.items():
         sheet.say(option, flags.get(flag))
-    sheet.notes += trainer.unread_arguments(flags, (*SCRIPT.values(), AGAIN))
+    sheet.notes += unread_arguments(flags, (*SCRIPT.values(), AGAIN))
     sheet.say("seq_len", settings.get("SEQ_LEN"))
     sheet.say("optimizer", settings.get("OPTIMIZER"))
     if settings.get("WEIGHT_DTYPE") == "bfloat16" and not settings.get("LORA_RANK"):

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from planner.runtimes.imports import script_arguments
 from planner.runtimes.imports.hub import model_named
 from planner.runtimes.imports.literals import flat
 from planner.runtimes.imports.sheet import Imported, Sheet
@@ -80,7 +81,7 @@ def from_tree(tree: Mapping[str, Any], path: Path, launch: TrainerLaunch) -> Imp
     trainer.refuse(sheet, UNPRICED)
     trainer.told_kernels(sheet)
     model = model_named(sheet, path, "base_model")
-    sheet.ignore(trainer.WITHOUT_EFFECT, *FINE)
+    sheet.ignore(script_arguments.WITHOUT_EFFECT, *FINE)
     return with_own_dtypes(laid_out(sheet, tree, path, launch, model))
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from planner.dataclasses import dataclass, replace
+from planner.runtimes.imports import script_arguments
 from planner.runtimes.imports.hub import model_named
 from planner.runtimes.imports.literals import flat
 from planner.runtimes.imports.sheet import Imported, Sheet
@@ -124,7 +125,7 @@ def from_tree(tree: Mapping[str, Any], path: Path, launch: TrainerLaunch, dialec
     _unpriced(sheet)
     trainer.told_kernels(sheet)
     model = model_named(sheet, path, *(name.lstrip("-") for name in MODELS if "-" not in name.lstrip("-")))
-    sheet.ignore(trainer.WITHOUT_EFFECT)
+    sheet.ignore(script_arguments.WITHOUT_EFFECT)
     found = laid_out(sheet, tree, path, launch, model)
     if "method" in found.options:
         return _with_base(found, loaded, loaded or dialect.loads)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from planner.runtimes.imports import script_arguments
 from planner.runtimes.imports.hub import model_named
 from planner.runtimes.imports.literals import flat
 from planner.runtimes.imports.sheet import Imported, Sheet
@@ -78,7 +79,7 @@ def from_tree(tree: Mapping[str, Any], path: Path, launch: TrainerLaunch) -> Imp
     trainer.told_kernels(sheet)
     model = model_named(sheet, path, "model_name_or_path")
     _images(sheet, model)
-    sheet.ignore(trainer.WITHOUT_EFFECT)
+    sheet.ignore(script_arguments.WITHOUT_EFFECT)
     return laid_out(sheet, tree, path, launch, model)
 
 

@@ -10,6 +10,7 @@ from typing import Any, Final
 from planner.dataclasses import replace
 from planner.inputs.model import ModelSpec
 from planner.inputs.prediction import PredictionLayers
+from planner.runtimes.imports import script_arguments
 from planner.runtimes.imports.command_line import Training
 from planner.runtimes.imports.hub import model_named
 from planner.runtimes.imports.literals import flat
@@ -104,7 +105,7 @@ def from_tree(tree: Mapping[str, Any], path: Path, launch: TrainerLaunch) -> Imp
     trainer.told_kernels(sheet)
     model = model_named(sheet, path, "model", "model_id_or_path", "model_type")
     _frozen(sheet, known_model(model))
-    sheet.ignore(trainer.WITHOUT_EFFECT, *SWIFT)
+    sheet.ignore(script_arguments.WITHOUT_EFFECT, *SWIFT)
     return with_own_dtypes(laid_out(sheet, tree, path, launch, model))
 
 
@@ -216,7 +217,11 @@ def _megatron(tree: Mapping[str, Any], path: Path, launch: TrainerLaunch) -> Imp
     if "recompute_granularity" in values and str(values["recompute_granularity"]) == "none":
         del values["recompute_granularity"]
     values = {key: value for key, value in values.items() if not key.startswith("ENV.")}
-    own = {key for key in values if trainer.WITHOUT_EFFECT.fullmatch(key)} | sheet.seen | set(sheet.options)
+    own = (
+        {key for key in values if script_arguments.WITHOUT_EFFECT.fullmatch(key)}
+        | sheet.seen
+        | set(sheet.options)
+    )
     flags = flags_of({key: value for key, value in values.items() if key not in own})
     flags.setdefault("--seq-length", sheet.options.get("seq_len", ""))
     training = Training("megatron-lm", flags, 1 if launch.gpus else None, launch.gpus, None, ())

@@ -11,8 +11,8 @@ from typing import Any, Final
 
 from planner.runtimes.imports.command_line import Training
 from planner.runtimes.imports.field_kinds import field_kinds, misfit
+from planner.runtimes.imports.script_arguments import unread_arguments
 from planner.runtimes.imports.sheet import Sheet
-from planner.runtimes.libraries.reading.trainer import unread_arguments
 
 LEVELS: Final = ("debug", "info", "warning", "error", "critical", "passive")
 WORDS: Final[Mapping[str, tuple[str, ...]]] = {

@@ -19,13 +19,14 @@ def module_record(data: Any) -> dict[str, Any] | None:
         return None
     blocks: dict[str, Any] = {}
     layers: list[str] = []
-    for number, (count, block) in enumerate(data["runs"]):
-        name = f"block{number + 1}"
-        blocks[name] = {"mixer": _mixer(block), "ffn": _ffn(block)}
-        if {"rotary_dim", "conv_kernel"} & {*block} and blocks[name]["ffn"].get("shared_inner"):
-            blocks[name]["ffn"]["shared_gate"] = True
+    for count, block in data["runs"]:
+        made = {"mixer": _mixer(block), "ffn": _ffn(block)}
+        if {"rotary_dim", "conv_kernel"} & {*block} and made["ffn"].get("shared_inner"):
+            made["ffn"]["shared_gate"] = True
         if "window" in block:
-            blocks[name]["ffn"] |= {"bias": True, "router_bias": True}
+            made["ffn"] |= {"bias": True, "router_bias": True}
+        name = next((name for name, known in blocks.items() if known == made), f"block{len(blocks) + 1}")
+        blocks[name] = made
         layers += [name] * count
     parts = (block["rotary_dim"] / block["head_dim"] for _, block in data["runs"] if "rotary_dim" in block)
     turned = next(parts, 1)

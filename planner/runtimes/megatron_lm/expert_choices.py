@@ -15,6 +15,7 @@ from planner.runtimes.megatron_lm.environment import HOPPER
 from planner.runtimes.megatron_lm.hybrid import is_hybrid
 from planner.runtimes.megatron_lm.recompute import granularity
 from planner.runtimes.traits import Traits
+from planner.techniques.settings.shared_expert_overlap import with_shared_expert
 
 AMPERE: Final = 8.0
 """Compute capability from which grouped products run (Megatron-LM d98e8a64, training/arguments.py), and fused
@@ -32,7 +33,7 @@ def expert_rules(plan: Plan, job: Job, traits: Traits) -> list[Rule]:
     rules = [_grouped_rule(job), _activation_rule(job, traits)]
     if traits.experts.dispatcher == "fused":
         rules.append(_dispatcher_rule(job, traits))
-    if traits.experts.overlaps_shared:
+    if traits.experts.overlaps_shared and with_shared_expert(job.model, job.workload):
         rules += _shared_rules(plan, traits)
     return rules + (_overlap_rules(plan, job, traits) if traits.experts.overlaps else [])
 

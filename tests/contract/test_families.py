@@ -54,7 +54,6 @@ from planner.techniques.sharding import SHARDINGS
 from planner.techniques.states import STATE_METHODS
 from planner.techniques.sync import SYNCS
 from planner.techniques.tensor import TENSOR_LIBRARIES
-from tests.cases import every
 from tests.helpers import ROOT
 
 TABLES: dict[str, Mapping[str, Any]] = {
@@ -149,24 +148,24 @@ ALIASES = {
 }
 
 
-@every("entry", ENTRIES)
+@pytest.mark.parametrize("entry", ENTRIES)
 def test_it_says_where_it_is_described(entry: Any) -> None:
     assert SOURCE.search(entry.cite), entry.cite
 
 
-@every("entry", ENTRIES)
+@pytest.mark.parametrize("entry", ENTRIES)
 def test_its_name_can_be_typed(entry: Any) -> None:
     pattern = r"[a-z0-9][a-z0-9_]*" if isinstance(entry, Setting) else r"[a-z0-9][a-z0-9-]*"
     assert re.fullmatch(pattern, entry.name)
 
 
-@every("family", TABLES)
+@pytest.mark.parametrize("family", TABLES)
 def test_no_spelling_means_two_things(family: str) -> None:
     spelled = [word.lower() for entry in TABLES[family].values() for word in (entry.name, *entry.aliases)]
     assert len(spelled) == len(set(spelled))
 
 
-@every("family", TABLES)
+@pytest.mark.parametrize("family", TABLES)
 def test_every_spelling_finds_its_entry_and_a_slip_is_told(family: str) -> None:
     for entry in TABLES[family].values():
         for word in (entry.name, *entry.aliases):
@@ -176,14 +175,14 @@ def test_every_spelling_finds_its_entry_and_a_slip_is_told(family: str) -> None:
         find(TABLES[family], f"{word}x", "--option")
 
 
-@every("family", PROMISED)
+@pytest.mark.parametrize("family", PROMISED)
 def test_the_promised_names_are_there(family: str) -> None:
     assert PROMISED[family] <= set(TABLES[family])
     for alias, name in ALIASES.get(family, {}).items():
         assert find(TABLES[family], alias, "--option").name == name
 
 
-@every("family", TABLES)
+@pytest.mark.parametrize("family", TABLES)
 def test_a_table_cannot_be_changed(family: str) -> None:
     with pytest.raises(TypeError):
         TABLES[family]["new"] = None  # type: ignore[index]
@@ -233,7 +232,7 @@ def numeric_functions() -> list[Any]:
     return found
 
 
-@every(("family", "entry", "function"), numeric_functions())
+@pytest.mark.parametrize(("family", "entry", "function"), numeric_functions())
 def test_a_column_has_the_bits_of_its_scalars(family: str, entry: Any, function: str) -> None:
     own = {"legal": ("cp", "heads", "kv_heads", "head_ranks")} if family == "context" else {}
     names = own.get(function) or ARGUMENTS[function]
@@ -244,14 +243,14 @@ def test_a_column_has_the_bits_of_its_scalars(family: str, entry: Any, function:
     assert together.tolist() == [call(*(float(column[row]) for column in columns)) for row in range(60)]
 
 
-@every("name", SCHEDULES)
+@pytest.mark.parametrize("name", SCHEDULES)
 def test_a_schedule_says_why_exactly_where_it_cannot_run(name: str) -> None:
     schedule = SCHEDULES[name]
     for pp, vpp, microbatches in product((1, 2, 3, 4, 8), (1, 2, 3), (1, 2, 4, 6, 8, 16)):
         assert bool(schedule.legal(pp, vpp, microbatches)) == (not schedule.supports(pp, vpp, microbatches))
 
 
-@every("name", runtimes())
+@pytest.mark.parametrize("name", runtimes())
 def test_a_runtime_offers_what_there_is(name: str) -> None:
     runtime = runtimes()[name]
     for family, offered in (
@@ -269,7 +268,7 @@ def test_a_runtime_offers_what_there_is(name: str) -> None:
     assert runtime.default_zero in runtime.zero_stages
 
 
-@every("entry", ENTRIES)
+@pytest.mark.parametrize("entry", ENTRIES)
 def test_its_record_describes_every_field(entry: Any) -> None:
     assert [field.name for field in fields(entry) if field.name not in described(type(entry))] == []
 

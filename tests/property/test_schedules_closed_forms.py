@@ -12,7 +12,6 @@ from planner.simulate.bare import BarePipeline
 from planner.simulate.record import step_record
 from planner.techniques.schedules import SCHEDULES, Schedule
 from planner.techniques.schedules.family import PassTimes
-from tests.cases import every
 from tests.deep import deep
 
 EXACT = {
@@ -41,7 +40,7 @@ def cases(schedule: Schedule, count: int) -> Iterator[Case]:
             yield pp, vpp, m, times
 
 
-@every("name", [name for name, schedule in SCHEDULES.items() if schedule.flushes])
+@pytest.mark.parametrize("name", [name for name, schedule in SCHEDULES.items() if schedule.flushes])
 def test_closed_forms(name: str) -> None:
     schedule = SCHEDULES[name]
     misses = 0
@@ -59,7 +58,7 @@ def test_closed_forms(name: str) -> None:
         assert misses <= 2
 
 
-@every("name", ["gpipe", "1f1b", "zb-h1", "breadth-first"])
+@pytest.mark.parametrize("name", ["gpipe", "1f1b", "zb-h1", "breadth-first"])
 def test_forms_without_conditions_hold_for_slow_networks(name: str) -> None:
     schedule = SCHEDULES[name]
     vpp = 2 if schedule.supports(4, 1, 8) else 1
@@ -71,7 +70,7 @@ def test_forms_without_conditions_hold_for_slow_networks(name: str) -> None:
             assert m * 3.0 + bubble == pytest.approx(step.makespan)
 
 
-@every("name", sorted(SCHEDULES))
+@pytest.mark.parametrize("name", sorted(SCHEDULES))
 def test_no_schedule_beats_its_work(name: str) -> None:
     schedule = SCHEDULES[name]
     for pp, vpp, m, times in cases(schedule, 30):
@@ -88,8 +87,8 @@ NEVER_ABOVE = (
 """Schedules whose form is exact or a bound from below, wherever backward passes are as layers have them."""
 
 
-@every("recomputed", [False, True])
-@every("name", NEVER_ABOVE)
+@pytest.mark.parametrize("recomputed", [False, True])
+@pytest.mark.parametrize("name", NEVER_ABOVE)
 def test_no_form_is_above_the_played_step(name: str, recomputed: bool) -> None:
     """Few micro-batches above all; the input gradient is no shorter than the forward, or than two."""
     schedule, draw, played = SCHEDULES[name], random.Random(name), 0

@@ -14,7 +14,6 @@ from planner.simulate.bare import BarePipeline
 from planner.simulate.record import StepRecord, step_record
 from planner.techniques.schedules import SCHEDULES, Schedule
 from planner.techniques.schedules.family import UNIT, PassTimes
-from tests.cases import every
 
 CONTRACT = """
     gpipe 1f1b interleaved-1f1b zb-h1 zb-h2 zb-1p zb-2p zb-v v-min v-half v-zb breadth-first dualpipe
@@ -48,7 +47,7 @@ def test_every_schedule_of_the_contract_is_there() -> None:
     assert find(SCHEDULES, "interleaved", "--schedule").name == "interleaved-1f1b"
 
 
-@every(("spelling", "name"), TORCH.items())
+@pytest.mark.parametrize(("spelling", "name"), TORCH.items())
 def test_torch_spellings_are_aliases(spelling: str, name: str) -> None:
     assert find(SCHEDULES, spelling, "--schedule").name == name
     assert find(SCHEDULES, f"Schedule{spelling}", "--schedule").name == name
@@ -59,7 +58,7 @@ def test_no_spelling_means_two_schedules() -> None:
     assert len(spellings) == len(set(spellings))
 
 
-@every("schedule", ALL)
+@pytest.mark.parametrize("schedule", ALL)
 def test_every_pass_runs_once_on_the_rank_of_its_chunk(schedule: Schedule) -> None:
     cases = small_cases(schedule)
     assert cases
@@ -78,7 +77,7 @@ def test_every_pass_runs_once_on_the_rank_of_its_chunk(schedule: Schedule) -> No
             assert schedule.splits_backward or gradients == ["BW"]
 
 
-@every("schedule", ALL)
+@pytest.mark.parametrize("schedule", ALL)
 def test_the_mask_says_what_the_reasons_say(schedule: Schedule) -> None:
     pp, vpp, m = (axis.ravel() for axis in np.meshgrid([1.0, 2, 3, 4, 5], [1.0, 2, 3], [1.0, 3, 4, 8, 10]))
     mask = schedule.legal(pp, vpp, m)
@@ -94,7 +93,7 @@ def test_reasons_name_the_schedule_the_rule_and_the_numbers() -> None:
     assert len(SCHEDULES["bitpipe"].supports(3, 1, 4)) == 3
 
 
-@every("schedule", ALL)
+@pytest.mark.parametrize("schedule", ALL)
 def test_one_plan_and_many_have_the_same_figures(schedule: Schedule) -> None:
     cases = np.array(small_cases(schedule), dtype=float).T
     seconds = (2.03, 2.51, 1.47, 0.013)
@@ -109,7 +108,7 @@ def test_one_plan_and_many_have_the_same_figures(schedule: Schedule) -> None:
     assert np.array_equal(np.asarray(schedule.messages(*cases)), np.asarray(alone))
 
 
-@every("schedule", ALL)
+@pytest.mark.parametrize("schedule", ALL)
 def test_one_rank_has_no_bubble_and_no_messages(schedule: Schedule) -> None:
     vpp = next((vpp for vpp in (1, 2) if not schedule.supports(1, vpp, 4)), None)
     if vpp is None:
@@ -119,7 +118,7 @@ def test_one_rank_has_no_bubble_and_no_messages(schedule: Schedule) -> None:
     assert schedule.messages(1, vpp, 4) == 0
 
 
-@every("schedule", ALL)
+@pytest.mark.parametrize("schedule", ALL)
 def test_messages_are_those_of_the_placement(schedule: Schedule) -> None:
     for pp, vpp, m in small_cases(schedule):
         ranks = schedule.chunk_ranks(pp, vpp)[: pp * vpp]
@@ -127,7 +126,7 @@ def test_messages_are_those_of_the_placement(schedule: Schedule) -> None:
         assert schedule.messages(pp, vpp, m) == 2 * crossings
 
 
-@every("schedule", ALL)
+@pytest.mark.parametrize("schedule", ALL)
 def test_in_flight_counts_are_those_of_the_order(schedule: Schedule) -> None:
     exact_only_when_full = {"v-min", "v-half", "v-zb"}
     for pp, vpp, m in small_cases(schedule):
@@ -142,7 +141,7 @@ def test_in_flight_counts_are_those_of_the_order(schedule: Schedule) -> None:
             assert claimed == found, (pp, vpp, m)
 
 
-@every("name", ["zb-h1", "zb-h2", "2bp", "interleaved-zb"])
+@pytest.mark.parametrize("name", ["zb-h1", "zb-h2", "2bp", "interleaved-zb"])
 def test_what_waits_for_weight_gradients_is_at_most_the_rest(name: str) -> None:
     schedule, pp, m = SCHEDULES[name], 4, 16
     for rank in range(pp):
@@ -152,7 +151,7 @@ def test_what_waits_for_weight_gradients_is_at_most_the_rest(name: str) -> None:
         assert held - waiting == live
 
 
-@every("pp", [4, 5, 6, 8, 9, 12, 16])
+@pytest.mark.parametrize("pp", [4, 5, 6, 8, 9, 12, 16])
 def test_controllable_memory_peaks(pp: int) -> None:
     """Peaks in micro-batches of a slice: (p + 4) // 3 and (p + 2) // 2, arXiv:2405.15362."""
     m = 3 * pp
@@ -163,7 +162,7 @@ def test_controllable_memory_peaks(pp: int) -> None:
     assert peaks == {"v-min": (pp + 4) // 3, "v-half": (pp + 2) // 2, "v-zb": pp, "zb-v": pp}
 
 
-@every("pp", [8, 16])
+@pytest.mark.parametrize("pp", [8, 16])
 def test_controllable_memory_bubbles(pp: int) -> None:
     """Bubbles over that of 1F1B: about 2/3 and 1/2 at equal pass times, arXiv:2405.15362."""
     flushed = (pp - 1) * 6
@@ -172,7 +171,7 @@ def test_controllable_memory_bubbles(pp: int) -> None:
     assert played("v-zb", pp, 2, 3 * pp).bubble == pp - 1
 
 
-@every(("pp", "share"), [(4, 0.143), (8, 0.2), (16, 0.226)])
+@pytest.mark.parametrize(("pp", "share"), [(4, 0.143), (8, 0.2), (16, 0.226)])
 def test_bitpipe_share(pp: int, share: float) -> None:
     """Idle over makespan at m = p: (p - 2) / (3p + p - 2), arXiv:2410.19367."""
     step = played("bitpipe", pp, 2, pp)
@@ -184,7 +183,7 @@ def test_bitpipe_activations_at_four_ranks() -> None:
     assert [stage.peak_in_flight for stage in played("bitpipe", 4, 2, 8).stages] == [7, 8, 8, 7]
 
 
-@every("pp", [4, 8])
+@pytest.mark.parametrize("pp", [4, 8])
 def test_two_way_schedules_hold_the_weights_twice(pp: int) -> None:
     """DualPipe, BitPipe: twice the weights; DualPipe: p + 1 activations (arXiv:2412.19437, Table 2)."""
     assert SCHEDULES["dualpipe"].weight_copies == SCHEDULES["bitpipe"].weight_copies == 2
@@ -192,7 +191,7 @@ def test_two_way_schedules_hold_the_weights_twice(pp: int) -> None:
     assert SCHEDULES["dualpipe-v"].weight_copies == 1
 
 
-@every(("m", "gain"), [(4, 1.40), (8, 1.22)])
+@pytest.mark.parametrize(("m", "gain"), [(4, 1.40), (8, 1.22)])
 def test_two_stage_backpropagation_gains(m: int, gain: float) -> None:
     """2BP (arXiv:2405.18047) over 1F1B, 4 ranks, F = p1 = p2: ideally 3(2N-1)/(4N-1) and 3(3N-1)/(7N-1)."""
     flushed = played("1f1b", 4, 1, m).makespan
@@ -216,7 +215,7 @@ def test_pipedream_waits_only_for_messages() -> None:
     assert schedule.bubble_seconds(Pipe(4, 1, 40, 1.0, 1.2, 0.8)) == 0
 
 
-@every(("vpp", "m"), [(2, 8), (4, 8), (2, 32)])
+@pytest.mark.parametrize(("vpp", "m"), [(2, 8), (4, 8), (2, 32)])
 def test_interleaving_divides_the_bubble(vpp: int, m: int) -> None:
     """Idle over ideal time is (p - 1) / (v m), arXiv:2104.04473, sec. 2.2.2."""
     step = played("interleaved-1f1b", 8, vpp, m)

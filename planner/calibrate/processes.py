@@ -44,11 +44,11 @@ def shared_among_cores(work: Work[T, R], most: int | None = None) -> Work[T, R]:
         try:
             found = [work(parts[0])]
             for copy, part in zip(copies, parts[1:], strict=True):
-                told: list[R] | None = _told(copy)
+                told: list[R] | None = _told(copy) if copy is not None else None
                 found.append(work(part) if told is None else told)
         finally:
-            for pid, pipe in copies:
-                _end(pid, pipe)
+            for copy in filter(None, copies):
+                _end(*copy)
         results: list[R] = [found[place % count][place // count] for place in range(len(items))]
         return results
 
@@ -61,12 +61,20 @@ def _cores() -> int:
     return len(known(0)) if known is not None and hasattr(os, "fork") else 1
 
 
-def _copy(work: Work[T, R], items: Sequence[T]) -> tuple[int, int]:
-    """Start a copy of this process that works on some items; return it, and the pipe that it answers on."""
+def _copy(work: Work[T, R], items: Sequence[T]) -> tuple[int, int] | None:
+    """Start a copy of this process that works on some items; return it, and the pipe that it answers on.
+
+    None where the system has no room for one.
+    """
     answers, told = os.pipe()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # threads of a linear algebra library, all asleep
-        pid = os.fork()
+        try:
+            pid = os.fork()
+        except OSError:
+            os.close(answers)
+            os.close(told)
+            return None
     if not pid:
         _answer(work, items, told)
     os.close(told)

@@ -50,6 +50,16 @@ def test_what_a_copy_does_not_answer_is_worked_out_here(how: str) -> None:
     assert shared_among_cores(work, most=2)(ITEMS) == ITEMS
 
 
+def test_where_there_is_no_room_for_a_copy_all_is_worked_out_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fork() -> int:
+        raise BlockingIOError("Resource temporarily unavailable")
+
+    monkeypatch.setattr(os, "fork", fork)
+    found = shared_among_cores(with_its_process, most=2)(ITEMS)
+    assert [result for result, _ in found] == [item * item for item in ITEMS]
+    assert {process for _, process in found} == {os.getpid()}
+
+
 def test_an_error_is_that_of_one_process_and_leaves_no_copy() -> None:
     def work(items: Sequence[int]) -> list[int]:
         raise KeyboardInterrupt

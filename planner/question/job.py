@@ -116,8 +116,7 @@ def _clusters(said: Said, reading: Reading, files: Files) -> tuple[tuple[str, Ha
     found = []
     for text in dict.fromkeys(said.get("hardware") or ()):
         if "," in text and not Path(text).exists():
-            each = " ".join(reading.door.said("hardware", one.strip()) for one in text.split(","))
-            reading.fault("hardware", shown(text), "one cluster", each)
+            _one_at_a_time("hardware", "cluster", text, reading)
             continue
         profile = reading.attempt(files.cluster, text, "cluster")
         if profile is not None and per_node is not None:
@@ -125,6 +124,12 @@ def _clusters(said: Said, reading: Reading, files: Files) -> tuple[tuple[str, Ha
         if profile is not None:
             found.append((text, profile))
     return _at_own_prices(tuple(found), said.get("price") or (), reading)
+
+
+def _one_at_a_time(name: str, noun: str, text: str, reading: Reading) -> None:
+    """Refuse several values in one, and say how they are given."""
+    each = " ".join(reading.door.said(name, one.strip()) for one in text.split(","))
+    reading.fault(name, shown(text), f"one {noun}", each)
 
 
 def _at_own_prices(
@@ -292,6 +297,9 @@ def _named_runtime(
     text: str, workload: Workload | None, clusters: Clusters, reading: Reading
 ) -> Runtime | None:
     """Return a runtime in its release, which must run alike on all clusters."""
+    if "," in text:
+        _one_at_a_time("runtime", "runtime", text, reading)
+        return None
     if _told_as_library(text, reading):
         return None
     precision = workload.precision if workload is not None else "bf16"

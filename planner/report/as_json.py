@@ -192,6 +192,7 @@ def search_document(result: SearchResult, defaults: Mapping[str, Any]) -> Docume
             ],
             "measured": result.measured and estimate_document(result.measured, defaults),
             "on_paper": [estimate_document(answer, defaults) for answer in result.on_paper],
+            "planless": [asdict(one) for one in result.planless],
         }
     )
     return document

@@ -106,7 +106,11 @@ def _outcome(document: Document) -> list[str]:
         if nearest.get("split"):
             more += f" However its layers are split, {shortfall(nearest['split'])}."
         return [f"No plan fits.{more}", *(assignment_lines(told) if told["solver"] else ())]
-    return [proof(told), *assignment_lines(told)]
+    without = [
+        f"{one['runtime']} on {one['gpus']:,} of {one['cluster']} {one['why']}."
+        for one in document.get("planless") or ()
+    ]
+    return [*without, proof(told), *assignment_lines(told)]
 
 
 def _tiles(best: Found) -> list[tuple[str, str]]:

@@ -20,6 +20,7 @@ from planner.report.search_page import (
     idle_lines,
     nothing_fits,
     other_runtimes,
+    planless_lines,
     several,
     within_line,
 )
@@ -59,7 +60,7 @@ def search_answer(
     ``rows``: plans to show; as many as leave the page on one screen if not given.
     """
     if not result.plans:
-        told = other_runtimes(request) or nothing_fits(result)
+        told = other_runtimes(request) or nothing_fits(result, request)
         return [_head(result, request), *told, *short_defaults(defaults)]
     lead = result.plans[0]
     table, above = _table(result, request), [*idle_lines(result), *within_line(result, request)]
@@ -67,6 +68,7 @@ def search_answer(
     frozen = ["MFU counts frozen weights at two thirds."] if method != "full" else []
     lines = [
         _lead(result, request, range(1, len(result.plans) + 1)),
+        *planless_lines(result, request, FEWEST),
         *_baselines(result, several_runtimes=len(request.runtimes) > 1),
         _proof(result),
         *short_trust(lead),

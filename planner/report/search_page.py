@@ -41,12 +41,13 @@ def search_page(result: SearchResult, request: SearchRequest, defaults: Mapping[
     job, runtime = (lead.job, lead.runtime) if lead else next(request.jobs())
     page: Page = [job_line(job, runtime)]
     if lead is None:
-        page += other_runtimes(request) or nothing_fits(result)
+        page += other_runtimes(request) or nothing_fits(result, request)
     else:
         page += [*idle_lines(result), *within_line(result, request), _plans(result, request)]
         tied = ties(result, request.objective, range(1, len(result.plans) + 1))
         told = [*(line.replace("Settings:", "Settings of plan 1:") for line in settings_line(lead)), *tied]
         page += [" ".join(told)] if told else []
+        page += planless_lines(result, request)
         page += [*price_line(result), *_uneven(result), *adapter_lines(job.workload.method)]
     if result.baselines:
         page += ["Baselines:", _baselines(result)]
@@ -83,6 +84,25 @@ def within_line(result: SearchResult, request: SearchRequest) -> Page:
         f"Least memory within {request.slowdown:g} times the fastest step, "
         f"{significant(float(str(seconds)))} s (change with --slowdown):"
     ]
+
+
+def planless_lines(result: SearchResult, request: SearchRequest, most: int | None = None) -> list[str]:
+    """Say which runtimes, clusters and counts that were asked for have no plan here, and why.
+
+    With ``most``: at most so many, and none whose plans are only slower.
+    """
+    found = [one for one in result.planless if most is None or not one.fits]
+    several_counts = len(request.gpu_counts) > 1
+    told = []
+    for one in found[:most]:
+        where = [
+            *([one.runtime] if len(request.runtimes) > 1 else []),
+            *([f"{one.gpus:,}"] if several_counts else []),
+            *([one.cluster] if len(request.clusters) > 1 or several_counts else []),
+        ]
+        told.append(f"{' '.join(where)} {one.why}")
+    more = len(found) - len(told)
+    return [f"{'; '.join(told)}{f'; {more} more with -v' if more else ''}."] if told else []
 
 
 def best_measured(result: SearchResult) -> list[str]:
@@ -169,9 +189,11 @@ def _baselines(result: SearchResult) -> Table:
     return View(BASELINE, [row | {"verdict": baseline_verdict(row, best)} for row in rows]).table()
 
 
-def nothing_fits(result: SearchResult) -> Page:
-    """Return what would fit, in words."""
+def nothing_fits(result: SearchResult, request: SearchRequest | None = None) -> Page:
+    """Return what would fit, in words; of which runtime and cluster, where the request has several."""
     nearest = result.nearest or {}
+    of_runtime = f" of {nearest.get('runtime')}" if request and len(request.runtimes) > 1 else ""
+    on_cluster = f" on {nearest.get('cluster')}" if request and len(request.clusters) > 1 else ""
     if not result.valid:
         lines = untrainable(nearest.get("breaks")) or [
             "No plan is legal.",
@@ -181,13 +203,13 @@ def nothing_fits(result: SearchResult) -> Page:
         lines = ["No plan fits."]
     if nearest.get("peak_gib") is not None:
         lines.append(
-            f"The smallest needs {nearest['peak_gib']:.1f} GiB per accelerator, "
+            f"The smallest{of_runtime}{on_cluster} needs {nearest['peak_gib']:.1f} GiB per accelerator, "
             f"{_missing(nearest['missing_gib'])}."
         )
     remedies: Any = nearest.get("remedies") or ()
     as_row = any(str(one["change"]).startswith("--gpus ") for one in remedies)
     if nearest.get("gpus") and not as_row:
-        lines.append(f"With {counted(int(str(nearest['gpus'])), 'accelerator')} a plan fits.")
+        lines.append(f"With {counted(int(str(nearest['gpus'])), 'accelerator')}{on_cluster} a plan fits.")
     changes = nearest.get("changes") or []
     table = remedy_table(remedies, "fit" if result.valid else "run")
     if isinstance(changes, list) and changes and not table:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, islice, product
 from typing import Any, Final
 
@@ -23,6 +23,7 @@ from planner.search.candidates import ScanReport
 from planner.search.fits import fits_any
 from planner.search.legality import named, plan_rows
 from planner.search.request import SearchRequest, scan_of
+from planner.search.scan import Scan
 from planner.units import GIB
 
 MOST_SPLIT = 16
@@ -38,37 +39,46 @@ MOST_DOUBLINGS = 7
 """How often the number of accelerators is doubled before giving up."""
 
 
-def nearest_that_fits(request: SearchRequest, reports: list[ScanReport]) -> Mapping[str, object]:
-    """Return the smallest plan, how much is missing, how many accelerators would do, and single changes.
+def nearest_that_fits(
+    request: SearchRequest, scans: Sequence[Scan], reports: Sequence[ScanReport]
+) -> Mapping[str, object]:
+    """Return the plan that misses least, how much is missing, how many accelerators would do, and changes.
 
     Parameters
     ----------
     request : SearchRequest
         The request that nothing satisfies.
-    reports : list of ScanReport
-        What its scans saw.
+    scans, reports : sequence
+        Its scans and what each saw.
 
     Returns
     -------
     mapping
-        ``plan`` and ``peak_gib`` of the plan that needs the least memory, ``missing_gib``, ``gpus`` that
-        would do, ``changes``, each a single change after which something fits, or adapters on more
-        accelerators of a node where none does, ``remedies``: these and more accelerators, each with a plan
-        that fits then, its memory and its price, ``split``: where the plan that misses least fails with
-        every split of its layers, what there is and what it needs, and ``breaks``: where no plan obeys all
-        rules, what the one that breaks the fewest breaks.
+        ``cluster``, ``runtime``, ``plan`` and ``peak_gib`` of the plan that misses the least memory,
+        ``missing_gib``, ``gpus`` of its cluster that would do, ``changes``, each a single change after which
+        something fits, or adapters on more accelerators of a node where none does, ``remedies``: these and
+        more accelerators, each with a plan that fits then, its memory and its price, ``split``: where the
+        plan that misses least fails with every split of its layers, what there is and what it needs, and
+        ``breaks``: where no plan obeys all rules, what the one that breaks the fewest breaks.
     """
-    job, runtime = next(request.jobs())
-    legal = [report.smallest for report in reports if report.smallest is not None]
-    smallest = min(legal, key=lambda candidate: candidate.total_bytes) if legal else None
-    plan = estimate(smallest.plan, job, runtime, request.memory_limit) if smallest is not None else None
+    legal = [
+        (report.smallest.total_bytes - scan.capacity, scan, report.smallest)
+        for scan, report in zip(scans, reports, strict=True)
+        if report.smallest is not None
+    ]
+    _, closest, smallest = min(legal, key=lambda missed: missed[0], default=(0.0, scans[0], None))
+    job, who = closest.job, (closest.runtime.name, closest.runtime.release)
+    runtime = next(one for _, one in request.jobs() if (one.name, one.release) == who)
+    plan = _smallest(smallest.plan, closest, runtime, request.memory_limit) if smallest is not None else None
     wanted = _changes(request) if legal else chain(_permitted(request), _changes(request))
     fitting = [(text, changed) for text, changed in wanted if _fits(changed)]
     enough = _enough(request, job, runtime)
-    grown = list(islice((one for one in _more_accelerators(request, enough) if _fits(one[1])), 1))
+    grown = list(islice((one for one in _more_accelerators(request, job, enough) if _fits(one[1])), 1))
     if not fitting and not grown:
         fitting = list(_two_changes(request))
     return {
+        "cluster": job.hardware.name,
+        "runtime": runtime.name,
         "plan": plan.plan.as_dict() if plan is not None else None,
         "peak_gib": plan.peak / GIB if plan is not None else None,
         "missing_gib": (plan.peak - plan.capacity) / GIB if plan is not None else None,
@@ -81,6 +91,12 @@ def nearest_that_fits(request: SearchRequest, reports: list[ScanReport]) -> Mapp
         "split": _split(request, job, runtime, reports),
         "breaks": None if legal else fewest_broken(request, job, runtime),
     }
+
+
+def _smallest(plan: Plan, scan: Scan, usual: Runtime, limit: float | None) -> Estimate:
+    """Return the smallest plan of a scan, with the settings of the scan or the usual ones."""
+    known = [estimate(plan, scan.job, runtime, limit) for runtime in (scan.runtime, usual)]
+    return min((one for one in known if not one.violations), key=lambda one: one.peak, default=known[0])
 
 
 def fewest_broken(request: SearchRequest, job: Job, runtime: Runtime) -> dict[str, object] | None:
@@ -130,7 +146,7 @@ def _without_encoder(job: Job) -> list[str]:
 
 
 def _split(
-    request: SearchRequest, job: Job, runtime: Runtime, reports: list[ScanReport]
+    request: SearchRequest, job: Job, runtime: Runtime, reports: Sequence[ScanReport]
 ) -> dict[str, object] | None:
     """Return what the plan that misses least needs at least, of those whose layers can be assigned."""
     if request.uniform or request.fixed.get("stage_layers") is not None or len(reports) > 1:
@@ -156,16 +172,16 @@ def _fits(request: SearchRequest) -> bool:
     return any(fits_any(scan_of(request, job, runtime, keep=1)) for job, runtime in request.jobs())
 
 
-def _more_accelerators(request: SearchRequest, enough: int | None) -> Iterator[tuple[str, SearchRequest]]:
-    """Yield the request for one cluster with as many accelerators as are ``enough``, or one node more."""
-    pools = [cluster.pool for cluster in request.clusters]
-    if len(pools) != 1:
-        return
-    per_node = pools[0].gpus_per_node
-    node_more = (max(request.gpu_counts) // per_node + 1) * per_node
-    counts = {enough, node_more if pools[0].network is not None else None}
+def _more_accelerators(
+    request: SearchRequest, job: Job, enough: int | None
+) -> Iterator[tuple[str, SearchRequest]]:
+    """Yield the request for the cluster of a job, with as many as are ``enough``, or one node more."""
+    pool = job.hardware.pool
+    node_more = (max(request.gpu_counts) // pool.gpus_per_node + 1) * pool.gpus_per_node
+    counts = {enough, node_more if pool.network is not None else None}
+    where = f" --hardware {job.hardware.name}" if len(request.clusters) > 1 else ""
     for gpus in sorted(filter(None, counts)):
-        yield f"--gpus {gpus}", replace(request, gpu_counts=(gpus,))
+        yield f"--gpus {gpus}{where}", replace(request, gpu_counts=(gpus,), clusters=(job.hardware,))
 
 
 def _remedy(text: str, request: SearchRequest, peak: float | None) -> dict[str, object]:

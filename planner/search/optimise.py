@@ -19,12 +19,17 @@ from planner.search.every_job import least_memory, refine_each, scan_widely
 from planner.search.guard import Guard, Ranking
 from planner.search.idle import does_as_well, on_fewer
 from planner.search.nearest import nearest_that_fits
+from planner.search.planless import planless
 from planner.search.proof import optimality
 from planner.search.request import Progress, SearchRequest, objective_key, objective_value, why_left_out
 from planner.search.result import SearchResult
+from planner.search.scan import Scan
 from planner.search.settings import scanned_runtimes
 from planner.search.settled import with_settings
 from planner.search.ties import with_careful_lead
+
+Seen = tuple[list[Scan], list[ScanReport]]
+"""The scans of a request, and what each saw."""
 
 
 def search(
@@ -52,12 +57,12 @@ def search(
         If a technique's name is unknown.
     """
     started = time.perf_counter()
-    result, reports = _found(request, progress, beside=True)
+    result, seen = _found(request, progress, beside=True)
     if instead is not None and result.valid and not result.plans:
         other = search_counts(instead, advise=False)
         if other.plans:
             return other
-    result = _advised(request, result, reports)
+    result = _advised(request, result, seen)
     if result.plans and len(request.gpu_counts) == 1 and request.objective == "time":
         result = replace(result, fewer=does_as_well(request, result.plans[0]))
     return replace(result, elapsed=time.perf_counter() - started)
@@ -69,22 +74,20 @@ def found_plans(request: SearchRequest, advise: bool = True) -> SearchResult:
     Where nothing fits it is worked out what would, if ``advise`` says so.
     """
     started = time.perf_counter()
-    result, reports = _found(request, None, beside=False)
-    result = _advised(request, result, reports) if advise else result
+    result, seen = _found(request, None, beside=False)
+    result = _advised(request, result, seen) if advise else result
     return replace(result, elapsed=time.perf_counter() - started)
 
 
-def _found(
-    request: SearchRequest, progress: Progress | None, beside: bool
-) -> tuple[SearchResult, list[ScanReport]]:
+def _found(request: SearchRequest, progress: Progress | None, beside: bool) -> tuple[SearchResult, Seen]:
     """Return the plans of a request, on fewer accelerators or with more offloaded where it has none."""
-    result, reports = _searched(request, progress, beside)
+    result, seen = _searched(request, progress, beside)
     if not result.valid and (smaller := on_fewer(request)) is not None:
         other, _ = _searched(smaller, progress, beside)
         result = other if other.plans else result
     beyond = (_searched(one, progress, beside)[0] for one in requests_beyond(request))
     result = result if result.plans else next((other for other in beyond if other.plans), result)
-    return result, reports
+    return result, seen
 
 
 def search_counts(
@@ -94,17 +97,15 @@ def search_counts(
 
     Where there are none, it is worked out what would do if ``advise`` says so; ``beside`` asks for baselines.
     """
-    result, reports = _searched(request, progress, beside)
-    return _advised(request, result, reports) if advise else result
+    result, seen = _searched(request, progress, beside)
+    return _advised(request, result, seen) if advise else result
 
 
-def _advised(request: SearchRequest, result: SearchResult, reports: list[ScanReport]) -> SearchResult:
-    return result if result.plans else replace(result, nearest=nearest_that_fits(request, reports))
+def _advised(request: SearchRequest, result: SearchResult, seen: Seen) -> SearchResult:
+    return result if result.plans else replace(result, nearest=nearest_that_fits(request, *seen))
 
 
-def _searched(
-    request: SearchRequest, progress: Progress | None, beside: bool
-) -> tuple[SearchResult, list[ScanReport]]:
+def _searched(request: SearchRequest, progress: Progress | None, beside: bool) -> tuple[SearchResult, Seen]:
     """Return the plans of a request without advice, and what its scans saw."""
     started = time.perf_counter()
     asked = list(request.jobs())
@@ -151,8 +152,9 @@ def _searched(
         left_out=tuple(why_left_out(plan, request) for _, plan in known),
         measured=measured,
         on_paper=better,
+        planless=planless(asked, scans, reports, ranked, request.oom_risk),
     )
-    return result, reports
+    return result, (scans, reports)
 
 
 def _led(request: SearchRequest, shown: Ranking, safe: Sequence[Estimate], guard: Guard) -> Led:

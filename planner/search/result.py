@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from planner.cost.estimate import Estimate
 from planner.dataclasses import dataclass
 from planner.search.idle import Fewer
+from planner.search.planless import Planless
 from planner.shown import Shown
 
 
@@ -44,6 +45,8 @@ class SearchResult(Shown):
         The best refined plan of kinds that measured runs have, where the first plan is of one without any.
     on_paper : tuple of Estimate
         Plans that are better than the first by less than the doubt about their kinds, best first.
+    planless : tuple of Planless
+        Jobs of the request that none of the plans is of, where others have some.
     """
 
     plans: tuple[Estimate, ...]
@@ -64,3 +67,4 @@ class SearchResult(Shown):
     variants: tuple[tuple[Estimate, ...], ...] = ()
     measured: Estimate | None = None
     on_paper: tuple[Estimate, ...] = ()
+    planless: tuple[Planless, ...] = ()

@@ -65,6 +65,7 @@ SEARCH_KEYS = [
     "variants",
     "measured",
     "on_paper",
+    "planless",
 ]
 
 

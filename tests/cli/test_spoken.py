@@ -286,3 +286,11 @@ def test_the_numbers_of_a_shape_that_was_used_again_are_told() -> None:
 def test_several_clusters_in_one_option_are_told_one_by_one() -> None:
     told = planner("search", "llama3-8b", "--hardware", "h100,a100", "--gpus", "8").err
     assert "found 'h100,a100'; expected one cluster; nearest: --hardware h100 --hardware a100" in told
+
+
+def test_several_runtimes_in_one_option_are_told_one_by_one() -> None:
+    told = planner("search", "llama3-8b", "--hardware", "dgx-h100", "--runtime", "megatron-lm,fsdp").err
+    assert (
+        "found 'megatron-lm,fsdp'; expected one runtime; nearest: --runtime megatron-lm --runtime fsdp"
+        in told
+    )

@@ -14,6 +14,7 @@ from planner.runtimes import runtimes
 from planner.search.optimise import search
 from planner.search.request import SearchRequest
 from planner.search.result import SearchResult
+from planner.search.settings import OpenSettings
 from planner.units import GIB
 from tests.unit.cost_jobs import any_runtime, cluster
 
@@ -93,3 +94,26 @@ def test_where_the_encoder_stands_in_the_way_it_says_who_trains_the_language_mod
     told = untrainable(breaks)[1]
     assert told.startswith("No other runtime here can either. Without its encoder")
     assert told.endswith("--runtime deepspeed or --runtime fsdp can.")
+
+
+def test_of_several_clusters_the_one_that_misses_least_is_told() -> None:
+    both = (cluster("dgx-a100-40gb"), cluster("dgx-h200"))
+    asked = replace(request(), clusters=both, model=load_model("llama3-70b"))
+    result = search(asked)
+    told = nearest(result)
+    usable = cluster("dgx-h200").pool.accelerator.memory_usable / GIB
+    assert told["cluster"] == "dgx-h200"
+    assert told["missing_gib"] == pytest.approx(told["peak_gib"] - usable)
+    grown = told["remedies"][0]
+    assert grown["change"] == f"--gpus {told['gpus']} --hardware dgx-h200"
+    assert search(replace(asked, gpu_counts=(told["gpus"],), clusters=both[1:])).plans
+    assert "The smallest on dgx-h200 needs" in str(nothing_fits(result, asked)[0])
+
+
+def test_the_smallest_plan_is_told_with_the_settings_that_need_least() -> None:
+    """Overlap of tensor parallelism, which every plan of the scan has, needs buffers."""
+    megatron = runtimes()["megatron-lm"]
+    pinned = {"tp": 8, "pp": 1, "zero": 0, "micro_batch": 1, "recompute": "full", "offload": "none"}
+    asked = replace(request(gpus=8, fixed=pinned), runtimes=(megatron,), model=load_model("llama3-70b"))
+    open_to_all = replace(asked, settings=OpenSettings())
+    assert nearest(search(open_to_all))["peak_gib"] == nearest(search(asked))["peak_gib"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from functools import partial
 from typing import Final
@@ -28,7 +29,7 @@ from planner.search.request import (
     why_left_out,
 )
 from planner.search.scan import Scan
-from planner.search.settings import obeys
+from planner.search.settings import Variant, obeys
 from planner.search.settled import with_settings
 from planner.search.wanted import wanted_runtime
 
@@ -38,22 +39,25 @@ MOST_WANTED: Final = 3
 
 def scan_each(
     request: SearchRequest,
-    jobs: Sequence[tuple[Job, Runtime]],
+    jobs: Sequence[tuple[Job, Variant]],
     progress: Progress | None = None,
     within: float = float("inf"),
 ) -> tuple[list[Scan], list[ScanReport]]:
     """Scan every job, by memory for plans that take at most ``within`` seconds."""
     scans = scans_of(request, jobs, within)
     reports = []
-    for index, (scan, (job, runtime)) in enumerate(zip(scans, jobs, strict=True)):
+    beaten: dict[int, float] = {}
+    for index, scan in enumerate(scans):
         if progress is not None:
-            progress(index / len(jobs), f"{job.gpus} x {job.hardware.name}, {runtime.name}")
+            progress(index / len(jobs), f"{scan.job.gpus} x {scan.job.hardware.name}, {scan.runtime.name}")
+        scan.beaten = beaten.get(id(scan.job), scan.beaten)
         reports.append(scan.run(objective_column(request.objective, within)))
+        beaten[id(scan.job)] = scan.worst_kept(reports[-1])
     return scans, reports
 
 
 def scan_widely(
-    request: SearchRequest, jobs: Sequence[tuple[Job, Runtime]], progress: Progress | None = None
+    request: SearchRequest, jobs: Sequence[tuple[Job, Variant]], progress: Progress | None = None
 ) -> tuple[list[Scan], list[ScanReport]]:
     """Scan every job, also with the settings that its best plans want and no scan has yet."""
     scans, reports = scan_each(request, jobs, progress)
@@ -87,7 +91,7 @@ def _better(
 def least_memory(
     request: SearchRequest,
     asked: Sequence[tuple[Job, Runtime]],
-    jobs: Sequence[tuple[Job, Runtime]],
+    jobs: Sequence[tuple[Job, Variant]],
     progress: Progress | None,
     guard: Guard,
 ) -> tuple[list[Scan], list[ScanReport], list[Refinement], list[Estimate]]:
@@ -103,7 +107,10 @@ def least_memory(
     """
     timely = replace(request, objective="time")
     scans, reports = scan_widely(timely, jobs, progress)
-    timed, jobs = refine_each(timely, scans, reports, guard), [(scan.job, scan.runtime) for scan in scans]
+    timed, jobs = (
+        refine_each(timely, scans, reports, guard),
+        [(scan.job, Variant(scan.runtime, scan.usual or scan.runtime, scan.beside)) for scan in scans],
+    )
     found = [[plan for plan in one.plans if why_left_out(plan, request) is None] for one in timed]
     plain = [plan for plans in found for plan in plans]
     loose = min((plan.step for plan in plain), default=float("inf")) * request.slowdown
@@ -131,15 +138,18 @@ def refine_each(
     several = len({id(scan.job) for scan in scans}) > 1
     found: dict[int, Refinement] = {}
     values: list[float] = []
+    others: defaultdict[int, list[float]] = defaultdict(list)
     for index in sorted(range(len(scans)), key=least.__getitem__):
         scan, report = scans[index], reports[index]
         if len(values) >= top and least[index] > sorted(values)[top - 1]:
             found[index] = Refinement((), 0, least_bound(report))
             continue
-        one = refine(scan, report, asked, top, request.memory_limit, guard)
+        own = others[id(scan.job)]
+        one = refine(scan, report, asked, top, request.memory_limit, guard, others=tuple(own))
         further = of_further_meshes((*report.best, *report.of("split")), one.plans, top)
         bench = Improver(scan, request.memory_limit)
         found[index] = replace(one, plans=(*one.plans, *(best_of(candidate, bench) for candidate in further)))
-        known = (objective_value(asked, plan, guard.known_seconds(plan)) for plan in found[index].plans)
+        known = [objective_value(asked, plan, guard.known_seconds(plan)) for plan in found[index].plans]
+        own += known
         values += [min(known, default=float("inf"))] if several else known
     return [found[index] for index in range(len(scans))]

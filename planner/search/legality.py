@@ -214,7 +214,7 @@ class Legality:
     ``rows``: degrees as columns of one length; ``job`` and ``runtime``: what is planned and who runs it;
     ``shards``: ranks over which states are sharded; all that may where none is given; ``known``: what is
     legal whatever the settings of the runtime: kept there, and looked up by runtimes that differ in settings
-    alone.
+    alone; ``beside``: settings whose legal plans are left out.
     """
 
     def __init__(
@@ -225,8 +225,10 @@ class Legality:
         choices: Choices,
         shards: int | None = None,
         known: KnownLegal | None = None,
+        beside: Runtime | None = None,
     ) -> None:
         self.job, self.runtime, self.choices, self.shards = job, runtime, choices, shards
+        self.beside = beside
         self.space, self.known = replace(rows, zero_shards=np.ones(len(np.atleast_1d(rows.tp)))), known
         layouts, self.layout = distinct([np.atleast_1d(getattr(rows, axis)) for axis in LAYOUT_AXES])
         self.rectangles = list(_rectangles(rows, layouts, self.layout))
@@ -253,11 +255,9 @@ class Legality:
                 masks.append(mask)
                 continue
             plan = replace(rows, zero=one.zero, offload=one.offload)
-            rules = [
-                *host_checkpoint_rules(plan, case_of(plan, self.job, self.runtime)),
-                *self.runtime.setting_rules(plan, self.job, self.runtime.as_run(plan, self.job)),
-            ]
-            masks.append(obeying(rules, mask, 1, removed))
+            if self.beside is not None:
+                mask = mask & ~obeying(self._setting_rules(plan, self.beside), mask, 1, Counter())
+            masks.append(obeying(self._setting_rules(plan, self.runtime), mask, 1, removed))
         legal_masks = np.array(masks)
         left = once_alone(rows, legal_masks, self.choices.states(), self.choices.offload[0])
         removed["same-as-another"] += int(np.count_nonzero(legal_masks)) - int(np.count_nonzero(left))
@@ -267,6 +267,13 @@ class Legality:
             if some.all()
             else Legal(legal.names, legal.rows[some], left[:, some])
         )
+
+    def _setting_rules(self, plan: Plan, runtime: Runtime) -> list[Rule]:
+        """Return the rules on what a runtime has switched on."""
+        return [
+            *host_checkpoint_rules(plan, case_of(plan, self.job, runtime)),
+            *runtime.setting_rules(plan, self.job, runtime.as_run(plan, self.job)),
+        ]
 
     def _whatever_settings(self, names: PassNames, removed: Counter[str]) -> Legal:
         """Return the rows that obey all rules but those on what is switched on beside them."""

@@ -24,7 +24,7 @@ from planner.search.proof import optimality
 from planner.search.request import Progress, SearchRequest, objective_key, objective_value, why_left_out
 from planner.search.result import SearchResult
 from planner.search.scan import Scan
-from planner.search.settings import scanned_runtimes
+from planner.search.settings import variants
 from planner.search.settled import with_settings
 from planner.search.ties import with_careful_lead
 
@@ -112,7 +112,7 @@ def _searched(request: SearchRequest, progress: Progress | None, beside: bool) -
     jobs = [
         (job, one)
         for job, runtime in asked
-        for one in scanned_runtimes(job, runtime, request.open_settings(job, runtime))
+        for one in variants(job, runtime, request.open_settings(job, runtime))
     ]
     guard, within, fastest = Guard(), float("inf"), list[Estimate]()
     if request.objective == "memory":

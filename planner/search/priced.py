@@ -107,8 +107,8 @@ Group = tuple[LayerGrid, list[Legal]]
 class SpacePrices:
     """Which rows of a space are legal plans, and their prices under each choice of techniques.
 
-    ``scope``: job, runtime and space; which techniques its search may choose, and what it looks for, do not
-    matter.
+    ``scope``: job, runtime, space, and what is left to another scan; which techniques its search may choose,
+    and what it looks for, do not matter.
     """
 
     def __init__(self, scope: Scope) -> None:
@@ -135,7 +135,9 @@ class SpacePrices:
 
     def _made(self, scope: Scope) -> Iterator[tuple[Group, Counter[str]]]:
         choices, found = scope.choices, []
-        legality = Legality(self.rows, self.job, self.runtime, choices, self.shards, scope.known)
+        legality = Legality(
+            self.rows, self.job, self.runtime, choices, self.shards, scope.known, scope.beside
+        )
         for _, members in groupby(choices.passes(), lambda one: (one.sequence_parallel, one.cp_method)):
             broken: Counter[str] = Counter()
             cases = [legality.rows_of(names, broken) for names in members]
@@ -289,6 +291,7 @@ def _same(one: Scope, other: Scope) -> bool:
     return (
         one.job is other.job
         and one.runtime is other.runtime
+        and one.beside is other.beside
         and one.space.size == other.space.size
         and (one.shards, one.split) == (other.shards, other.split)
         and all(np.array_equal(getattr(rows, name), getattr(other.space.rows, name)) for name in DEGREES)

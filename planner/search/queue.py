@@ -50,6 +50,8 @@ class Queue:
     """What is minimised."""
     accepts: Callable[[Estimate], bool] | None = None
     """Whether a plan counts, where not all do."""
+    others: tuple[float, ...] = ()
+    """Objectives of the plans that other scans of the job have, among which its own are ranked."""
     before: Queue | None = None
     """Whose plans count where they are accepted, and need not be made again."""
     known: dict[Plan, Estimate] = field(default_factory=dict)
@@ -105,9 +107,8 @@ class Queue:
 
     def best(self, rank: int = 1) -> float:
         """Return the objective of the plan of some rank; infinite where there are fewer."""
-        if len(self._values) < rank:
-            return float("inf")
-        return heapq.nsmallest(rank, self._values.values())[-1]
+        known = [*self._values.values(), *self.others]
+        return heapq.nsmallest(rank, known)[-1] if len(known) >= rank else float("inf")
 
     def take(self, place: Plan, found: Estimate) -> None:
         """Keep a plan in the place of the candidate that it was made of, where it is better."""
@@ -129,7 +130,7 @@ class Queue:
         """
         left: list[Waiting] = []
         refined = 0
-        beat = self.best() if beat is None else beat
+        beat = min([self.best() if beat is None else beat, *self.others])
         while self._waiting:
             one = heapq.heappop(self._waiting)
             operator, candidate = one.operator, one.candidate

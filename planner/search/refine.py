@@ -61,6 +61,7 @@ def refine(
     memory_limit: float | None = None,
     guard: Guard | None = None,
     before: Queue | None = None,
+    others: tuple[float, ...] = (),
 ) -> Refinement:
     """Refine candidates until the next bound is no better than the best plan.
 
@@ -81,13 +82,15 @@ def refine(
         Plays the best plan: where its price is far from its played step, the search goes on.
     before : Queue, optional
         One that made plans of all kinds, where those count that measured runs stand behind.
+    others : tuple of float
+        Objectives of the plans that other scans of the job have, among which these are ranked.
     """
     guard = guard or Guard()
     if objective_bound(objective, scan.job, 1.0) == float("inf"):
         objective = "time"
     counts = None if before is None else is_backed
     bench = Improver(scan, memory_limit) if before is None else before.bench.anew(scan)
-    queue = Queue(bench, report, objective, counts, before)
+    queue = Queue(bench, report, objective, counts, others, before)
     queue.run(until=OPERATORS[0].turn)
     uniform, started = queue.fastest(), time.perf_counter()
     queue.run(until=OPERATORS[-1].turn - 0.5)
@@ -161,7 +164,10 @@ def _improvement(queue: Queue, uniform: float, started: float) -> Improvement | 
     if not queue.known:
         return None
     first = min(queue.known.values(), key=lambda known: known.step)
-    solution = queue.bench.bound(first.plan)
+    bench, scan = queue.bench, queue.bench.scan
+    if first.runtime != scan.runtime.as_run(first.plan, scan.job):
+        bench = Improver(replace(scan, runtime=first.runtime), bench.memory_limit)
+    solution = bench.bound(first.plan)
     ends = first.time.dp_comm + first.time.optimizer + first.time.offload
     return Improvement(uniform, first.step, solution, first.step - ends, time.perf_counter() - started)
 
@@ -177,7 +183,7 @@ def _leader(queue: Queue, guard: Guard, key: Key) -> Estimate:
         if most == 1 and any(guard.known_seconds(known) != known.step for known in queue.known.values()):
             most = FIRST
             continue
-        best = key(shown[-1], guard.seconds(shown[-1]))[0]
+        best = min([key(shown[-1], guard.seconds(shown[-1]))[0], *queue.others])
         if queue.worth(queue.open_bound()) >= best or not queue.run(beat=best):
             return shown[0]
 

@@ -23,7 +23,7 @@ from planner.search.choices import choices_of, fixed_degrees
 from planner.search.hostable import hostable_rows
 from planner.search.known import as_known
 from planner.search.scan import Scan
-from planner.search.settings import OpenSettings
+from planner.search.settings import OpenSettings, Variant
 from planner.search.space import make_space
 from planner.techniques.methods import METHODS
 from planner.techniques.offload import HOSTED
@@ -137,18 +137,18 @@ def _least_phases(job: Job, seconds: float) -> Phases:
 
 
 def scans_of(
-    request: SearchRequest, jobs: Sequence[tuple[Job, Runtime]], within: float = np.inf
+    request: SearchRequest, jobs: Sequence[tuple[Job, Variant]], within: float = np.inf
 ) -> list[Scan]:
     """Return a scan of each job; those of one job for several settings share space and legal rows."""
     first: dict[int, Scan] = {}
     times = Counter(id(job) for job, _ in jobs)
     scans = []
-    for job, runtime in jobs:
+    for job, one in jobs:
         like = first.get(id(job))
         if like is not None:
-            scans.append(replace(like, runtime=runtime))
+            scans.append(replace(like, runtime=one.runtime, beside=one.beside))
             continue
-        scan = scan_of(request, job, runtime, within=within)
+        scan = replace(scan_of(request, job, one.runtime, within=within), usual=one.usual)
         first[id(job)] = replace(scan, known={}) if times[id(job)] > 1 else scan
         scans.append(first[id(job)])
     return scans

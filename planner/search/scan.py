@@ -95,7 +95,7 @@ class Scan(Scope):
                 continue
             own, known = passes, end.taken(ends.which) if end is not None else None
             if one.domain:
-                below = passes.below(self._worst_kept(report), mask)
+                below = passes.below(self.worst_kept(report), mask)
                 left = int(np.count_nonzero(mask)) - below.size
                 report.valid, report.skipped = report.valid + left, report.skipped + left
                 if not below.size:
@@ -140,12 +140,12 @@ class Scan(Scope):
             report.of(operator.name), screened, keep, operator.order
         )
 
-    def _worst_kept(self, report: ScanReport) -> float:
+    def worst_kept(self, report: ScanReport) -> float:
         """Seconds that a row must beat to be kept; infinite where memory is what counts."""
         worst = self._worst_of(report)
-        if report.backed is None or worst == np.inf:
-            return worst
-        return max(worst, min(self._worst_of(report.backed), report.best[0].value * (1.0 + self.doubt)))
+        if report.backed is not None and worst < np.inf:
+            worst = max(worst, min(self._worst_of(report.backed), report.best[0].value * (1.0 + self.doubt)))
+        return min(worst, self.beaten)
 
     def _worst_of(self, report: ScanReport) -> float:
         promising = report.of("split")
@@ -159,7 +159,7 @@ class Scan(Scope):
         No bound keeps them from being among the best, or they recompute because nothing else fits. The others
         are counted alone.
         """
-        worst, size = self._worst_kept(report), legal.rows.size
+        worst, size = self.worst_kept(report), legal.rows.size
         if self.known is None or worst == np.inf or passes.case.offload.layers:
             return None
         hopeful = np.broadcast_to(np.asarray(passes.price.bound), (size,)) < worst

@@ -49,3 +49,9 @@ class Scope:
     that."""
     known: KnownLegal | None = None
     """Legal rows, shared with scans of the same space for other settings."""
+    beside: Runtime | None = None
+    """Settings whose legal plans are left to another scan, where there is one."""
+    beaten: float = np.inf
+    """Seconds from which earlier scans of the job have as many better plans as are kept. [s]"""
+    usual: Runtime | None = None
+    """The runtime as it is asked for, where the scan has other settings."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from itertools import product
+from functools import partial
+from itertools import chain, product
 from typing import Any, Final
 
 import numpy as np
@@ -56,36 +57,64 @@ class OpenSettings:
         ]
 
 
-def scanned_runtimes(job: Job, runtime: Runtime, settings: Iterable[Setting]) -> list[Runtime]:
-    """Return the runtime with the settings under which all plans are priced.
+@dataclass(frozen=True)
+class Variant:
+    """Settings under which the plans of a job are priced."""
 
-    Settings that forbid no plan are taken at their last values. Of those that do, plans are priced without
-    any, and with all of them, once for each value of the first; a search tries the others on the best plans.
-    What no plan may have beside one of them is plain there.
+    runtime: Runtime
+    usual: Runtime
+    """The runtime with its settings, and as it is asked for."""
+    beside: Runtime | None = None
+    """Settings under which another scan prices the plans that may have them, which this one leaves out."""
+
+
+def variants(job: Job, runtime: Runtime, settings: Iterable[Setting]) -> list[Variant]:
+    """Return the settings under which all plans of a job are priced.
+
+    Settings that are not to be scanned are taken at the last values that some plan may have; plans that
+    those forbid are priced with the last values that forbid none. Of the settings to be scanned, plans are
+    priced without any, and with all of them, once for each value of the first; a search tries the others on
+    the best plans. What no plan may have beside one of them is plain there.
     """
     known = list(settings)
     free = [setting for setting in known if not setting.scanned]
+    asked = usual = runtime
     for setting in free:
-        runtime = _with_last(job, runtime, setting)
+        runtime = _with_last(runtime, setting, partial(some_plan_has, job))
+    found = [Variant(runtime, asked)]
+    if not allows_all(job, usual, runtime):
+        for setting in free:
+            usual = _with_last(usual, setting, partial(allows_all, job, usual))
+        found.append(Variant(usual, asked, beside=runtime))
     needed = bool(job.model.expert_kinds)
     binding = [setting for setting in known if setting.scanned and (needed or setting.everywhere)]
-    if not binding:
-        return [runtime]
-    first, *others = binding
-    found = [runtime]
-    for value in first.scanned:
-        other = with_value(runtime, first.name, value)
-        for setting in others:
+    for value in binding[0].scanned if binding else ():
+        other = with_value(runtime, binding[0].name, value)
+        for setting in binding[1:]:
             other = with_value(other, setting.name, setting.scanned[-1])
         plainer = (with_value(other, setting.name, setting.plain) for setting in free)
-        found += [one for one in (other, *plainer) if some_plan_has(job, one)][:1]
+        found += [Variant(one, asked) for one in (other, *plainer) if some_plan_has(job, one)][:1]
     return found
 
 
-def _with_last(job: Job, runtime: Runtime, setting: Setting) -> Runtime:
-    """Return the runtime with the last value of a setting that some plan may have."""
+def _with_last(runtime: Runtime, setting: Setting, allowed: Callable[[Runtime], bool]) -> Runtime:
+    """Return the runtime with the last value of a setting that is allowed."""
     others = (with_value(runtime, setting.name, value) for value in reversed(list(setting.values)))
-    return next((other for other in others if some_plan_has(job, other)), runtime)
+    return next((other for other in others if allowed(other)), runtime)
+
+
+def allows_all(job: Job, usual: Runtime, runtime: Runtime) -> bool:
+    """Whether every plan that may have the usual settings may have those of a runtime."""
+    if runtime == usual:
+        return True
+    degrees = _probed_degrees()
+    passes = product(runtime.zero_stages, runtime.recomputes, (True, False), runtime.schedules, ("none",))
+    first = runtime.recomputes[:1], (True, False), runtime.schedules[:1]
+    for z, r, s, t, o in chain(passes, product(runtime.zero_stages, *first, runtime.offloads)):
+        plan = Plan(**degrees, zero=z, recompute=r, sequence_parallel=s, schedule=t, offload=o)
+        if np.any(~obeys(plan, job, runtime) & obeys(plan, job, usual)):
+            return False
+    return True
 
 
 def some_plan_has(job: Job, runtime: Runtime) -> bool:
@@ -93,14 +122,20 @@ def some_plan_has(job: Job, runtime: Runtime) -> bool:
 
     Rules on settings look at the degrees of a plan for whether they are above one, and at names.
     """
-    cells = np.indices((2,) * len(PROBED)).reshape(len(PROBED), -1)
-    degrees: dict[str, Any] = {name: 1.0 + cell for name, cell in zip(PROBED, cells, strict=True)}
-    degrees["micro_batch"] = MANY ** cells[PROBED.index("micro_batch")].astype(float)
+    degrees = _probed_degrees()
     names = product(runtime.zero_stages, runtime.recomputes, (True, False), runtime.schedules)
     return any(
         np.any(obeys(Plan(**degrees, zero=z, recompute=r, sequence_parallel=s, schedule=t), job, runtime))
         for z, r, s, t in names
     )
+
+
+def _probed_degrees() -> dict[str, Any]:
+    """Return the degrees of the plans that are asked: every combination of one and two."""
+    cells = np.indices((2,) * len(PROBED)).reshape(len(PROBED), -1)
+    degrees: dict[str, Any] = {name: 1.0 + cell for name, cell in zip(PROBED, cells, strict=True)}
+    degrees["micro_batch"] = MANY ** cells[PROBED.index("micro_batch")].astype(float)
+    return degrees
 
 
 def obeys(plan: Plan, job: Job, runtime: Runtime) -> NDArray[np.bool_]:

@@ -165,9 +165,9 @@ def test_a_range_of_accelerators_gives_the_plans_that_each_number_gives(objectiv
 def test_a_number_that_cannot_reach_the_answers_is_not_refined(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[int] = []
 
-    def watched(scan: Scan, *rest: Any) -> Refinement:
+    def watched(scan: Scan, *rest: Any, **others: Any) -> Refinement:
         seen.append(scan.job.gpus)
-        return refine(scan, *rest)
+        return refine(scan, *rest, **others)
 
     monkeypatch.setattr("planner.search.every_job.refine", watched)
     asked = replace(request(1e15), gpu_counts=(8, 16, 32), fixed={"vpp": 1, "cp": 1}, top=2, oom_risk=0.05)

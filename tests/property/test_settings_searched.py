@@ -18,7 +18,7 @@ from planner.search.legality import Legality, plan_rows
 from planner.search.legality import named as legal_named
 from planner.search.optimise import search
 from planner.search.request import objective_column, scan_of, scans_of
-from planner.search.settings import OpenSettings, scanned_runtimes
+from planner.search.settings import OpenSettings, variants
 from planner.techniques.settings import SETTINGS
 from tests.unit.test_settings import MEGATRON, asked, combinations, llama, qwen, with_settings
 
@@ -55,24 +55,25 @@ def test_scans_that_share_what_is_legal_find_what_each_finds_alone(name: str) ->
     """Each scan's legal rows and best plans against a scan of its own, whose rows are all priced in full."""
     job, runtime = qwen("mxfp8"), runtimes()[name]
     request = replace(asked(job, runtime, OpenSettings()), fixed={"cp": 1})
-    jobs = [(job, one) for one in scanned_runtimes(job, runtime, request.open_settings(job, runtime))]
+    jobs = [(job, one) for one in variants(job, runtime, request.open_settings(job, runtime))]
     shared = scans_of(request, jobs)
     assert len(shared) > 1
     skipped = 0
     for scan, (_, one) in zip(shared, jobs, strict=True):
         report = scan.run(objective_column("time"))
-        alone = scan_of(request, job, one).run(objective_column("time"))
+        scope = replace(scan_of(request, job, one.runtime), usual=one.usual, beside=one.beside)
+        alone = scope.run(objective_column("time"))
         assert (report.valid, report.removed) == (alone.valid, alone.removed)
         assert report.best == alone.best
         assert report.candidates == alone.candidates
         skipped += report.skipped
-        legality = Legality(scan.space.rows, job, one, scan.choices, scan.shards)
+        legality = Legality(scan.space.rows, job, one.runtime, scan.choices, scan.shards, beside=one.beside)
         for names in scan.choices.passes():
             legal = legality.rows_of(names, Counter())
             for states, mask in zip(scan.choices.states(), legal.masks, strict=True):
                 plan = legal_named(plan_rows(scan.space.rows, legal.rows), names, states, scan.shards)
                 for row in range(0, legal.rows.size, 1 + legal.rows.size // 3):
-                    broken = violations(one.rules(plan.row((row,)), job))
+                    broken = violations(one.runtime.rules(plan.row((row,)), job))
                     assert not (mask[row] and broken)
     assert skipped > 0
 

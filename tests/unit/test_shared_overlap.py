@@ -18,7 +18,7 @@ from planner.runtimes import runtimes
 from planner.runtimes.family import Runtime
 from planner.search.optimise import search
 from planner.search.request import SearchRequest
-from planner.search.settings import OpenSettings, scanned_runtimes
+from planner.search.settings import OpenSettings, variants
 from tests.cases import every
 from tests.unit.cost_jobs import GQA, job, model, plan_of, runtime
 
@@ -103,8 +103,8 @@ def test_rules_forbid_what_megatron_refuses() -> None:
 def test_a_search_prices_plans_with_either_overlap() -> None:
     """The two exclude each other: neither hides the plans of the other."""
     task, core = job(load_model("moonlight-16b-a3b"), 16), runtimes()["megatron-lm"]
-    scanned = scanned_runtimes(task, core, OpenSettings().of(task, core))
-    values = [settings_of(task, one) for one in scanned]
+    scanned = variants(task, core, OpenSettings().of(task, core))
+    values = [settings_of(task, one.runtime) for one in scanned]
     assert [(each["expert_overlap"], each["shared_expert_overlap"]) for each in values] == [
         ("off", "on"),
         ("on", "off"),

@@ -46,7 +46,7 @@ TRAINING_ARGS="
     --micro-batch-size 1 \\
     --global-batch-size 256 \\
     --bf16 --lr 3.0e-4 --attention-dropout 0.0 --hidden-dropout 0.0 \\
-    --overlap-grad-reduce --use-distributed-optimizer
+    --overlap-grad-reduce --use-distributed-optimizer --cross-entropy-loss-fusion
 "
 if [[ $TP -gt 1 ]]; then
     TRAINING_ARGS="$TRAINING_ARGS --sequence-parallel"
@@ -185,7 +185,7 @@ def test_a_command_kept_in_a_variable_is_found(tmp_path: Path) -> None:
     inner = text.replace('"${PARALLEL[@]}"', "${PARALLEL[@]}").replace(
         '"$CHECKPOINT_PATH"', "$CHECKPOINT_PATH"
     )
-    inner = inner.replace('ARGS="\n    --micro', 'ARGS="--micro').replace('optimizer\n"', 'optimizer"')
+    inner = inner.replace('ARGS="\n    --micro', 'ARGS="--micro').replace('loss-fusion\n"', 'loss-fusion"')
     whole = read(tmp_path, "pretrain.sh", SCRIPT).options
     for start in ('srun bash -c "$CMD"', "srun bash -c '$CMD'", "sbatch <<END\n$CMD\nEND"):
         assert read(tmp_path, "a.sh", f"{inner}{start}\n").options == whole
@@ -373,6 +373,7 @@ def test_kernels_that_a_megatron_script_switches_are_priced(
     flags: str, changes: tuple[str, ...], tmp_path: Path
 ) -> None:
     plain = "torchrun --nproc_per_node 8 pretrain_gpt.py --overlap-grad-reduce --bf16 --num-layers 2"
+    plain += " --cross-entropy-loss-fusion"
     plain += " --attention-dropout 0 --hidden-dropout 0.0"
     assert read(tmp_path, "a.sh", f"{plain} {flags}\n").changes == changes
 
@@ -380,8 +381,8 @@ def test_kernels_that_a_megatron_script_switches_are_priced(
 @every("flags", ["", "--attention-dropout 0", "--hidden-dropout 0", "--attention-dropout 0.1"])
 def test_a_command_that_does_not_say_drops_a_tenth(flags: str, tmp_path: Path) -> None:
     """megatron/training/arguments.py: both rates are 0.1 unless they are said."""
-    script = f"torchrun --nproc_per_node 8 pretrain_gpt.py --overlap-grad-reduce --num-layers 2 {flags}\n"
-    assert read(tmp_path, "a.sh", script).changes == ("dropout=true",)
+    plain = "torchrun --nproc_per_node 8 pretrain_gpt.py --overlap-grad-reduce --cross-entropy-loss-fusion"
+    assert read(tmp_path, "a.sh", f"{plain} --num-layers 2 {flags}\n").changes == ("dropout=true",)
 
 
 @every(
@@ -396,7 +397,8 @@ def test_a_command_that_does_not_say_drops_a_tenth(flags: str, tmp_path: Path) -
 def test_sizes_of_buffers_are_priced(
     stage: int, sizes: str, changes: tuple[str, ...], tmp_path: Path
 ) -> None:
-    text = f'{{"zero_optimization": {{"stage": {stage}, {sizes}}}, "bf16": {{"enabled": true}}}}'
+    section = f'"stage": {stage}, "overlap_comm": true, {sizes}'
+    text = f'{{"zero_optimization": {{{section}}}, "bf16": {{"enabled": true}}}}'
     assert read(tmp_path, "a.json", text).changes == changes
 
 

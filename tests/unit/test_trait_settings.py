@@ -69,6 +69,7 @@ MEGATRON_FLAGS: dict[str, tuple[str, ...]] = {
     "gradient_dtype=bf16": ("--grad-reduce-in-bf16",),
     "reduce_dtype=bf16": ("--grad-reduce-in-bf16",),
     "dp_exposed=1.0": (),
+    "loss=vocab-parallel": (),
     "launch_blocking=True": ("export CUDA_LAUNCH_BLOCKING=1",),
     "low_bit_head=mxfp8": ("--fp8-output-proj",),
     "low_bit_weights=alone": ("--fp8-param-gather",),
@@ -138,6 +139,8 @@ def test_megatron_has_a_flag_for_each_setting(change: str) -> None:
     assert set(MEGATRON_FLAGS[change]) <= said - plain
     if name == "dp_exposed":
         assert plain - said == {"--overlap-grad-reduce", "--overlap-param-gather"}
+    if name == "loss":
+        assert plain - said == {"--cross-entropy-loss-fusion", "--cross-entropy-fusion-impl native"}
     if "reduce" in change or "gradient_dtype" in change:
         assert "--accumulate-allreduce-grads-in-fp32" in plain - said
 

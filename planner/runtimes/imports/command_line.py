@@ -9,6 +9,7 @@ from typing import Final
 from planner.dataclasses import dataclass, field, replace
 from planner.errors import InputError, Problem
 from planner.runtimes.imports import shell_known
+from planner.runtimes.imports.launch_counts import MPI, NODES, RANKS, by_mpi, first_count, ranks_of_node
 from planner.runtimes.imports.shell import ShellScript, read_script
 from planner.runtimes.imports.unread import check_language, check_program
 from planner.runtimes.libraries.reading import trainer_programs
@@ -18,6 +19,13 @@ from planner.units import is_whole
 _MEGATRON: Final = re.compile(
     r"(?:.*/)?(?:pretrain|posttrain|finetune|train)_(?!bert|t5|vision|vlm|ict)\w+\.py"
 )
+_OF_MEGATRON: Final = re.compile(
+    r"--(?:(?:tensor|pipeline|context|expert)[-_]model[-_]parallel[-_]size|num[-_]layers|hidden[-_]size|seq[-_]length"
+    r"|micro[-_]batch[-_]size|global[-_]batch[-_]size|train[-_](?:iters|samples|tokens)|use[-_]mcore[-_]models"
+    r"|use[-_]distributed[-_]optimizer|yaml[-_]cfg|lr[-_]decay[-_]style|data[-_]path|tokenizer[-_]type|no[-_](?:load|save)[-_](?:optim|rng))"
+)
+"""Arguments of which Megatron-LM's programs have some."""
+_ITS_OWN: Final = ("pretrain_gpt.py", "pretrain_mamba.py", "pretrain_hybrid.py")
 _TITAN: Final = re.compile(r"torchtitan\.(?:train|experiments\.[\w.]+\.train)|(?:.*/)?torchtitan/train\.py")
 _TITAN_SCRIPT: Final = re.compile(r"(?:.*/)?run_train\.sh")
 _TORCHRUN: Final = re.compile(r"(?:.*/)?torchrun|torch\.distributed\.(?:run|launch)")
@@ -36,13 +44,6 @@ _PRINTS: Final = ("echo", "printf")
 
 _LOOSE: Final = re.compile(r"\$\{?[A-Za-z_]\w*(?:\[@\])?\}?")
 _NUMBER: Final = re.compile(r"-(?:\d|\.\d)")
-
-NODES: Final = ("--nnodes", "--num_nodes", "--num_machines", "-N", "--nodes")
-RANKS: Final = ("--nproc-per-node", "--nproc_per_node", "--num_gpus", "--gpus-per-node", "--ntasks-per-node")
-
-MPI: Final = ("mpirun", "mpiexec", "mpiexec.hydra", "prterun", "aprun")
-OF_MPI: Final = ("-npernode", "--npernode", "-ppn", "--ppn", "-N", "-perhost", "--ntasks-per-node")
-"""Launchers of MPI, and what they call the ranks of a node."""
 
 Words = tuple[str, ...]
 Flags = Mapping[str, str]
@@ -241,9 +242,15 @@ def _length(pair: tuple[str, Sequence[str]]) -> int:
 
 
 def _of_megatron_or_titan(words: Words) -> int | None:
-    return next(
-        (n for n, word in enumerate(words) if _MEGATRON.fullmatch(word) or _TITAN.fullmatch(word)), None
-    )
+    known = (n for n, word in enumerate(words) if _MEGATRON.fullmatch(word) or _TITAN.fullmatch(word))
+    return next((n for n in known if _TITAN.fullmatch(words[n]) or _megatrons(words, n)), None)
+
+
+def _megatrons(words: Words, place: int) -> bool:
+    """Whether a program is Megatron-LM's: others have names like its own, and not its arguments."""
+    own = [word.partition("=")[0] for word in words[place + 1 :] if word.startswith("--")]
+    named = words[place].rpartition("/")[2] in _ITS_OWN
+    return named or not own or any(_OF_MEGATRON.fullmatch(word) for word in own)
 
 
 def _of_deepspeed_or_accelerate(words: Words) -> int | None:
@@ -258,13 +265,15 @@ def _training(
 ) -> Training:
     before, flags = flag_values(words[:place]), flag_values(words[place + 1 :])
     kind, config = program.kind(words, place, before, flags)
-    nodes = _first(NODES, before, directives)
-    ranks = _first(RANKS, before) or _of_node(directives)
+    nodes = first_count(NODES, before, directives)
+    ranks = first_count(RANKS, before) or ranks_of_node(directives)
     if not {word for key, value in before.items() for word in (key, *value.split())}.isdisjoint(MPI):
-        nodes, ranks = _by_mpi(before)
-    if (local := _first(("--local_worker_num",), before)) and (total := _first(("--worker_num",), before)):
+        nodes, ranks = by_mpi(before)
+    if (local := first_count(("--local_worker_num",), before)) and (
+        total := first_count(("--worker_num",), before)
+    ):
         nodes, ranks = total // local, local  # MindSpore's msrun
-    if kind == "fsdp" and (total := _first(("--num_processes",), before, {})) is not None:
+    if kind == "fsdp" and (total := first_count(("--num_processes",), before, {})) is not None:
         nodes, ranks = 1, total
     if nodes is None and ranks is not None and _starts_one_node(words, before, directives):
         nodes = 1
@@ -310,39 +319,8 @@ def _kind(
     return ("megatron-lm" if megatron else "deepspeed", named)
 
 
-def _first(names: Iterable[str], *tables: Mapping[str, str]) -> int | None:
-    """Return the first whole number that one of the flags has; the program may stand behind it."""
-    for table in tables:
-        for name in names:
-            said = table.get(name, "").partition(" ")[0]
-            if is_whole(said):
-                return int(said)
-    return None
-
-
-def _by_mpi(before: Flags) -> tuple[int | None, int | None]:
-    """Return nodes and ranks of each that an MPI launcher starts: its ``-N`` is of a node, not of nodes."""
-    total, share = _first(("-np", "-n", "--np", "--n"), before), _first(OF_MPI, before)
-    mapped = re.match(r"ppr:(\d+):node", before.get("--map-by", before.get("-map-by", "")))
-    share = share or (int(mapped[1]) if mapped else None)
-    if total and share and total % share == 0:
-        return total // share, share
-    return (1, total) if total and not share else (None, share)
-
-
-def _of_node(directives: Mapping[str, str]) -> int | None:
-    """Return the accelerators of a node; its one task is a launcher where the node has several."""
-    tasks, devices = _first(RANKS, directives), _gres(directives)
-    return devices if devices and tasks in (None, 1) else tasks
-
-
-def _gres(directives: Mapping[str, str]) -> int | None:
-    match = re.fullmatch(r"gpu:(?:\w+:)?(\d+)", directives.get("--gres", ""))
-    return int(match[1]) if match else None
-
-
 def _of_python(words: Words) -> int | None:
-    launchers = {"torchrun", "torch.distributed.run", "torch.distributed.launch"}
+    launchers = {"torchrun", "torch.distributed.run", "torch.distributed.launch", "deepspeed"}
     started = not launchers.isdisjoint(words)
     return next((n for n, word in enumerate(words) if word.endswith(".py")), None) if started else None
 

@@ -12,16 +12,10 @@ from planner.dataclasses import replace
 from planner.errors import InputError, Problem
 from planner.inputs.bounded import is_file, with_written
 from planner.inputs.yaml_file import parse_repeating, read_json, read_text
-from planner.runtimes.imports.command_line import (
-    NODES,
-    RANKS,
-    Training,
-    starts_alone,
-    starts_by_torchrun,
-    training_of,
-)
+from planner.runtimes.imports.command_line import Training, starts_alone, starts_by_torchrun, training_of
 from planner.runtimes.imports.file_format import Source, beside
 from planner.runtimes.imports.formats import COMMANDS, FORMATS, KINDS, suffixes
+from planner.runtimes.imports.launch_counts import NODES, RANKS
 from planner.runtimes.imports.model import started
 from planner.runtimes.imports.places import find_beside
 from planner.runtimes.imports.script_arguments import unread_arguments
@@ -31,6 +25,9 @@ from planner.units import is_whole
 
 SCRIPTS: Final = ("train.sh", "train.sbatch")
 """Scripts beside a configuration file that may start it."""
+
+MANY: Final = 4
+"""Kinds of files that a message does not name again: what is expected does."""
 
 OWN_CODE: Final = "a program whose settings stand in its own code"
 
@@ -151,8 +148,8 @@ def _from_config(path: Path, starter: Training | None, vocab: int | None, suffix
     if suffix == ".py":
         raise InputError(Problem(str(path), OWN_CODE, f"a file that is read in its place, or {OPTIONS}"))
     expected = f"{KINDS}; a model's config.json is MODEL" if suffix == ".json" else KINDS
-    names = " or ".join(entry.title for entry in known) or "none of these"
-    raise InputError(Problem(str(path), f"no key of {names}", expected))
+    names = " or ".join(entry.title for entry in known) if len(known) < MANY else f"any {suffix} that is read"
+    raise InputError(Problem(str(path), f"no key of {names or 'none of these'}", expected))
 
 
 def _tree(path: Path, text: str, suffix: str) -> tuple[Mapping[str, Any], tuple[str, ...]]:

@@ -75,6 +75,7 @@ UNREAD_PROGRAMS: Final[tuple[tuple[str, str, re.Pattern[str]], ...]] = (
             r"(?:.*/)?train_(?:gpt_(?:sft|dpo|kto|rs|ppo|spin|reinforce|knowledge)\w*|reward_model)\.py"
         ),
     ),
+    ("MindSpeed-MM", OPTIONS, re.compile(r"--mm-(?:model|data)(?:=.*)?")),
     ("ColossalAI", OPTIONS, re.compile(r"(?:.*/)?colossalai")),
 )
 """Programs that are known and not read: whose each is, what to give in its place, and its word."""

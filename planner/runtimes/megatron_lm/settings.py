@@ -22,6 +22,7 @@ SETTINGS: Final[Settings] = {
     "fused_rope": (False,),
     "fused_weight_gradient": (False,),
     "gradient_dtype": ("bf16",),
+    "loss": ("vocab-parallel",),
     "reduce_dtype": ("bf16",),
 }
 """Values that Megatron-core's settings can bring about; dp_exposed 1 is no overlap at all."""
@@ -33,6 +34,9 @@ DISPATCHER: Final = "--moe-token-dispatcher-type"
 
 PRECISION_AWARE: Final = "--use-precision-aware-optimizer"
 """States of other dtypes than fp32 bring it too."""
+
+FUSED_LOSS: Final = {"--cross-entropy-loss-fusion", "--cross-entropy-fusion-impl", "native"}
+"""Flags of the fused loss, with its value."""
 
 DROPOUT: Final = 0.1
 """Dropout of residuals and attention in GPT recipes. [-]"""
@@ -49,6 +53,7 @@ def as_set(work: Workload, changes: Changes) -> Workload:
 def set_flags(flags: Sequence[str], plan: Plan, job: Job, changes: Changes, version: str) -> tuple[str, ...]:
     """Return the arguments with those that the changed traits add, replace and leave out."""
     dropped = {"--overlap-grad-reduce", "--overlap-param-gather"} if "dp_exposed" in changes else set()
+    dropped |= FUSED_LOSS if changes.get("loss") == "vocab-parallel" else set()
     kept = [flag for flag in flags if flag not in dropped]
     if changes.get("graphed") == "passes":
         kept.append("--no-check-for-nan-in-loss-and-grad")

@@ -30,6 +30,7 @@ from planner.runtimes.imports.file_format import FileFormat, Source, beside
 from planner.runtimes.imports.hub_settings import reduced_in, say_own_adapters, script_changes
 from planner.runtimes.imports.literals import flat, literals
 from planner.runtimes.imports.model import started, with_config
+from planner.runtimes.imports.passed_over import above, off, on, passed_over, tell
 from planner.runtimes.imports.schemas import check_kinds
 from planner.runtimes.imports.script_arguments import unread_arguments
 from planner.runtimes.imports.sheet import Imported, Sheet
@@ -58,6 +59,24 @@ WITHOUT_EFFECT: Final = re.compile(
     r"|zero_optimization\.offload_optimizer\.(?!device|ratio).*"
 )
 """Keys that decide neither layout nor what is kept in memory."""
+
+
+ZERO: Final = r"zero_optimization\."
+TOLD: Final = (
+    passed_over(f"{ZERO}reduce_scatter", off, "gradients are priced as reduced and scattered"),
+    passed_over(f"{ZERO}contiguous_gradients", off, "gradients are priced as copied into one buffer"),
+    passed_over(f"{ZERO}zero_quantized_nontrainable_weights", on, "frozen weights are priced as sent whole"),
+    passed_over(
+        f"{ZERO}stage3_param_persistence_threshold",
+        above(1e6),
+        "priced as if biases and norms alone stay whole",
+    ),
+    passed_over(r"compile\.deepcompile", on, "priced without, a little slower"),
+    passed_over(r"data_efficiency\.enabled", on, "priced with whole sequences, and with every layer on them"),
+    passed_over(r"fp16\.fp16_master_weights_and_grads", on, "priced with master weights in float32"),
+    passed_over(f"{ZERO}offload_optimizer\\.super_offload", on, "priced as DeepSpeed's other offload"),
+)
+"""What is not priced; nothing in it decides the layout."""
 
 
 def _named(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -89,6 +108,7 @@ def from_json(tree: Mapping[str, Any], settings: Mapping[str, Any], where: str) 
     check_kinds(sheet, DEEPSPEED)
     check_sections(sheet)
     deepspeed_sums(sheet)
+    tell(sheet, TOLD)
     sheet.ignore(WITHOUT_EFFECT)
     return sheet.imported("deepspeed")
 
@@ -111,9 +131,22 @@ def _zero(sheet: Sheet) -> None:
     if shards and shards > 0:
         sheet.say("zero_shards", shards, "zero_optimization.mics_shard_size")
     _offload(sheet)
-    if sheet.take(OVERLAP.path) is False:
+    said = sheet.take(OVERLAP.path)
+    say_overlap(sheet, said, 0 if stage is None else stage)
+
+
+UNSAID: Final = "no overlap_comm, which is off below ZeRO-3: priced without overlap of data parallelism"
+
+
+def say_overlap(sheet: Sheet, said: Any, stage: int) -> None:
+    """Say that communication overlaps nothing: off, or unsaid below stage 3.
+
+    Source: DeepSpeed, deepspeed/runtime/zero/config.py, ``overlap_comm_valid``.
+    """
+    if said is False or (said is None and stage in (1, 2)):
         sheet.changes.append("overlap_comm=false")
-        sheet.notes.append("overlap_comm is false: priced without overlap of data parallelism")
+        told = "overlap_comm is false: priced without overlap of data parallelism"
+        sheet.notes.append(UNSAID if said is None else told)
 
 
 KEPT_IN_MEMORY: Final = 1_000_000_000

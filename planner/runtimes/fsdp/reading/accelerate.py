@@ -12,16 +12,18 @@ from planner.dataclasses import replace
 from planner.errors import InputError, Problem
 from planner.inputs.yaml_file import read_json
 from planner.runtimes.deepspeed.reading import deepspeed
-from planner.runtimes.deepspeed.reading.deepspeed import say_offload
+from planner.runtimes.deepspeed.reading.deepspeed import say_offload, say_overlap
 from planner.runtimes.deepspeed.reading.deepspeed_sums import deepspeed_world
 from planner.runtimes.fsdp.reading.accelerate_schema import ACCELERATE, LAUNCH_KEYS
 from planner.runtimes.fsdp.reading.accelerate_sums import accelerate_sums
+from planner.runtimes.fsdp.reading.wrapping import WRAPPED
 from planner.runtimes.fsdp.table import COMPILED, FLAGS, OPTIONS, SHARDS, SIZES
 from planner.runtimes.imports.command_line import flag_values
 from planner.runtimes.imports.file_format import FileFormat, Source, beside
 from planner.runtimes.imports.hub_settings import compiled_by, reduced_in, say_own_adapters, script_changes
 from planner.runtimes.imports.literals import flat, literals
 from planner.runtimes.imports.model import with_config
+from planner.runtimes.imports.passed_over import tell
 from planner.runtimes.imports.places import find_beside
 from planner.runtimes.imports.schemas import check_closed, check_kinds
 from planner.runtimes.imports.script_arguments import unread_arguments
@@ -88,6 +90,7 @@ def from_yaml(
     check_kinds(sheet, ACCELERATE)
     check_closed(sheet, "", LAUNCH_KEYS)
     accelerate_sums(sheet)
+    tell(sheet, WRAPPED)
     sheet.ignore(WITHOUT_EFFECT)
     return sheet.imported(RUNTIMES.get(kind, "fsdp"))
 
@@ -123,6 +126,8 @@ def _fsdp(sheet: Sheet, sharded: bool) -> None:
 def _deepspeed(sheet: Sheet) -> None:
     stage = sheet.whole("deepspeed_config.zero_stage")
     sheet.say("zero", 2 if stage is None else stage, "deepspeed_config.zero_stage")
+    if "deepspeed_config.deepspeed_config_file" not in sheet.values:  # which goes before the section
+        say_overlap(sheet, None, 2 if stage is None else stage)
     say_offload(sheet, "deepspeed_config.offload_optimizer_device", "deepspeed_config.offload_param_device")
     ranks = sheet.whole(SIZES["sp"])
     if ranks and ranks > 1:

@@ -25,6 +25,7 @@ from planner.runtimes.imports.hub import model_named
 from planner.runtimes.imports.hub_settings import reduced_in
 from planner.runtimes.imports.interpolation import interpolated
 from planner.runtimes.imports.literals import flat
+from planner.runtimes.imports.passed_over import off, on, passed_over, tell
 from planner.runtimes.imports.sheet import Imported, Sheet
 from planner.runtimes.libraries.reading import trainer
 from planner.runtimes.libraries.reading.adapters import LAYERS, say_adapter
@@ -67,6 +68,15 @@ WITHOUT_EFFECT: Final = re.compile(
 )
 """Keys that decide neither layout nor what is kept in memory, and those whose values are read below."""
 
+EAGER: Final = ("model.attn_implementation", "model.config.attn_implementation", "model.backend.attn")
+TOLD: Final = (
+    passed_over(r"freeze_config\.freeze_(?:embeddings|language_model)", on, "priced as if it learned"),
+    passed_over(r"freeze_config\.freeze_(?:vision|audio)_tower", off, "priced without it"),
+    passed_over(r"optimizer\.store_param_remainders", on, "priced with a whole master copy, 2 bytes more"),
+    passed_over(r"packed_sequence\.split_across_pack", off, "packs are priced as full"),
+)
+"""What is not priced; nothing in it decides the layout."""
+
 UNPRICED: Final = {
     "kd_ratio": "next-token training: distillation is not priced",
     "teacher_model": "next-token training: distillation is not priced",
@@ -98,6 +108,9 @@ def from_tree(tree: Mapping[str, Any], path: Path, launch: TrainerLaunch) -> Imp
     _settings(sheet, runtime)
     _method(sheet)
     trainer.refuse(sheet, UNPRICED, {"model.backend.te_fp8": "precision"})
+    if any(str(sheet.values.get(key)).lower() == "eager" for key in EAGER):
+        sheet.changes.append("attention=unfused")
+    tell(sheet, TOLD)
     sheet.ignore(WITHOUT_EFFECT)
     sheet.notes.append(f"a recipe of NeMo Automodel: priced as {runtime}, with its own dtypes")
     found = replace(sheet.imported(runtime, model_name=model), lifted=OF_OUR_FILES)

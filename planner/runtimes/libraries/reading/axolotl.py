@@ -41,7 +41,7 @@ UNPRICED: Final = (
 )  # fmt: skip
 FINE: Final = frozenset(
     {"base_model_config", "base_model_ignore_patterns", "gptq_disable_exllama", "plugins", "unsloth_lora_mlp",
-     "flash_attn_fuse_mlp", "s2_attention", "eval_sample_packing", "pad_to_sequence_len",
+     "flash_attn_fuse_mlp", "eval_sample_packing", "pad_to_sequence_len",
      "loss_watchdog_threshold",
      "loss_watchdog_patience", "peft_autocast_adapter_dtype", "saves_per_epoch", "evals_per_epoch",
      "default_system_message",
@@ -50,7 +50,6 @@ FINE: Final = frozenset(
      "curriculum_sampling", "deduplicate", "gc_steps", "load_in_16bit", "bfloat16", "sample_packing_eff_est",
      "total_num_tokens", "roundup_power2_divisions", "is_preprocess", "fix_untrained_tokens", "torch_dtype",
      "heads_k_stride", "dataset_exact_deduplication", "peft.loftq_config.loftq_bits",
-     "peft_layers_to_transform",
      "use_ray", "ray_num_workers", "resources_per_worker.GPU", "processor_type", "roles_to_train",
      "resize_token_embeddings_to_32x", "revision_of_model", "eot_tokens", "use_otel_metrics",
      "otel_metrics_host", "otel_metrics_port", "message_field_training", "model_config.output_router_logits"}
@@ -128,3 +127,5 @@ def _degrees(sheet: Sheet, packed: bool) -> None:
         sheet.say("gpus", (copies or 1) * shard * cp * tp, "dp_shard_size")
         sheet.say("dp", (copies or 1) * shard, "dp_shard_size")
         sheet.say("zero_shards", shard * cp, "dp_shard_size")
+    elif copies and copies > 1:
+        sheet.say("instances", copies, "dp_replicate_size")

@@ -16,6 +16,7 @@ from planner.runtimes.libraries.reading import trainer
 from planner.runtimes.libraries.reading.adapters import PEFT_DEFAULT, say_adapter
 from planner.runtimes.libraries.reading.trainer_layout import TrainerLaunch, laid_out, with_own_dtypes
 from planner.runtimes.libraries.reading.trainer_programs import MODELS
+from planner.units import is_whole
 
 LENGTHS: Final = (
     "block_size", "max_length", "max_seq_length", "model_max_length", "max_seq_len", "cutoff_len",
@@ -54,6 +55,8 @@ class Dialect:
     """Share of their input that adapters drop where nothing is said."""
     loads: str = ""
     """Numbers in which weights are loaded where nothing is said; empty for a script's own."""
+    full: str = ""
+    """The switch without which it trains adapters on 4 bits; empty where adapters are asked for."""
 
 
 TRAINER: Final = Dialect()
@@ -65,7 +68,16 @@ CLM: Final = Dialect(length=1024, packed=True)
 TRL: Final = Dialect(length=1024, recompute=True, precision="bf16", rank=16, dropout=0.05, loads="float32")
 """TRL's ``SFTConfig`` and ``ModelConfig`` (trl/trainer/sft_config.py, model_config.py)."""
 
-DIALECTS: Final = {"run_clm.py": CLM, "run_clm_lora.py": CLM, "sft.py": TRL, "run_sft.py": TRL}
+QLORA: Final = Dialect(recompute=True, rank=64, full="full_finetune")
+"""QLoRA's own script (https://github.com/artidoro/qlora, qlora.py, ``TrainingArguments``)."""
+
+DIALECTS: Final = {
+    "qlora.py": QLORA,
+    "run_clm.py": CLM,
+    "run_clm_lora.py": CLM,
+    "sft.py": TRL,
+    "run_sft.py": TRL,
+}
 """Scripts by name; others have transformers' own defaults."""
 
 OTHERS: Final = frozenset(
@@ -99,7 +111,7 @@ def is_one(tree: Mapping[str, Any]) -> bool:
 
 def from_tree(tree: Mapping[str, Any], path: Path, launch: TrainerLaunch, dialect: Dialect = TRL) -> Imported:
     """Return what arguments say, by the names of Hugging Face's parser."""
-    sheet = Sheet(str(path), flat(tree))
+    sheet = Sheet(str(path), _of_model(flat(tree)))
     rewarded = [key for key in REWARDED if key in tree and str(tree[key]) not in ("nll", "chunked_nll")]
     if rewarded:
         sheet.fault(rewarded[0], *UNPRICED)
@@ -130,6 +142,25 @@ def from_tree(tree: Mapping[str, Any], path: Path, launch: TrainerLaunch, dialec
     if "method" in found.options:
         return _with_base(found, loaded, loaded or dialect.loads)
     return with_own_dtypes(found) if loaded == "bfloat16" else found
+
+
+WITHIN: Final = ("model_init_kwargs.", "model_kwargs.")
+"""What arguments of the model's loading stand below, in files of TRL and of the alignment handbook."""
+PARTS: Final = ("source_max_len", "target_max_len")
+"""Lengths of question and answer, which QLoRA's script and its kin add up."""
+
+
+def _of_model(values: dict[str, Any]) -> dict[str, Any]:
+    """Return values with the arguments of the model's loading, and the sum of two lengths, by usual names."""
+    inner = {
+        key.removeprefix(start): value
+        for key, value in values.items()
+        for start in WITHIN
+        if key.startswith(start)
+    }
+    sizes = [str(values.get(key) or "") for key in PARTS]
+    both = {"max_length": sum(map(int, sizes))} if all(map(is_whole, sizes)) else {}
+    return {**inner, **both, **values}
 
 
 def _with_base(found: Imported, said: str, loads: str) -> Imported:
@@ -167,10 +198,14 @@ def _method(sheet: Sheet, dialect: Dialect) -> None:
     four = sheet.has("load_in_4bit", "use_4bit", "q_lora", "use_qlora", "use_4bit_quantization")
     eight = sheet.has("load_in_8bit", "use_8bit", "use_8bit_quantization")
     bits = sheet.whole("bits", "quant_bit")
+    alone = bool(dialect.full) and not sheet.has(dialect.full)
+    bits = 4 if alone and bits is None else bits
+    sheet.seen.update(PARTS)
     sheet.seen.update((*SWITCHES, *RANKS, *TARGETS))
-    if on or four or bits in (4, 8) or (not switch and rank in sheet.values):
+    if on or alone or four or bits in (4, 8) or (not switch and rank in sheet.values):
         targets = next((key for key in TARGETS if key in sheet.values), TARGETS[0])
-        usual: tuple[int, tuple[str, ...], float] = (dialect.rank, PEFT_DEFAULT, dialect.dropout)
+        layers = ("all",) if alone else PEFT_DEFAULT
+        usual: tuple[int, tuple[str, ...], float] = (dialect.rank, layers, dialect.dropout)
         if LORA_ENABLE in sheet.values:
             usual = LLAVA
             told = f"{LORA_ENABLE}: as LLaVA and its kin have it, rank {usual[0]} on all layers"

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from planner.dataclasses import replace
 from planner.runtimes.imports.hub import model_named
+from planner.runtimes.imports.passed_over import on, passed_over, tell
 from planner.runtimes.imports.sheet import Imported, Sheet
 from planner.runtimes.libraries.reading import trainer
 from planner.runtimes.libraries.reading.adapters import say_adapter
@@ -44,6 +45,13 @@ WITHOUT_EFFECT: Final = re.compile(
 """Arguments that decide neither layout nor what is kept in memory."""
 
 
+TOLD: Final = (
+    passed_over(r"(?:ds\.)?deepcompile", on, "priced without, a little slower"),
+    passed_over(r"(?:train\.)?(?:dynamic_batch_enable|use_dynamic_batch)", on, "priced with passes as said"),
+)
+"""What is not priced; nothing in it decides the layout."""
+
+
 def from_tree(tree: Mapping[str, Any], path: Path, launch: TrainerLaunch) -> Imported:
     """Return what the arguments say, with OpenRLHF's defaults [1]_."""
     sheet = Sheet(str(path), {NAMES.get(key, key): value for key, value in tree.items()})
@@ -67,6 +75,7 @@ def from_tree(tree: Mapping[str, Any], path: Path, launch: TrainerLaunch) -> Imp
     sheet.seen.update(("load_in_4bit", "lora_rank", "lora_dropout", "target_modules"))
     _layout(sheet)
     model = model_named(sheet, path, "pretrain")
+    tell(sheet, TOLD)
     sheet.ignore(WITHOUT_EFFECT)
     return replace(sheet.imported("deepspeed", model_name=model), lifted=OF_OUR_FILES)
 

@@ -45,16 +45,16 @@ MEGATRON: Final[dict[str, Any]] = {
 SWIFT: Final = frozenset(
     {"attn_impl", "load_from_cache_file", "use_hf", "agent_template", "loss_scale", "truncation_strategy",
      "split_dataset_ratio",
-     "vit_gradient_checkpointing", "padding_free", "padding_side",
+     "padding_free", "padding_side",
      "use_chat_template",
      "max_new_tokens", "temperature", "stream", "custom_register_path", "external_plugins",
      "save_safetensors",
-     "add_version", "create_checkpoint_symlink", "lazy_tokenize", "cached_dataset", "packing_length",
+     "add_version", "create_checkpoint_symlink", "lazy_tokenize", "cached_dataset",
      "packing_num_proc",
      "merge_lora", "load_safetensors", "mcore_model", "mcore_adapter", "mcore_adapters", "no_save_optim",
      "no_save_rng",
      "no_load_optim", "no_load_rng", "finetune", "quant_method", "config", "add_non_thinking_prefix",
-     "enable_thinking", "target_regex", "recompute_modules", "calculate_per_token_loss", "train_iters",
+     "enable_thinking", "calculate_per_token_loss", "train_iters",
      "max_epochs",
      "group_by_length", "dataset_shuffle", "train_dataloader_shuffle", "ddp_timeout", "use_flash_ckpt",
      "enable_npu_fusion", "early_stop_interval", "model_author", "model_name"}
@@ -87,7 +87,7 @@ def from_tree(tree: Mapping[str, Any], path: Path, launch: TrainerLaunch) -> Imp
     sheet = Sheet(str(path), flat(tree))
     _batch(sheet, launch.gpus)
     packed = sheet.has("packing")
-    trainer.length(sheet, "max_length", None, packed)
+    trainer.length(sheet, _packed(sheet) or "max_length", None, packed)
     _numbers(sheet)
     trainer.optimizer(sheet, "optim", "optimizer")
     trainer.recompute(sheet, "gradient_checkpointing", True)
@@ -107,6 +107,13 @@ def from_tree(tree: Mapping[str, Any], path: Path, launch: TrainerLaunch) -> Imp
     _frozen(sheet, known_model(model))
     sheet.ignore(script_arguments.WITHOUT_EFFECT, *SWIFT)
     return with_own_dtypes(laid_out(sheet, tree, path, launch, model))
+
+
+def _packed(sheet: Sheet) -> str:
+    """Return the key of the length of packs, where sequences are packed to another than their own."""
+    sheet.seen.update(("packing_length", "max_length"))
+    said = sheet.has("packing") and sheet.values.get("packing_length") is not None
+    return "packing_length" if said else ""
 
 
 def _kind(sheet: Sheet, launch: TrainerLaunch) -> None:
@@ -208,7 +215,9 @@ def _megatron(tree: Mapping[str, Any], path: Path, launch: TrainerLaunch) -> Imp
     named = known_model(name) if name else None
     _frozen(sheet, named)
     model = _predicting(sheet, named)
-    trainer.length(sheet, "max_length" if "max_length" in tree else "seq_length", 2048, sheet.has("packing"))
+    length = "max_length" if "max_length" in tree else "seq_length"
+    trainer.length(sheet, _packed(sheet) or length, 2048, sheet.has("packing"))
+    trainer.told_kernels(sheet)
     trainer.refuse(sheet, {"rlhf_type": ENDED})
     _kind(sheet, launch)
     if not {"bf16", "fp16"} & set(values):

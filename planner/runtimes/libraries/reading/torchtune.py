@@ -19,6 +19,7 @@ from planner.dataclasses import replace
 from planner.runtimes.imports.hub import model_named
 from planner.runtimes.imports.interpolation import interpolated
 from planner.runtimes.imports.literals import flat
+from planner.runtimes.imports.passed_over import among, on, passed_over, tell
 from planner.runtimes.imports.sheet import Imported, Sheet
 from planner.runtimes.libraries.reading import trainer
 from planner.runtimes.libraries.reading.adapters import say_adapter
@@ -74,6 +75,13 @@ WITHOUT_EFFECT: Final = re.compile(
     r"|nnodes|nproc_per_node|rdzv_.*|\w+_(?:distributed|single_device)"
 )
 """Keys that decide neither layout nor what is kept in memory."""
+
+
+TOLD: Final = (
+    passed_over(r"model\.decoder_trainable", among("frozen"), "priced as if it learned"),
+    passed_over(r"custom_sharded_layers", on, "embedding and head are priced in the unit around them"),
+)
+"""What is not priced; nothing in it decides the layout."""
 
 
 def is_one(tree: Mapping[str, Any]) -> bool:
@@ -151,8 +159,11 @@ def _layout(sheet: Sheet, alone: bool) -> None:
         ring = sheet.take("context_parallel_rotate_method") == "alltoall"
         sheet.say("cp_method", "ring" if ring else "all-gather", "context_parallel_rotate_method")
     shards = sheet.whole("data_parallel_shard_dim")
-    if shards is not None and shards > 0 and (sheet.whole("data_parallel_replicate_dim") or 1) > 1:
+    copies = sheet.whole("data_parallel_replicate_dim") or 1
+    if shards is not None and shards > 0 and copies > 1:
         sheet.say("zero_shards", shards, "data_parallel_shard_dim")
+    elif copies > 1:
+        sheet.say("instances", copies, "data_parallel_replicate_dim")
     sheet.seen.update(("data_parallel_replicate_dim", "context_parallel_rotate_method"))
     if sheet.has("fsdp_cpu_offload") or sheet.has("fsdp.cpu_offload"):
         sheet.say("offload", "weights", "fsdp_cpu_offload")
@@ -170,6 +181,7 @@ def _told(sheet: Sheet) -> None:
         sheet.fault("loss._component_", loss[:60], TRAINED)
     elif loss not in ("None", "CrossEntropyLoss"):
         sheet.notes.append(f"{loss}: priced with whole logits, where it has a part of them at a time")
+    tell(sheet, TOLD)
     if sheet.has("compile"):
         sheet.notes.append("compile: priced without, a little slower")
     sheet.seen.add("compile")

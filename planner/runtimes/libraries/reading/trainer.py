@@ -7,6 +7,9 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from planner.inputs.model import ModelSpec
+from planner.runtimes.imports.passed_over import off as switched_off
+from planner.runtimes.imports.passed_over import on as switched_on
+from planner.runtimes.imports.passed_over import passed_over, tell
 from planner.runtimes.imports.sheet import Sheet
 from planner.techniques.optimizers import OPTIMIZERS as PRICED
 
@@ -167,6 +170,7 @@ def recompute(sheet: Sheet, key: str, default: bool) -> None:
         on = default
     elif text in ("true", "false", "0", "1", "yes", "no", "unsloth"):
         on = sheet.has(key)
+        sheet.notes += [f"{key} {UNSLOTH}"] * (text == "unsloth")
     else:
         sheet.instead[key] = "recompute"
         sheet.fault(
@@ -174,6 +178,19 @@ def recompute(sheet: Sheet, key: str, default: bool) -> None:
         )
         return
     sheet.say("recompute", "full" if on else "none", key)
+
+
+UNSLOTH: Final = "unsloth: checkpoints go to host memory; priced on the device, where they need more"
+
+TOLD: Final = (
+    passed_over("use_unsloth_gc", switched_on, UNSLOTH.partition(": ")[2]),
+    passed_over("auto_find_batch_size", switched_on, "priced with the batch that is said"),
+    passed_over("s2_attention|shift_attn", switched_on, "priced with attention over whole sequences"),
+    passed_over("(?:peft_)?layers_to_transform", switched_on, "priced with adapters on all"),
+    passed_over("target_regex", switched_on, "priced with adapters on the layers named beside it, or all"),
+    passed_over("vit_gradient_checkpointing", switched_off, "an encoder is priced as the model is"),
+)
+"""Arguments of the libraries that are not priced; none decides the layout."""
 
 
 def refuse(sheet: Sheet, reasons: Mapping[str, str], options: Mapping[str, str] | None = None) -> None:
@@ -202,7 +219,8 @@ FUSED_LOSS: Final = "loss=fused-linear"
 
 
 def told_kernels(sheet: Sheet) -> None:
-    """Say Liger's loss where it is on, and tell that its other kernels are priced as PyTorch's."""
+    """Tell what is passed over; say Liger's loss where it is on, and tell what its other kernels cost."""
+    tell(sheet, TOLD)
     keys = [key for key in sheet.values if LIGER.fullmatch(key)]
     on = [key for key in keys if sheet.has(key)]
     if any(FUSED.fullmatch(key) for key in on) and str(sheet.values.get(NOT_FUSED)).lower() != "false":

@@ -15,6 +15,7 @@ from planner.runtimes.imports.command_line import Training, training_of
 from planner.runtimes.imports.file_format import FileFormat, Source
 from planner.runtimes.imports.places import find_beside
 from planner.runtimes.imports.sheet import Imported
+from planner.runtimes.imports.unread import OPTIONS, unread
 from planner.runtimes.libraries.reading import (
     automodel,
     axolotl,
@@ -95,6 +96,8 @@ def _read_command(training: Training, path: Path) -> Imported:
     if recipe is not None:
         tree = _with_flags(_tree(recipe), flags)
         known = next((name for name, (fits, _) in LIBRARIES.items() if fits(tree)), "trl")
+        if library == "hf-trainer":
+            _check_own(tree, known, recipe)
         reader = LIBRARIES[known if library == "hf-trainer" else library][1]
         return reader(tree | _overrides(training), recipe, launch)
     if library == "verl-sft":
@@ -108,6 +111,21 @@ def _read_command(training: Training, path: Path) -> Imported:
     name = training.words[0].rpartition("/")[2] if training.words else ""
     dialect = hf_trainer.DIALECTS.get(name, hf_trainer.TRAINER)
     return hf_trainer.from_tree(flags, path, launch, dialect)
+
+
+def _check_own(tree: Mapping[str, Any], known: str, recipe: Path) -> None:
+    """Refuse a file that a program of one's own is given, unless it has the Trainer's keys or a library's.
+
+    Raises `InputError` if nothing in it says whose it is.
+    """
+    if known == "trl" and not hf_trainer.is_one(tree) and not OF_TRAINER & set(tree):
+        other = unread(tree)
+        found = f"{other[0]}, which is not read" if other else "settings of a program of one's own"
+        raise InputError(Problem(str(recipe), found, other[1] if other else OPTIONS))
+
+
+OF_TRAINER: Final = frozenset({"per_device_train_batch_size", "fsdp", "fsdp_config", "deepspeed"})
+"""Keys of the Trainer that no other program has at the top of its file."""
 
 
 def _recipe(training: Training, flags: Mapping[str, Any], path: Path) -> Path | None:

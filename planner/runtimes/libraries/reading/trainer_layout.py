@@ -14,6 +14,8 @@ from planner.runtimes.deepspeed.reading import deepspeed
 from planner.runtimes.deepspeed.reading.deepspeed_sums import deepspeed_world
 from planner.runtimes.fsdp.reading import accelerate
 from planner.runtimes.fsdp.reading.accelerate_sums import FLAT
+from planner.runtimes.fsdp.reading.wrapping import WHOLE, WRAPPED
+from planner.runtimes.imports.passed_over import tell
 from planner.runtimes.imports.places import find_beside
 from planner.runtimes.imports.sheet import Imported, Sheet
 from planner.runtimes.libraries.reading import trainer
@@ -192,12 +194,17 @@ def _deepspeed(sheet: Sheet, given: object, path: Path) -> Imported | None:
     sheet.notes.append(
         f"deepspeed: {name} by its name: ZeRO {preset[1]}" + (" with offload" if preset[2] else "")
     )
-    return deepspeed.from_json({"zero_optimization": _preset(int(preset[1]), preset[2] or "")}, {}, str(path))
+    section = _preset(int(preset[1]), preset[2] or "", UNLAPPED.fullmatch(Path(name).name) is None)
+    return deepspeed.from_json({"zero_optimization": section}, {}, str(path))
 
 
-def _preset(stage: int, hosted: str) -> dict[str, Any]:
+UNLAPPED: Final = re.compile(r"ds_z.*|zero[0-3](?:_offload)?")
+"""Names of LLaMA-Factory's and ms-swift's files, which leave communication without overlap."""
+
+
+def _preset(stage: int, hosted: str, overlap: bool) -> dict[str, Any]:
     """Return the section of a file that a library ships, by what its name says of it."""
-    section: dict[str, Any] = {"stage": stage}
+    section: dict[str, Any] = {"stage": stage, "overlap_comm": overlap}
     if hosted and not hosted.endswith("_params"):
         section["offload_optimizer"] = {"device": "cpu"}
     if hosted and stage == 3:
@@ -264,6 +271,12 @@ def _fsdp(sheet: Sheet) -> None:
     again_all, place = _of(sheet, "activation_checkpointing")
     if str(again_all).lower() == "true":
         sheet.say("recompute", "full", place)
+    wrapped = any(
+        key.endswith(("auto_wrap_policy", "layer_cls_to_wrap", "min_num_params")) for key in sheet.values
+    )
+    if words and "auto_wrap" not in words and not wrapped:
+        sheet.notes.append(f"fsdp without auto_wrap: {WHOLE}")
+    tell(sheet, WRAPPED)
     sheet.seen.update(key for key in sheet.values if _PLAIN_FSDP.fullmatch(key))
 
 

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from planner.dataclasses import replace
 from planner.runtimes.imports.hub import model_named
+from planner.runtimes.imports.passed_over import above, on, passed_over, tell
 from planner.runtimes.imports.sheet import Imported, Sheet
 from planner.runtimes.libraries.reading import trainer
 from planner.runtimes.libraries.reading.adapters import say_adapter
@@ -29,6 +30,14 @@ WITHOUT_EFFECT: Final = re.compile(
     r"|optim\.(?!optimizer$).*|model\.fsdp_config\.wrap_policy\..*|use_remove_padding|hydra\..*"
 )
 """Keys that decide neither layout nor what is kept in memory."""
+
+
+UNITS: Final = r"model\.fsdp_config\.wrap_policy\.min_num_params"
+TOLD: Final = (
+    passed_over(r"data\.use_dynamic_bsz", on, "priced with as many sequences in each pass as is said"),
+    passed_over(UNITS, above(0), "priced with each layer as a unit"),
+)
+"""What is not priced; nothing in it decides the layout."""
 
 
 def from_tree(tree: Mapping[str, Any], path: Path, launch: TrainerLaunch) -> Imported:
@@ -49,6 +58,7 @@ def from_tree(tree: Mapping[str, Any], path: Path, launch: TrainerLaunch) -> Imp
     sheet.seen.update(("model.lora_rank", "model.target_modules"))
     _layout(sheet)
     model = model_named(sheet, path, "model.partial_pretrain")
+    tell(sheet, TOLD)
     sheet.ignore(WITHOUT_EFFECT)
     return replace(sheet.imported("fsdp", model_name=model), lifted=OF_OUR_FILES)
 

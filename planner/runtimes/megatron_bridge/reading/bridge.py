@@ -27,6 +27,7 @@ from planner.runtimes.megatron_bridge.sections import GATHERS
 from planner.runtimes.megatron_lm.flags import padded_vocab
 from planner.runtimes.megatron_lm.layout import layout_stages
 from planner.runtimes.megatron_lm.reading.megatron import from_script
+from planner.runtimes.megatron_lm.reading.megatron_kernels import UNFUSED
 from planner.runtimes.megatron_lm.settings import DROPOUT
 from planner.units import is_whole
 
@@ -188,7 +189,10 @@ def as_fields(found: Imported, unknown: tuple[str, ...]) -> Imported:
     faults = tuple(
         (option, replace(problem, where=_renamed(problem.where))) for option, problem in found.faults
     )
-    return replace(found, runtime="megatron-bridge", places=places, faults=faults, unknown=unknown)
+    changes = tuple(change for change in found.changes if change != UNFUSED)  # its models fuse the loss
+    return replace(
+        found, runtime="megatron-bridge", places=places, changes=changes, faults=faults, unknown=unknown
+    )
 
 
 def _renamed(where: str) -> str:

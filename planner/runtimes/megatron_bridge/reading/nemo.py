@@ -16,10 +16,11 @@ from planner.runtimes.imports.command_line import Training
 from planner.runtimes.imports.file_format import FileFormat, Source
 from planner.runtimes.imports.interpolation import interpolated
 from planner.runtimes.imports.model import with_record
-from planner.runtimes.imports.sheet import Imported
+from planner.runtimes.imports.sheet import Imported, Sheet
 from planner.runtimes.imports.tokenizers import vocabulary
 from planner.runtimes.megatron_bridge.reading.bridge import as_fields
 from planner.runtimes.megatron_bridge.reading.core_fields import core_flags
+from planner.runtimes.megatron_bridge.reading.nemo_tuning import say_tuning
 from planner.runtimes.megatron_lm.reading.megatron import from_script
 
 RENAMED: Final = {
@@ -44,6 +45,20 @@ PRECISIONS: Final = {
 }
 
 
+PIXELS: Final = ("patch_dim", "img_h")
+UNLIKE: Final = {
+    **dict.fromkeys(
+        ("encoder", "decoder"), "a decoder alone: encoders and decoders together, as of T5, are not priced"
+    ),
+    **dict.fromkeys(
+        ("mm_cfg", "vision", "unet_config", "first_stage_config", *PIXELS),
+        "a language model alone: images are not read from NeMo 1.0",
+    ),
+    "retro": "a language model alone: a retriever is not priced",
+}
+"""Sections and keys of models that are no stack of decoder layers alone, and what is priced."""
+
+
 def fits(source: Source) -> bool:
     """Return whether a YAML has a trainer, and a model with degrees."""
     model, trainer = source.tree.get("model"), source.tree.get("trainer")
@@ -63,12 +78,22 @@ def read(source: Source) -> Imported:
     low = model.get("fp8") is True and model.get("fp8_params") is True
     note = "a configuration of NeMo 1.0: priced as Megatron-Bridge"
     lifted = (*found.lifted, "positions-equal-sequence")
+    sheet = Sheet(source.where, {})
+    say_tuning(sheet, model)
+    own = sheet.imported("")
+    mine = tuple((option, fault) for option, fault in found.faults if option not in own.options)
     found = replace(
         found,
-        notes=(note, *found.notes),
-        changes=(*found.changes, *(("low_bit_weights=alone",) if low else ())),
+        options={**found.options, **own.options},
+        places={**found.places, **own.places},
+        notes=(note, *found.notes, *own.notes),
+        changes=(*found.changes, *own.changes, *(("low_bit_weights=alone",) if low else ())),
         lifted=lifted,
-        faults=(*found.faults, *_unlike(model, source.where), *_unpriced(model, trainer, source.where)),
+        faults=(
+            *(*mine, *own.faults),
+            *_unlike(model, source.where),
+            *_unpriced(model, trainer, source.where),
+        ),
     )
     if record is not None and source.vocab is not None:
         record["vocab"] = source.vocab
@@ -77,10 +102,9 @@ def read(source: Source) -> Imported:
 
 def _unlike(model: Mapping[str, Any], where: str) -> Iterator[tuple[str, Problem]]:
     """Yield a fault for a model that is no stack of decoder layers."""
-    for key in ("encoder", "decoder"):
-        if isinstance(model.get(key), Mapping):
-            expected = "a decoder alone: encoders and decoders together, as of T5, are not priced"
-            yield "", Problem(f"{where}: model.{key}", "a section", expected)
+    for key, expected in UNLIKE.items():
+        if isinstance(model.get(key), Mapping) or (key in PIXELS and model.get(key) is not None):
+            yield "", Problem(f"{where}: model.{key}", "a model of another kind", expected)
             return
 
 

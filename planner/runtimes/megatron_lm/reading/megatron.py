@@ -17,11 +17,12 @@ from planner.runtimes.megatron_lm.layout import layout_layers, layout_stages, st
 from planner.runtimes.megatron_lm.reading.megatron_batches import last_batch
 from planner.runtimes.megatron_lm.reading.megatron_forks import ALIBI, fork_sums, forked, unsaved
 from planner.runtimes.megatron_lm.reading.megatron_hybrid import hybrid_program, hybrid_stages
+from planner.runtimes.megatron_lm.reading.megatron_kernels import say_attention, say_loss
 from planner.runtimes.megatron_lm.reading.megatron_kinds import number_kinds, other_words, word_counts
 from planner.runtimes.megatron_lm.reading.megatron_layout_sums import PARTITION, WITH_ENDS
 from planner.runtimes.megatron_lm.reading.megatron_mindspeed import tuned, with_repeated_keys
 from planner.runtimes.megatron_lm.reading.megatron_model import model_record
-from planner.runtimes.megatron_lm.reading.megatron_names import BY_LENGTH, TE_LOSS, UNDELAYED
+from planner.runtimes.megatron_lm.reading.megatron_names import BY_LENGTH, UNDELAYED
 from planner.runtimes.megatron_lm.reading.megatron_offload import offloaded
 from planner.runtimes.megatron_lm.reading.megatron_run_sums import DROPPED
 from planner.runtimes.megatron_lm.reading.megatron_sums import (
@@ -45,16 +46,6 @@ INSTEAD: Final = {
 """Flags whose fault an option lifts that is made of several of them."""
 
 NAMES: Final = {theirs: ours for ours, theirs in OPTIMIZERS.items()}
-ATTENTION: Final = {"unfused": "unfused", "local": "unfused", "flash": "flash-2"}
-FLASH: Final = (
-    "--attention-backend flash: priced as FlashAttention-2, the release that NVIDIA's containers hold; with "
-    "FlashAttention-3 installed, --set attention=flash-3"
-)
-"""Transformer Engine takes the newest FlashAttention that is installed
-(``pytorch/attention/dot_product_attention/utils.py``, ``FlashAttentionUtils``).
-"""
-EXACT: Final = "--deterministic-mode: attention priced as FlashAttention-2's, whose sums come in one order"
-
 METHODS: Final = {ours: theirs for theirs, ours in CP_COMM.items()}
 OURS: Final = {theirs: ours for ours, theirs in MODULES.items()}
 
@@ -243,12 +234,7 @@ def _sharding(sheet: Sheet) -> None:
         )
     if sheet.take("--moe-token-dispatcher-type") == "flex":
         sheet.changes.append("dispatcher=fused")
-    exact = sheet.has("--deterministic-mode")
-    kernel = ATTENTION.get(str(sheet.take("--attention-backend")), "flash-2" if exact else "")
-    sheet.changes += ["deterministic=true"] if exact else []
-    if kernel:
-        sheet.changes.append(f"attention={kernel}")
-        sheet.notes += [EXACT if exact else FLASH] if kernel == "flash-2" else []
+    say_attention(sheet)
     _kernels(sheet, sheet.has("--use-megatron-fsdp", "--use-custom-fsdp", "--use-torch-fsdp2"))
     _graphs(sheet)
 
@@ -268,9 +254,7 @@ def _graphs(sheet: Sheet) -> None:
 
 def _kernels(sheet: Sheet, sharded: bool) -> None:
     """Say which fused kernels are switched off, and whether dropout runs; FSDP and latent attention must."""
-    if sheet.has("--cross-entropy-loss-fusion") and sheet.values.get("--cross-entropy-fusion-impl") == "te":
-        sheet.changes.append("loss=transformer-engine")
-        sheet.notes.append(TE_LOSS)
+    say_loss(sheet)
     activation = sheet.has("--no-bias-swiglu-fusion", "--no-bias-gelu-fusion")
     rope = sheet.has("--no-rope-fusion") and not sheet.has("--multi-latent-attention")
     gradient = sheet.has("--no-gradient-accumulation-fusion") and not sharded

@@ -21,6 +21,7 @@ from planner.runtimes.imports.command_line import Training
 from planner.runtimes.imports.file_format import FileFormat, Source
 from planner.runtimes.imports.literals import flat
 from planner.runtimes.imports.model import with_record
+from planner.runtimes.imports.passed_over import off, on, passed_over, tell
 from planner.runtimes.imports.places import find_beside
 from planner.runtimes.imports.sheet import Imported, Sheet
 from planner.runtimes.megatron_lm.reading.megatron import from_script
@@ -76,6 +77,15 @@ WITHOUT_EFFECT: Final = re.compile(
 )
 """Keys that decide neither layout nor what is kept in memory, or that are read with others."""
 
+TOLD: Final = (
+    passed_over("fp32_allreduce", on, "gradients are priced as sent in the numbers they are kept in"),
+    passed_over(r"zero_optimization\.(?:reduce_scatter|overlap_comm)", off, "priced as on"),
+    passed_over(
+        "te_(?:columnparallel|rowparallel|layernorm_mlp|mha|fp8_mha)", on, "priced as PyTorch's layers"
+    ),
+)
+"""What is not priced; nothing in it decides the layout."""
+
 OF_FLAGS: Final = ("model-expressible", "numerics-have-flags", "optimizer-offered")
 """Rules that say what Megatron-LM's flags can build."""
 
@@ -105,6 +115,7 @@ def read(source: Source) -> Imported:
     if record is not None:
         record = _shaped(sheet, record) | ({} if source.vocab is None else {"vocab": source.vocab})
     _layout(sheet, "--bf16" in flags)
+    tell(sheet, TOLD)
     sheet.ignore(WITHOUT_EFFECT)
     options = {**found.options, **sheet.options}
     if "accumulation" in options:
@@ -202,11 +213,15 @@ def _refused(sheet: Sheet) -> None:
         "optimizer.type": ("" if optimizer in OPTIMIZERS else optimizer, f"one of {', '.join(OPTIMIZERS)}"),
         "moe_num_experts": (str(experts) if (experts or 1) > 1 else "", "1: experts are not read; or MODEL"),
         "mlp_type": (_other(sheet, "mlp_type", ("regular", OLD)), f"regular or {OLD}; or MODEL"),
+        "train_impl": (
+            _other(sheet, "train_impl", ("normal",)),
+            "normal: next-token training alone is priced",
+        ),
     }
     for key, (found, expected) in wrong.items():
         if found:
             sheet.fault(key, found[:60], expected)
-            sheet.instead[key] = UNPRICED[key]
+            sheet.instead |= {key: UNPRICED[key]} if key in UNPRICED else {}
     if "flash" not in kinds:
         sheet.changes.append("attention=unfused")
     if sheet.has("use_bnb_optimizer"):

@@ -317,4 +317,15 @@ def read(source: Source) -> Imported:
     return found
 
 
-ENTRY: Final = FileFormat("a torchtitan .toml", (".toml",), lambda source: True, read)
+TABLES: Final = frozenset(
+    {"job", "training", "parallelism", "activation_checkpoint", "experimental", "model"}
+)
+"""Tables of which a job config has one."""
+
+
+def is_one(source: Source) -> bool:
+    """Return whether a file has a table of a job config."""
+    return not TABLES.isdisjoint(source.tree) and "build-system" not in source.tree
+
+
+ENTRY: Final = FileFormat("a torchtitan .toml", (".toml",), is_one, read)

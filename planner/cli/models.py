@@ -21,6 +21,7 @@ from planner.inputs.model import ModelSpec
 from planner.inputs.model_yaml import model_yaml
 from planner.inputs.own_block import own_block
 from planner.inputs.own_model.read import own_model, read_own_model
+from planner.inputs.spoken_model import cached_config, unknown
 from planner.report.model_facts import Row, model_facts, model_row, part_rows, run_rows, told_facts
 from planner.report.shardings import model_rows, own_rows
 
@@ -145,7 +146,7 @@ def import_command(
     left is priced by what it moves and computes.
     """
     own = own_model(str(path))
-    imported = ImportedModel(*read_own_model(*own, name)) if own else read_hf_config(path, name)
+    imported = ImportedModel(*read_own_model(*own, name)) if own else read_hf_config(_config(path), name)
     if text_only:
         imported = without_encoder(imported)
     text = model_yaml(imported.model)
@@ -156,6 +157,16 @@ def import_command(
     else:
         write_whole(out, text, force)
         typer.echo(f"{out}: {imported.model.params:,} parameters", err=True)
+
+
+def _config(path: Path) -> Path:
+    """Return the path, or that of a model of the Hub in the local cache, where a name is given for a path."""
+    said = str(path)
+    if path.exists() or said.count("/") != 1 or path.suffix in (".json", ".yaml", ".yml"):
+        return path
+    if (found := cached_config(said)) is None:
+        raise unknown(said, Problem("PATH", repr(said), "a config.json or its folder"))
+    return found
 
 
 def _emit(rows: list[Row], output: Format) -> None:

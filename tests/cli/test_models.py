@@ -115,6 +115,18 @@ def test_an_encoder_is_told_with_the_way_to_leave_it_out(config: Path, tmp_path:
     assert "encoder:" not in alone.stdout
 
 
+def test_a_name_of_the_hub_is_read_from_the_local_cache_or_told_where_its_config_is(
+    config: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
+    told = refusal("import", "somebody/own-7b")
+    assert "download https://huggingface.co/somebody/own-7b/resolve/main/config.json" in told
+    snapshot = tmp_path / "models--somebody--own-7b" / "snapshots" / "1"
+    snapshot.mkdir(parents=True)
+    (snapshot / "config.json").write_text(config.read_text())
+    assert run("import", "somebody/own-7b").exit_code == 0
+
+
 def test_a_file_is_not_overwritten_unless_asked(config: Path, tmp_path: Path) -> None:
     out = tmp_path / "mine.yaml"
     out.write_text("mine\n")

@@ -17,7 +17,7 @@ from planner.search.guard import Guard
 from planner.search.known import priced
 from planner.search.meshes import of_further_meshes
 from planner.search.operators.split import best_of
-from planner.search.queue import least_bound
+from planner.search.queue import least_bound, least_hope
 from planner.search.refine import Refinement, refine, smallest
 from planner.search.request import (
     Progress,
@@ -132,7 +132,7 @@ def refine_each(
     """
     asked, top, guard = request.objective, request.top, guard or Guard()
     least = [
-        objective_bound(asked, scan.job, least_bound(report))
+        objective_bound(asked, scan.job, least_hope(report))
         for scan, report in zip(scans, reports, strict=True)
     ]
     several = len({id(scan.job) for scan in scans}) > 1

@@ -206,3 +206,9 @@ def least_bound(report: ScanReport) -> float:
     """Return what no plan of the space is below, as far as a scan tells; infinite where there is none."""
     first = (report.of(operator.name)[:1] for operator in OPERATORS if operator.proves)
     return min((one.bound for own in first for one in own), default=float("inf"))
+
+
+def least_hope(report: ScanReport) -> float:
+    """Return what no plan is below that a scan has or any operator makes of its candidates."""
+    bounds = (one.bound for own in report.candidates.values() for one in own)
+    return min(least_bound(report), min(bounds, default=float("inf")))

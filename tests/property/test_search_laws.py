@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from planner.api import load_hardware, load_model, search_plans
 from planner.inputs.workload import Workload
+from planner.runtimes import runtimes
 from planner.runtimes.family import Job
+from planner.search.optimise import search_counts
+from planner.search.request import SearchRequest
 from planner.search.result import SearchResult
+from planner.search.settings import OpenSettings
 from tests.deep import deep
 
 LONG = {
@@ -40,3 +46,22 @@ def test_an_axis_that_is_given_finds_nothing_faster(name: str, axes: list[dict[s
     whole = fastest(search_plans(job, top=3))
     for fixed in axes:
         assert fastest(search_plans(job, top=1, **fixed)) >= whole * (1 - 1e-9), fixed
+
+
+def test_a_count_is_left_only_where_nothing_made_of_its_plans_could_lead() -> None:
+    """The best plan for four recomputes less than the rows of the scan: its bound is without recompute."""
+    workload = Workload(seq_len=4096, global_batch=16, method="lora")
+    bridge = (runtimes()["megatron-bridge"],)
+    both = SearchRequest(
+        load_model("qwen3-30b-a3b"), (load_hardware("dgx-h100"),), (2, 4), workload, bridge, {"tp": 1, "pp": 1},
+        objective="energy", settings=OpenSettings(), top=1,
+    )  # fmt: skip
+    found = [
+        search_counts(replace(both, gpu_counts=counts), advise=False, beside=False).plans[0]
+        for counts in ((2,), (4,))
+    ]
+    joules = [
+        plan.bill.joules_per_step or 0.0
+        for plan in (*found, *search_counts(both, advise=False, beside=False).plans)
+    ]
+    assert joules[2] == min(joules[:2])

@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from planner.errors import InputError
-from planner.runtimes.imports.command_line import flag_values, training_of
+from planner.runtimes.imports.command_flags import flag_values
+from planner.runtimes.imports.command_line import training_of
 from planner.runtimes.imports.dispatch import read_runner_file
 from planner.runtimes.imports.sheet import Imported
 from planner.runtimes.imports.shell import read_script

@@ -207,9 +207,22 @@ READERS: Final = (
         {"model.strategy": "fsdp", "model.fsdp_config.model_dtype": "bf16", "model.lora_rank": 8,
          "model.enable_gradient_checkpointing": "false", "ulysses_sequence_parallel_size": 2,
          "model.use_liger": "true", "model.fsdp_config.cpu_offload": "true",
-         "data.use_dynamic_bsz": "true", "model.fsdp_config.wrap_policy.min_num_params": 100000000},
+         "model.fsdp_config.wrap_policy.min_num_params": 100000000},
         ".sh",
         "torchrun --nproc_per_node 8 -m verl.trainer.fsdp_sft_trainer",
+        "{}={}",
+    ),
+    Reader(
+        "verl of today",
+        {"data.train_batch_size": 64, "data.max_token_len_per_gpu": 8192, "data.max_length": 2048,
+         "model.path": QWEN, "engine": "fsdp"},
+        {"engine": "megatron", "engine.strategy": "fsdp2", "engine.ulysses_sequence_parallel_size": 2,
+         "engine.model_dtype": "bf16", "engine.param_offload": "true", "engine.optimizer_offload": "true",
+         "engine.reshard_after_forward": "false", "engine.fsdp_size": 4, "data.max_token_len_per_gpu": 4096,
+         "data.use_dynamic_bsz": "false", "model.lora_rank": 8, "model.use_liger": "true",
+         "engine.wrap_policy.min_num_params": 100000000},
+        ".sh",
+        "torchrun --nproc_per_node 8 -m verl.trainer.sft_trainer",
         "{}={}",
     ),
     Reader(
@@ -395,6 +408,67 @@ def test_adapters_and_lengths_of_nemo_are_read(tmp_path: Path) -> None:
     assert found.faults == ()
     other = put(NEMO, "model.peft.peft_scheme", "ia3", nested=True)
     assert [option for option, _ in read(tmp_path, "b.yaml", yaml.safe_dump(other)).faults] == ["method"]
+
+
+def test_passes_of_verl_are_filled_by_tokens(tmp_path: Path) -> None:
+    """verl/trainer/config/sft_trainer_engine.yaml: ``use_dynamic_bsz``, which is on."""
+    start = "torchrun --nproc_per_node 8 -m verl.trainer.sft_trainer engine=fsdp data.max_length=1024"
+    whole = f"{start} model.path={QWEN} data.train_batch_size=256"
+    for words, micro in (
+        ("", "8"),
+        ("data.max_token_len_per_gpu=3000", "2"),
+        ("data.use_dynamic_bsz=False", "4"),
+    ):
+        found = read(tmp_path, "a.sh", f"{whole} {words}\n")
+        assert (found.options["micro_batch"], found.options["seq_len"]) == (micro, "1024")
+        assert (found.options["zero"], found.faults, found.unknown) == ("3", (), ())
+    assert "engine=fsdp1" in found.changes
+
+
+INNER: Final = """\
+#SBATCH --nodes=1
+#SBATCH --ntasks-per-node=8
+srun python pretrain_gpt.py {words} --tensor-model-parallel-size ${{TP:-1}} \\
+    --pipeline-model-parallel-size ${{1:-1}}
+"""
+
+
+@every(
+    ("start", "wanted"),
+    [
+        ("sbatch --nodes=4 inner.sh", ("32", "1", "1")),
+        ("sbatch -N 4 inner.sh 2", ("32", "1", "2")),
+        ("TP=2 sbatch inner.sh", ("8", "2", "1")),
+        ("sbatch --nodes=2 --export=ALL,TP=4 inner.sh", ("16", "4", "1")),
+        ("export TP=2\nbash inner.sh 4", ("8", "2", "4")),
+        ("for TP in 2 4; do\n  sbatch inner.sh\ndone", ("8", "2", "1")),
+    ],
+)
+def test_a_script_that_another_starts_is_read(start: str, wanted: tuple[str, ...], tmp_path: Path) -> None:
+    words = " ".join(f"--{key} {value}" for key, value in GPT.items())
+    (tmp_path / "inner.sh").write_text(INNER.format(words=words), encoding="utf-8")
+    found = read(tmp_path, "outer.sh", f"#!/bin/bash\n{start}\n")
+    assert tuple(found.options[name] for name in ("gpus", "tp", "pp")) == wanted
+    assert any("inner.sh" in note for note in found.notes)
+    assert any("TP" in note for note in found.notes) is start.startswith("for")
+
+
+def test_of_a_loop_the_first_value_is_taken_or_the_one_chosen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start = "llamafactory-cli train --model_name_or_path {} --stage sft --finetuning_type full --template a"
+    whole = f"{start.format(QWEN)} --cutoff_len 2048 --bf16 true --per_device_train_batch_size $SIZE"
+    text = f"for SIZE in 4 8; do\n  {whole}\ndone\n"
+    found = read(tmp_path, "a.sh", text)
+    assert found.options["micro_batch"] == "4"
+    assert any(note.startswith("SIZE: ") for note in found.notes)
+    monkeypatch.setenv("SIZE", "8")
+    assert read(tmp_path, "a.sh", text).options["micro_batch"] == "8"
+    monkeypatch.delenv("SIZE")
+    single = read(tmp_path, "a.sh", text.replace("in 4 8", "in 4"))
+    assert not any(note.startswith("SIZE: ") for note in single.notes)
+    unknown = read(tmp_path, "a.sh", text.replace("in 4 8", "in $(seq 4)"))
+    assert any("SIZE" in fault.found for _, fault in unknown.faults)
 
 
 def test_qloras_own_script_trains_adapters_unless_told(tmp_path: Path) -> None:

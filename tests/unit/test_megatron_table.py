@@ -8,7 +8,8 @@ from typing import Any
 from planner.inputs.load import load_model
 from planner.inputs.workload import Workload
 from planner.plan import Plan
-from planner.runtimes.imports.command_line import Training, flag_values
+from planner.runtimes.imports.command_flags import flag_values
+from planner.runtimes.imports.command_line import Training
 from planner.runtimes.megatron_lm.flags import precision_flags, sharding_flags
 from planner.runtimes.megatron_lm.precision_rules import PRECISIONS
 from planner.runtimes.megatron_lm.reading.megatron import from_script

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 from planner.dataclasses import dataclass, field, replace
 from planner.errors import InputError, Problem
+from planner.inputs.yaml_file import read_text
 from planner.runtimes.imports import shell_known
+from planner.runtimes.imports.command_flags import flag_values
 from planner.runtimes.imports.launch_counts import MPI, NODES, RANKS, by_mpi, first_count, ranks_of_node
-from planner.runtimes.imports.shell import ShellScript, read_script
+from planner.runtimes.imports.shell import read_script
+from planner.runtimes.imports.shell_script import ShellScript, started_scripts
 from planner.runtimes.imports.unread import check_language, check_program
 from planner.runtimes.libraries.reading import trainer_programs
 from planner.runtimes.megatron_bridge.reading import bridge_programs
@@ -42,8 +45,6 @@ _INNER: Final = re.compile(r"-[a-z]{0,4}c")
 _PRINTS: Final = ("echo", "printf")
 """Commands that start nothing of what stands behind them."""
 
-_LOOSE: Final = re.compile(r"\$\{?[A-Za-z_]\w*(?:\[@\])?\}?")
-_NUMBER: Final = re.compile(r"-(?:\d|\.\d)")
 
 Words = tuple[str, ...]
 Flags = Mapping[str, str]
@@ -89,6 +90,8 @@ class Training:
     """Text of each file that the script writes before it starts."""
     bare: tuple[str, ...] = ()
     """Flags of the launcher that stand without a value."""
+    through: tuple[str, ...] = ()
+    """Scripts that the one that is read starts, by which it trains."""
     cut: str = ""
     """The option with which the command behind this one begins: the line before it lacks its backslash."""
 
@@ -98,74 +101,74 @@ class Training:
         return self.nodes * self.ranks if self.nodes and self.ranks else None
 
 
-def flag_values(words: Iterable[str]) -> dict[str, str]:
-    """Return flags with their values; of a repeated flag the last counts, as for argparse.
-
-    Examples
-    --------
-    >>> flag_values(["--tp", "8", "--bf16", "--lr=1e-4", "--window", "-1", "0"])
-    {'--tp': '8', '--bf16': '', '--lr': '1e-4', '--window': '-1 0'}
-    """
-    flags: dict[str, str] = {}
-    last = ""
-    for word in words:
-        if word.startswith("-") and not _NUMBER.match(word):
-            last, equals, value = word.partition("=")
-            flags.pop(last, None)
-            flags[last] = value
-            last = "" if equals else last
-        elif last and flags[last] and _LOOSE.fullmatch(word):
-            continue  # arguments that nobody has set: nothing, in a shell
-        elif last:
-            flags[last] = f"{flags[last]} {word}".strip()
-        else:
-            flags[word] = ""
-    return flags
-
-
-def overridden(words: Iterable[str]) -> list[tuple[str, str]]:
-    """Return flags with values that a later one of the same name replaces: a parser checks these too.
-
-    Examples
-    --------
-    >>> overridden(["train.py", "--kind", "a", "--size=1", "--kind", "b"])
-    [('--kind', 'a')]
-    """
-    said: list[list[str]] = []
-    for word in words:
-        if word.startswith("--"):
-            said.append([word])
-        elif said:
-            said[-1].append(word)
-    pairs = [pair for one in said for pair in flag_values(one).items()]
-    last = {key: place for place, (key, _) in enumerate(pairs)}
-    return [pair for place, pair in enumerate(pairs) if last[pair[0]] != place]
+DOUBT: Final = "changed under conditions; the first value counts, with what extends it"
+"""What is told of variables that have several values."""
+MOST_THROUGH: Final = 3
+"""How many scripts may start one another."""
 
 
 def training_of(text: str, where: str) -> Training:
-    """Return what a script trains with.
+    """Return what a script trains with, or another script near it that it starts.
 
     Raises `InputError` if no command of it is known, or it cannot be read.
     """
     shell_known.check_ends(text, where)
     script = read_script(text, where)
-    for programs in (PROGRAMS, (PLAIN,), (ARGUMENTS,)):
-        if PLAIN in programs:
-            _check_language(script, where)
-        for words, doubts in _candidates(script, where) if ARGUMENTS not in programs else _arrays(script):
-            for program in programs:
-                place = program.place(words)
-                if place is not None:
-                    check_program(words, where)
-                    check_language(words[place], where)
-                    found = _training(words, place, program, script.directives, doubts)
-                    several = sum(program.place(command) is not None for command in script.commands)
-                    first = {name: values[0] for name, values in script.variables.items() if values}
-                    found = replace(found, environment=first, commands=max(1, several))
-                    found = replace(found, written=script.written, cut=script.cut_off(words))
-                    found = _of_run_train(found)
-                    told = {*script.variables.get("CUDA_DEVICE_MAX_CONNECTIONS", ())}
-                    return replace(found, connections=told.pop()) if len(told) == 1 else found
+    return _trained_by(script, where) or _refused(script, where)
+
+
+def _trained_by(script: ShellScript, where: str, depth: int = 0) -> Training | None:
+    """Return what a script trains with: by a known program, by a script that it starts, by any program."""
+    return (
+        _by(PROGRAMS, script, where)
+        or _through(script, where, depth)
+        or _by((PLAIN,), script, where)
+        or _by((ARGUMENTS,), script, where)
+    )
+
+
+def _by(programs: tuple[CommandProgram, ...], script: ShellScript, where: str) -> Training | None:
+    """Return the last command of a script that starts one of some programs."""
+    if PLAIN in programs:
+        _check_language(script, where)
+    for words, doubts in _candidates(script, where) if ARGUMENTS not in programs else _arrays(script):
+        for program in programs:
+            place = program.place(words)
+            if place is not None:
+                check_program(words, where)
+                check_language(words[place], where)
+                found = _training(words, place, program, script.directives, doubts)
+                several = sum(program.place(command) is not None for command in script.commands)
+                first = {name: values[0] for name, values in script.variables.items() if values}
+                found = replace(found, environment=first, commands=max(1, several))
+                found = replace(found, written=script.written, cut=script.cut_off(words))
+                found = _of_run_train(found)
+                told = {*script.variables.get("CUDA_DEVICE_MAX_CONNECTIONS", ())}
+                return replace(found, connections=told.pop()) if len(told) == 1 else found
+    return None
+
+
+def _through(script: ShellScript, where: str, depth: int) -> Training | None:
+    """Return what a script trains with that this one starts, with its variables, options and arguments."""
+    for one in started_scripts(script, where) if depth < MOST_THROUGH else ():
+        given = {**script.variables, **{name: [value] for name, value in one.variables.items()}}
+        outer = replace(script, variables=given)
+        try:
+            inner = read_script(read_text(one.file), str(one.file), outer, one.directives)
+            found = _trained_by(inner, str(one.file), depth + 1)
+        except InputError:
+            continue
+        if found is not None:
+            doubts = tuple(dict.fromkeys((*script.loops, *found.doubts)))
+            return replace(found, through=(str(one.file), *found.through), doubts=doubts)
+    return None
+
+
+def _refused(script: ShellScript, where: str) -> Training:
+    """Refuse a script that trains with nothing that is known.
+
+    Raises `InputError` always.
+    """
     expected = (
         "a command with pretrain_gpt.py, torchtitan.train, --deepspeed_config, accelerate launch, "
         "--model_name_or_path and --per_device_train_batch_size, or of llamafactory-cli, axolotl, trl, "

@@ -12,7 +12,13 @@ from planner.dataclasses import replace
 from planner.errors import InputError, Problem
 from planner.inputs.bounded import is_file, with_written
 from planner.inputs.yaml_file import parse_repeating, read_json, read_text
-from planner.runtimes.imports.command_line import Training, starts_alone, starts_by_torchrun, training_of
+from planner.runtimes.imports.command_line import (
+    DOUBT,
+    Training,
+    starts_alone,
+    starts_by_torchrun,
+    training_of,
+)
 from planner.runtimes.imports.file_format import Source, beside
 from planner.runtimes.imports.formats import COMMANDS, FORMATS, KINDS, suffixes
 from planner.runtimes.imports.launch_counts import NODES, RANKS
@@ -91,7 +97,10 @@ def _from_script(path: Path, vocab: int | None) -> Imported:
     told: tuple[str, ...] = (
         (f"{training.commands} commands train: the last is read",) if training.commands > 1 else ()
     )
+    unsure = training.doubts and not any(DOUBT in note for note in found.notes)
+    told += (f"{', '.join(training.doubts)}: {DOUBT}",) if unsure else ()
     told += (ALONE,) if starts_alone(training) else ()
+    told += tuple(f"read {Path(name).name}, which it starts" for name in training.through)
     return replace(found, faults=(*found.faults, *wrong), notes=(*found.notes, *told))
 
 

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
-from itertools import pairwise
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from planner.dataclasses import dataclass, field
 from planner.errors import InputError, Problem
 from planner.inputs.yaml_file import read_text
 from planner.runtimes.imports import shell_known
@@ -18,6 +16,7 @@ from planner.runtimes.imports.branches import Branches
 from planner.runtimes.imports.places import find_beside
 from planner.runtimes.imports.shell_documents import Documents
 from planner.runtimes.imports.shell_fields import Fields
+from planner.runtimes.imports.shell_script import ShellScript
 from planner.units import is_whole
 
 MOST_CHARACTERS: Final = 1_000_000
@@ -48,36 +47,16 @@ MOST_SOURCED: Final = 20
 _EXPR: Final = re.compile(r"\s*expr\s+")
 
 
-@dataclass(frozen=True)
-class ShellScript:
-    """What a script would start."""
-
-    commands: tuple[tuple[str, ...], ...]
-    """The words of each simple command, expanded; a variable that the script does not set stays
-    ``${NAME}``."""
-    directives: dict[str, str]
-    """What ``#SBATCH`` lines say."""
-    doubts: tuple[tuple[str, ...], ...]
-    """For each command the variables in it that have several values, by conditions that nobody has tried."""
-    texts: tuple[str, ...] = ()
-    """Values of variables that are several words, such as a command kept for later; the last first."""
-    variables: dict[str, list[str]] = field(default_factory=dict)
-    """Values of each variable that the script sets."""
-    written: Mapping[str, str] = field(default_factory=dict)
-    """Text of each file that it writes from a here-document, or with ``echo``."""
-
-    def cut_off(self, words: Sequence[str]) -> str:
-        """Return the option with which the command behind ``words`` begins; nothing where it is a command."""
-        behind = (after[0] for one, after in pairwise(self.commands) if one == tuple(words))
-        return next((word for word in behind if word.startswith("--")), "")
-
-
-def read_script(text: str, where: str, outer: ShellScript | None = None) -> ShellScript:
+def read_script(
+    text: str, where: str, outer: ShellScript | None = None, options: Mapping[str, str] | None = None
+) -> ShellScript:
     """Return the commands of a shell script, which an ``outer`` one with its variables may start.
+
+    ``options``: what ``sbatch`` is told before it, which goes before the script's own lines.
 
     Raises `InputError` if a quote or a bracket is not closed, or if its variables grow without bound.
     """
-    directives = shell_known.slurm_directives(text)
+    directives = shell_known.slurm_directives(text) | dict(options or {})
     reader = _Reader(shell_known.plain_text(text), where, shell_known.slurm_variables(directives))
     reader.variables |= {name: list(values) for name, values in outer.variables.items()} if outer else {}
     reader.run()
@@ -85,7 +64,10 @@ def read_script(text: str, where: str, outer: ShellScript | None = None) -> Shel
     texts = [value for values in reader.variables.values() for value in values if " " in value.strip()]
     commands = tuple(map(tuple, reader.commands))
     texts.reverse()
-    return ShellScript(commands, directives, doubts, tuple(texts), reader.variables, reader.documents.texts)
+    return ShellScript(
+        *(commands, directives, doubts, tuple(texts), reader.variables, reader.documents.texts),
+        loops=tuple(reader.loops),
+    )
 
 
 class _Reader:
@@ -100,7 +82,8 @@ class _Reader:
         self.using: set[str] = set()
         self.sources: dict[str, set[str]] = {}
         self.used: list[set[str]] = []
-        self.depth = 0
+        self.depth, self.loop = 0, False
+        self.loops: list[str] = []
         self.branches = Branches()
         self.documents = Documents()
 
@@ -137,6 +120,7 @@ class _Reader:
         if not words and len(found) == 1 and found[0] in _WORDS:
             self.depth = max(0, self.depth + (found[0] in _OPENS) - (found[0] in _CLOSES))
             self.branches.keyword(found[0])
+            self.loop = found[0] == "for"
             return words
         return words + found
 
@@ -145,6 +129,9 @@ class _Reader:
         self.size += sum(map(len, words))
         if self.size > MOST_CHARACTERS:
             raise self.fault("commands without end", "a script that people write")
+        if self.loop and words[1:2] == ["in"]:
+            self.each(words[0], words[2:])
+            words = []
         self.branches.command(words)
         self.documents.finish(words, not self.branches.left_out)
         if len(words) > 1 and words[0] in ("source", ".") and not self.branches.left_out:
@@ -153,6 +140,16 @@ class _Reader:
             self.commands.append(words)
             self.used.append(self.using)
         self.using = set()
+
+    def each(self, name: str, values: list[str]) -> None:
+        """Set the variable of a loop to the value that the environment chooses, or to its first."""
+        self.loop = False
+        said = os.environ.get(name, "")
+        if values and not self.branches.left_out and not any(set("$`*{") & set(value) for value in values):
+            self.assign(name, [said if said in values else values[0]], appended=False)
+            if len(values) > 1:
+                self.doubtful.add(name)
+                self.loops.append(name)
 
     def source(self, name: str) -> None:
         """Read a script in this one's place if it lies near it; others are passed over."""

@@ -62,7 +62,7 @@ UNREAD_PROGRAMS: Final[tuple[tuple[str, str, re.Pattern[str]], ...]] = (
     (
         "verl",
         REWARDS,
-        re.compile(r"(?:verl|recipe)\.[\w.]*main\w*|verl\.(?:experimental\..*|trainer\.sft\w*)"),
+        re.compile(r"(?:verl|recipe)\.[\w.]*main\w*|verl\.experimental\..*"),
     ),
     ("OpenRLHF", REWARDS, re.compile(r"openrlhf\.cli\.train_(?!sft)\w+")),
     ("slime", REWARDS, re.compile(r"--actor-num-(?:nodes|gpus-per-node)(?:=.*)?")),

@@ -18,7 +18,7 @@ from planner.runtimes.fsdp.reading.accelerate_schema import ACCELERATE, LAUNCH_K
 from planner.runtimes.fsdp.reading.accelerate_sums import accelerate_sums
 from planner.runtimes.fsdp.reading.wrapping import WRAPPED
 from planner.runtimes.fsdp.table import COMPILED, FLAGS, OPTIONS, SHARDS, SIZES
-from planner.runtimes.imports.command_line import flag_values
+from planner.runtimes.imports.command_flags import flag_values
 from planner.runtimes.imports.file_format import FileFormat, Source, beside
 from planner.runtimes.imports.hub_settings import compiled_by, reduced_in, say_own_adapters, script_changes
 from planner.runtimes.imports.literals import flat, literals

@@ -31,6 +31,7 @@ MODULES: Final[Mapping[str, str]] = {
     "llamafactory.launcher": "llama-factory",
     "llamafactory.train.tuner": "llama-factory",
     "verl.trainer.fsdp_sft_trainer": "verl-sft",
+    "verl.trainer.sft_trainer": "verl-sft",
     "openrlhf.cli.train_sft": "openrlhf-sft",
 }
 """Modules and scripts that do the same."""

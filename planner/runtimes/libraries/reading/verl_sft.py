@@ -1,9 +1,14 @@
-"""The command of verl's supervised fine-tuning (``torchrun -m verl.trainer.fsdp_sft_trainer KEY=VALUE``).
+"""The command of verl's supervised fine-tuning: ``torchrun -m verl.trainer.sft_trainer KEY=VALUE``.
+
+Releases before have ``verl.trainer.fsdp_sft_trainer`` in its place.
 
 References
 ----------
 .. [1] verl (https://github.com/volcengine/verl), verl/trainer/fsdp_sft_trainer.py, and its defaults,
    verl/trainer/config/sft_trainer.yaml.
+.. [2] verl (https://github.com/verl-project/verl), verl/trainer/sft_trainer.py, and its defaults,
+   verl/trainer/config/sft_trainer_engine.yaml and engine/fsdp.yaml; passes of as many sequences as fill
+   ``max_token_len_per_gpu``, of which the ranks of a sequence hold so many each.
 """
 
 from __future__ import annotations
@@ -15,7 +20,7 @@ from typing import Any, Final
 
 from planner.dataclasses import replace
 from planner.runtimes.imports.hub import model_named
-from planner.runtimes.imports.passed_over import above, on, passed_over, tell
+from planner.runtimes.imports.passed_over import above, passed_over, tell
 from planner.runtimes.imports.sheet import Imported, Sheet
 from planner.runtimes.libraries.reading import trainer
 from planner.runtimes.libraries.reading.adapters import say_adapter
@@ -32,23 +37,39 @@ WITHOUT_EFFECT: Final = re.compile(
 """Keys that decide neither layout nor what is kept in memory."""
 
 
-UNITS: Final = r"model\.fsdp_config\.wrap_policy\.min_num_params"
-TOLD: Final = (
-    passed_over(r"data\.use_dynamic_bsz", on, "priced with as many sequences in each pass as is said"),
-    passed_over(UNITS, above(0), "priced with each layer as a unit"),
+OF_ENGINE: Final = {
+    "model.path": "model.partial_pretrain", "engine.strategy": "model.strategy", f"engine.{RANKS}": RANKS,
+    "engine.model_dtype": f"{FSDP}model_dtype", "engine.param_offload": f"{FSDP}cpu_offload",
+    "engine.optimizer_offload": f"{FSDP}cpu_offload", "engine.offload_policy": f"{FSDP}cpu_offload",
+    "engine.wrap_policy.min_num_params": f"{FSDP}wrap_policy.min_num_params",
+}  # fmt: skip
+"""Keys of today's trainer to those of the one before, by which they are read [2]_."""
+USUAL: Final[dict[str, str | None]] = {"model.strategy": "fsdp", "data.use_dynamic_bsz": "true"}
+"""What today's trainer has by itself and the one before had not."""
+IDLE: Final = re.compile(
+    r"engine|engine\.(?:forward_prefetch|use_orig_params|seed|full_determinism|use_torch_compile|forward_only|dtype"
+    r"|entropy_.*|pad_to_.*|_target_)|profiler.*|model\.(?:use_remove_padding|tokenizer_path|hdfs_path)"
 )
+UNITS: Final = r"model\.fsdp_config\.wrap_policy\.min_num_params"
+TOLD: Final = (passed_over(UNITS, above(0), "priced with each layer as a unit"),)
 """What is not priced; nothing in it decides the layout."""
 
 
 def from_tree(tree: Mapping[str, Any], path: Path, launch: TrainerLaunch) -> Imported:
     """Return what the keys of a command say, with verl's defaults [1]_."""
-    sheet = Sheet(str(path), {key: _plain(str(value)) for key, value in tree.items()})
+    values = {key: _plain(str(value)) for key, value in tree.items()}
+    current = any(key in OF_ENGINE or key.partition(".")[0] == "engine" for key in values)
+    if current:
+        values = USUAL | _renamed(values)
+    sheet = Sheet(str(path), values)
     if launch.gpus is None:
         sheet.fault(PROCESSES, "nothing", "how many accelerators start it: --gpus N")
         sheet.instead[PROCESSES] = "gpus"
     sheet.say("gpus", launch.gpus)
     _batch(sheet)
     trainer.length(sheet, "data.max_length", 1024, packed=False)
+    if current:
+        _engine(sheet)
     sheet.say("precision", "bf16")
     trainer.optimizer(sheet, "optim.optimizer")
     trainer.recompute(sheet, "model.enable_gradient_checkpointing", True)
@@ -61,6 +82,40 @@ def from_tree(tree: Mapping[str, Any], path: Path, launch: TrainerLaunch) -> Imp
     tell(sheet, TOLD)
     sheet.ignore(WITHOUT_EFFECT)
     return replace(sheet.imported("fsdp", model_name=model), lifted=OF_OUR_FILES)
+
+
+def _renamed(values: Mapping[str, str | None]) -> dict[str, str | None]:
+    """Return keys of today's trainer as those before; of two that are one, what is switched on counts."""
+    found: dict[str, str | None] = {}
+    for key, value in values.items():
+        name = OF_ENGINE.get(key, key)
+        if name not in found or str(found[name]).lower() in ("none", "false"):
+            found[name] = value
+    return found
+
+
+def _engine(sheet: Sheet) -> None:
+    """Say what today's trainer decides: its engine, its shards, and passes that tokens fill [2]_."""
+    engine = str(sheet.take("engine") or "fsdp")
+    if engine not in ("fsdp", "fsdp2"):
+        sheet.instead["engine"] = "runtime"
+        sheet.fault("engine", engine[:40], "fsdp, or MODEL with the options of a plan for another runtime")
+    shards = sheet.whole("engine.fsdp_size")
+    sheet.say("zero_shards", shards if shards and shards > 0 else None, "engine.fsdp_size")
+    if sheet.has("data.use_dynamic_bsz"):
+        ranks = sheet.whole(RANKS) or 1
+        tokens = (sheet.whole("data.max_token_len_per_gpu") or 8192) * ranks
+        length = int(sheet.options.get("seq_len", "0"))
+        replicas = int(sheet.options.get("gpus", "0")) // ranks
+        share = int(sheet.options["global_batch"]) // max(1, replicas)
+        room = max(1, tokens // max(1, length))
+        fitting = max((count for count in range(1, min(room, share) + 1) if share % count == 0), default=1)
+        sheet.say("micro_batch", fitting, "data.max_token_len_per_gpu")
+        sheet.notes.append(
+            f"data.use_dynamic_bsz: passes of {fitting} whole sequences, of {tokens:,} tokens at most"
+        )
+    sheet.seen.update(("data.use_dynamic_bsz", "data.max_token_len_per_gpu"))
+    sheet.ignore(IDLE)
 
 
 def _plain(text: str) -> str | None:
@@ -82,7 +137,8 @@ def _batch(sheet: Sheet) -> None:
 
 def _layout(sheet: Sheet) -> None:
     """Say how weights are sharded, what they rest in, and what shares a sequence."""
-    sheet.say("zero", 3)
+    again = str(sheet.take("engine.reshard_after_forward")).lower()
+    sheet.say("zero", 2 if again == "false" else 3, "engine.reshard_after_forward")
     if str(sheet.take("model.strategy") or "fsdp2") == "fsdp":
         sheet.changes.append("engine=fsdp1")
     if str(sheet.take(f"{FSDP}model_dtype") or "fp32") in ("bf16", "bfloat16"):

@@ -11,7 +11,8 @@ from planner.dataclasses import replace
 from planner.errors import InputError, Problem, nearest
 from planner.inputs.load import load_model
 from planner.inputs.workload import Workload
-from planner.runtimes.imports.command_line import Training, flag_values
+from planner.runtimes.imports.command_flags import flag_values
+from planner.runtimes.imports.command_line import Training
 from planner.runtimes.imports.model import with_record
 from planner.runtimes.imports.sheet import Imported
 from planner.runtimes.imports.zoo import names_of_shape

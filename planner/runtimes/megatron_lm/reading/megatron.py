@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from planner.inputs.model import ModelSpec
-from planner.runtimes.imports.command_line import Training, overridden
+from planner.runtimes.imports.command_flags import overridden
+from planner.runtimes.imports.command_line import DOUBT, Training
 from planner.runtimes.imports.model import with_record
 from planner.runtimes.imports.sheet import Imported, Sheet
 from planner.runtimes.megatron_bridge.reading.core_settings import graph_setting
@@ -126,7 +127,7 @@ def from_script(
     unsaved(sheet)
     if training.doubts:
         names = ", ".join(training.doubts)
-        sheet.notes.append(f"{names}: changed under conditions; the first value counts, with what extends it")
+        sheet.notes.append(f"{names}: {DOUBT}")
     found = sheet.imported("megatron-bridge" if adapted else "megatron-lm")
     return with_repeated_keys(found, training.flags), record
 

@@ -13,7 +13,8 @@ from planner.errors import Problem
 from planner.inputs.hf_vision_parts import USUAL_PATCHES
 from planner.inputs.load import load_model
 from planner.inputs.vision_configs import with_encoder
-from planner.runtimes.imports.command_line import Training, overridden
+from planner.runtimes.imports.command_flags import overridden
+from planner.runtimes.imports.command_line import Training
 from planner.runtimes.imports.file_format import FileFormat, Source, beside
 from planner.runtimes.imports.literals import literals, statements
 from planner.runtimes.imports.model import with_record

@@ -129,17 +129,6 @@ class Plan:
         degrees = {name: _entry(getattr(self, name), index) for name in DEGREES}
         return Plan(**(vars(self) | degrees | changes))
 
-    def rows(self, index: list[int]) -> list[Plan]:
-        """Return the scalar plans at some places of a batch of one axis."""
-        flat = {name: np.asarray(getattr(self, name), dtype=float) for name in DEGREES}
-        size = len(index)
-        degrees = [
-            column[index].tolist() if column.ndim and column.size > 1 else [float(column.item())] * size
-            for column in flat.values()
-        ]
-        names = {name: value for name, value in vars(self).items() if name not in flat}
-        return [_unchecked(dict(zip(flat, row, strict=True)) | names) for row in zip(*degrees, strict=True)]
-
     def as_dict(self) -> dict[str, object]:
         """Return the scalar plan with whole degrees as integers, as the contract's JSON has it.
 
@@ -172,6 +161,17 @@ class Plan:
         tail = [f"dp{self.dp:.0f}", f"mb{self.micro_batch:.0f}", f"zero{self.zero}"]
         extra = [name for name in (self.recompute, self.offload) if name != "none"]
         return "-".join(wide + tail + extra).replace(":", "").replace("+", "-")
+
+
+def plans_of(degrees: Sequence[Sequence[float]], names: Sequence[dict[str, Any]]) -> list[Plan]:
+    """Return scalar plans of the numbers of each degree, and of each plan's other fields.
+
+    All are of batches that were checked.
+    """
+    return [
+        _unchecked(dict(zip(DEGREES, row, strict=True)) | own)
+        for row, own in zip(zip(*degrees, strict=True), names, strict=True)
+    ]
 
 
 def _unchecked(values: dict[str, Any]) -> Plan:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import cached_property
 from operator import attrgetter
-from typing import Final
+from typing import Final, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from planner.dataclasses import dataclass, field
 from planner.numeric import Column
-from planner.plan import Plan
+from planner.plan import DEGREES, Plan, plans_of
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,80 @@ class Candidate:
     """What it needs as it is. [byte]"""
     plan: Plan
     """Degrees and techniques, its layers split by default."""
+
+
+Rows = NDArray[np.intp]
+
+
+@dataclass(frozen=True)
+class Kept(Sequence[Candidate]):
+    """The candidates that a scan keeps so far, the first ones first, as columns: made where they are read.
+
+    Each chunk drives out most of what was kept before it.
+    """
+
+    keys: Column
+    """Shape (candidates,): what they are ordered by, rising."""
+    table: Column
+    """Shape (3 + degrees, candidates): value, bound and bytes of each, and the degrees of its plan."""
+    names: NDArray[np.object_]
+    """Shape (candidates,): the other fields of its plan."""
+
+    @cached_property
+    def made(self) -> list[Candidate]:
+        """The candidates."""
+        values, bounds, nbytes, *degrees = self.table.tolist()
+        return list(map(Candidate, values, bounds, nbytes, plans_of(degrees, self.names.tolist())))
+
+    def taken(self, places: Rows | slice) -> Kept:
+        """Return some of them."""
+        return Kept(self.keys[places], self.table[:, places], self.names[places])
+
+    def merged(
+        self, keys: Column, among: NDArray[np.bool_], most: int, taken: Callable[[Rows], Kept]
+    ) -> Kept:
+        """Return the ``most`` least of these and of some rows of a chunk, by ``keys``.
+
+        ``among`` says which rows; ``taken`` returns rows as what is kept of them, with their keys.
+        """
+        worst = self.keys[-1] if len(self) >= most else np.inf
+        better = np.flatnonzero(among & (keys < worst))
+        if not better.size:
+            return self
+        if better.size > most:
+            better = better[np.argpartition(keys[better], most - 1)[:most]]
+        new = taken(better)
+        both = np.concatenate([self.keys, new.keys])
+        first = np.argsort(both, kind="stable")[:most]
+        table = np.concatenate([self.table, new.table], axis=1).take(first, axis=1)
+        return Kept(both[first], table, np.concatenate([self.names, new.names])[first])
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def value(self, place: int) -> float:
+        """Return the value of one of them."""
+        return float(self.table[0, place])
+
+    def bound(self, place: int) -> float:
+        """Return the bound of one of them."""
+        return float(self.table[1, place])
+
+    @overload
+    def __getitem__(self, index: int) -> Candidate: ...
+    @overload
+    def __getitem__(self, index: slice) -> Kept: ...
+    def __getitem__(self, index: int | slice) -> Candidate | Kept:
+        return self.taken(index) if isinstance(index, slice) else self.made[index]
+
+    def __eq__(self, other: object) -> bool:
+        return self.made == list(other) if isinstance(other, Sequence) else NotImplemented
+
+    def __hash__(self) -> int:
+        return id(self)
+
+
+NOTHING: Final = Kept(np.empty(0), np.empty((3 + len(DEGREES), 0)), np.empty(0, dtype=object))
 
 
 @dataclass
@@ -44,18 +119,18 @@ class ScanReport:
     """Legal plans with replicas of shards whose passes alone take too long to be kept: not priced."""
     removed: Counter[str] = field(default_factory=Counter)
     """Cells by the first rule that they break."""
-    best: list[Candidate] = field(default_factory=list)
+    best: Kept = NOTHING
     """The safe plans of least value."""
     smallest: Candidate | None = None
     """The legal plan that needs the least memory."""
-    candidates: dict[str, list[Candidate]] = field(default_factory=dict)
+    candidates: dict[str, Kept] = field(default_factory=dict)
     """By the name of the operator that is to refine them: candidates in the order in which it takes them."""
     backed: ScanReport | None = None
     """The same of plans of measured kinds alone, where others must earn their lead."""
 
-    def of(self, operator: str) -> list[Candidate]:
+    def of(self, operator: str) -> Kept:
         """Return the candidates that wait for an operator."""
-        return self.candidates.get(operator, [])
+        return self.candidates.get(operator, NOTHING)
 
 
 by_value: Final = attrgetter("value")
@@ -75,28 +150,3 @@ class Screened:
     """Shape (rows,): as those of a `Candidate`."""
     among: NDArray[np.bool_]
     """Shape (rows,): which rows are any."""
-
-
-def merged(
-    known: list[Candidate],
-    keys: Column,
-    among: NDArray[np.bool_],
-    keep: int,
-    made: Callable[[list[int]], list[Candidate]],
-    order: Order,
-) -> list[Candidate]:
-    """Return the ``keep`` least of the known candidates and of the rows in ``among``, by ``keys``.
-
-    ``order`` gives the key of a candidate; only rows that are kept are made one.
-    """
-    worst = order(known[-1]) if len(known) >= keep else np.inf
-    better = np.flatnonzero(among & (keys < worst))
-    if not better.size:
-        return known
-    if better.size > keep:
-        better = better[np.argpartition(keys[better], keep - 1)[:keep]]
-    size, rows = len(known), better.tolist()
-    ranked = np.argsort([*map(order, known), *keys[better].tolist()], kind="stable")[:keep].tolist()
-    new = [place for place in ranked if place >= size]
-    found = dict(zip(new, made([rows[place - size] for place in new]), strict=True))
-    return [known[place] if place < size else found[place] for place in ranked]

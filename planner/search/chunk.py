@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from planner.cost.case import Case
 from planner.cost.step.step import PassPrice, StepPrice
-from planner.dataclasses import dataclass, field
+from planner.dataclasses import dataclass
 from planner.numeric import Column
-from planner.plan import Plan
-from planner.search.candidates import Candidate, Order, ScanReport, Screened, by_bound, by_value, merged
+from planner.plan import DEGREES, Plan
+from planner.search.candidates import Kept, Order, ScanReport, Screened, by_bound, by_value
 from planner.search.legality import PassNames, StateNames
 from planner.search.priced import Pieces
 from planner.search.scope import Scope
@@ -46,19 +48,17 @@ class PricedRows:
     """Rows that do not fit without recompute, as far as the scan has come."""
     report: ScanReport
     """What the scan has seen so far."""
-    plans: dict[int, Plan] = field(default_factory=dict)
-    """Rows that were made a plan of their own, which several lists keep."""
 
     @property
     def best(self) -> float:
         """Least value of a safe plan so far, of measured kinds alone where these are kept too."""
         report = self.report.backed or self.report
-        return report.best[0].value if report.best else float(np.inf)
+        return report.best.value(0) if report.best else float(np.inf)
 
     def worst(self, operator: str, keep: int) -> float:
         """Least bound from which no row is kept for an operator that takes them by their bounds."""
         lists = [one.of(operator) for one in (self.report, self.report.backed) if one is not None]
-        return max(known[-1].bound if len(known) >= keep else float(np.inf) for known in lists)
+        return max(known.bound(-1) if len(known) >= keep else float(np.inf) for known in lists)
 
     @property
     def bounds(self) -> Column:
@@ -92,17 +92,25 @@ class PricedRows:
         screened = Screened(self.values, self.bounds, safe)
         smallest = int(np.argmin(used))
         if report.smallest is None or used[smallest] < report.smallest.total_bytes:
-            report.smallest = self._rows(screened, [smallest])[0]
+            report.smallest = self._taken(screened, self.values, np.array([smallest]))[0]
         report.best = self.merged(report.best, screened, max(scope.keep, scope.shown), by_value)
 
-    def merged(self, known: list[Candidate], screened: Screened, keep: int, order: Order) -> list[Candidate]:
+    def merged(self, known: Kept, screened: Screened, keep: int, order: Order) -> Kept:
         """Return the ``keep`` first of the known candidates and of these rows."""
         keys = screened.bounds if order is by_bound else screened.values
-        return merged(known, keys, screened.among, keep, lambda rows: self._rows(screened, rows), order)
+        return known.merged(keys, screened.among, keep, lambda rows: self._taken(screened, keys, rows))
 
-    def _rows(self, screened: Screened, rows: list[int]) -> list[Candidate]:
-        """Return some rows as candidates."""
-        new = [row for row in rows if row not in self.plans]
-        self.plans.update(zip(new, self.plan.rows(new), strict=True))
-        columns = (np.asarray(one)[rows].tolist() for one in (screened.values, screened.bounds, self.used))
-        return list(map(Candidate, *columns, map(self.plans.__getitem__, rows)))
+    def _taken(self, screened: Screened, keys: Column, rows: Rows) -> Kept:
+        """Return some rows as what is kept of them."""
+        columns = (screened.values, screened.bounds, self.used, *(getattr(self.plan, one) for one in DEGREES))
+        table = np.empty((len(columns), len(rows)))
+        for place, column in enumerate(map(np.asarray, columns)):
+            table[place] = column[rows] if column.size > 1 else column
+        names = np.empty(len(rows), dtype=object)
+        names[:] = self._names
+        return Kept(keys[rows], table, names)
+
+    @cached_property
+    def _names(self) -> dict[str, Any]:
+        """The fields of the plans that are no degrees."""
+        return {name: value for name, value in vars(self.plan).items() if name not in DEGREES}

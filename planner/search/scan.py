@@ -135,7 +135,7 @@ class Scan(Scope):
         """Keep what an operator could make good plans of; where it must, better ones than the best row."""
         report, keep = rows.report, operator.keeps(self)
         if report.best and operator.beats and not self.by_memory:
-            screened = replace(screened, among=screened.among & (screened.bounds < report.best[0].value))
+            screened = replace(screened, among=screened.among & (screened.bounds < report.best.value(0)))
         report.candidates[operator.name] = rows.merged(
             report.of(operator.name), screened, keep, operator.order
         )
@@ -144,14 +144,14 @@ class Scan(Scope):
         """Seconds that a row must beat to be kept; infinite where memory is what counts."""
         worst = self._worst_of(report)
         if report.backed is not None and worst < np.inf:
-            worst = max(worst, min(self._worst_of(report.backed), report.best[0].value * (1.0 + self.doubt)))
+            worst = max(worst, min(self._worst_of(report.backed), report.best.value(0) * (1.0 + self.doubt)))
         return min(worst, self.beaten)
 
     def _worst_of(self, report: ScanReport) -> float:
         promising = report.of("split")
         if self.by_memory or len(report.best) < max(self.keep, self.shown) or len(promising) < self.keep:
             return float(np.inf)
-        return max(report.best[-1].value, promising[-1].bound)
+        return max(report.best.value(-1), promising.bound(-1))
 
     def _hopeful(self, passes: Passes, legal: Legal, report: ScanReport) -> Rows | None:
         """Return the rows that could be kept, of a space that is priced for several settings; None for all.

@@ -15,11 +15,11 @@ from planner.cost.case import case_of
 from planner.cost.estimate import Estimate, estimate
 from planner.cost.step.parts import PlanParts
 from planner.cost.step.step_end import step_end
-from planner.plan import Plan
+from planner.plan import DEGREES, Plan
 from planner.runtimes import runtimes
 from planner.runtimes.family import Job
 from planner.search import priced as priced_rows
-from planner.search.candidates import ScanReport, merged
+from planner.search.candidates import NOTHING, Kept, ScanReport
 from planner.search.choices import choices_of
 from planner.search.request import objective_column
 from planner.search.scan import Scan
@@ -164,13 +164,18 @@ def test_shards_that_the_user_fixes() -> None:
 @every("seed", range(5))
 def test_merging_keeps_the_least(seed: int) -> None:
     draw = np.random.default_rng(seed)
-    known: list[float] = []
+    known = NOTHING
     seen: list[float] = []
     for _ in range(6):
         keys = np.where(draw.uniform(size=40) < 0.3, np.inf, draw.integers(0, 60, 40).astype(float))
-        known = merged(known, keys, keys < np.inf, 10, lambda rows, keys=keys: keys[rows].tolist(), float)  # type: ignore[misc,arg-type,assignment]
+        table, names = np.tile(keys, (len(NOTHING.table), 1)), np.full(40, dict(zero=1), dtype=object)
+        rows = Kept(keys, table, names)
+        known = known.merged(keys, keys < np.inf, 10, rows.taken)
         seen += keys[np.isfinite(keys)].tolist()
-        assert known == sorted(seen)[:10]
+        assert known.keys.tolist() == [one.value for one in known] == sorted(seen)[:10]
+        assert [one.plan for one in known] == [
+            Plan(**dict.fromkeys(DEGREES, key), zero=1) for key in known.keys
+        ]
 
 
 def test_a_plan_of_the_scan_is_a_plan_of_its_own() -> None:

@@ -45,7 +45,7 @@ def scanned(name: str) -> tuple[Job, Runtime, list[Candidate]]:
     request = SearchRequest(spec, (job.hardware,), (8,), work, (runtime,), {})
     scan = scan_of(request, job, own, keep=4096)
     scan.limit = scan.capacity = ENDLESS
-    return job, own, scan.run(objective_column("time")).best
+    return job, own, list(scan.run(objective_column("time")).best)
 
 
 def kinds(candidates: list[Candidate]) -> list[Candidate]:

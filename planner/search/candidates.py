@@ -87,6 +87,11 @@ class Kept(Sequence[Candidate]):
         """Return the bound of one of them."""
         return float(self.table[1, place])
 
+    @property
+    def least_bound(self) -> float:
+        """What any of them is at least; infinite where there are none."""
+        return float(self.table[1].min(initial=np.inf))
+
     @overload
     def __getitem__(self, index: int) -> Candidate: ...
     @overload

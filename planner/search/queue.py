@@ -210,5 +210,4 @@ def least_bound(report: ScanReport) -> float:
 
 def least_hope(report: ScanReport) -> float:
     """Return what no plan is below that a scan has or any operator makes of its candidates."""
-    bounds = (one.bound for own in report.candidates.values() for one in own)
-    return min(least_bound(report), min(bounds, default=float("inf")))
+    return min(least_bound(report), *(own.least_bound for own in report.candidates.values()), float("inf"))

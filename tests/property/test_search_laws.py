@@ -52,8 +52,9 @@ def test_a_count_is_left_only_where_nothing_made_of_its_plans_could_lead() -> No
     """The best plan for four recomputes less than the rows of the scan: its bound is without recompute."""
     workload = Workload(seq_len=4096, global_batch=16, method="lora")
     bridge = (runtimes()["megatron-bridge"],)
+    model, cluster, fixed = load_model("qwen3-30b-a3b"), load_hardware("dgx-h100"), {"tp": 1, "pp": 1}
     both = SearchRequest(
-        load_model("qwen3-30b-a3b"), (load_hardware("dgx-h100"),), (2, 4), workload, bridge, {"tp": 1, "pp": 1},
+        model, (cluster,), (2, 4), workload, bridge, fixed,
         objective="energy", settings=OpenSettings(), top=1,
     )  # fmt: skip
     found = [

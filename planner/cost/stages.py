@@ -6,7 +6,6 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from itertools import accumulate
 from types import MappingProxyType
 from typing import Any
 
@@ -253,15 +252,35 @@ def crests(schedule: Schedule, degrees: tuple[int, int], sizes: tuple[int, ...])
     held = [[size for size, home in zip(sizes, homes, strict=True) if home == rank] for rank in range(pp)]
     if vpp == 1 or schedule.routes > 1 or all(len(set(one)) == 1 or not any(one) for one in held):
         return (1.0,) * pp
-    microbatches = 2 * pp
-    orders = schedule.order(pp, vpp, microbatches)
-    result = []
-    for rank, (order, own) in enumerate(zip(orders, held, strict=True)):
-        signs = [{"F": 1, "B": 0}.get(item.kind, -1) * sizes[item.chunk] for item in order]
-        flying = float(schedule.in_flight_chunks(pp, vpp, microbatches, rank))
+    result, weights = [], np.array(sizes)
+    for rank, ((signs, chunks), own) in enumerate(zip(_signed_passes(schedule, degrees), held, strict=True)):
+        flying = float(schedule.in_flight_chunks(pp, vpp, PASSES_OF_A_RANK * pp, rank))
         mean = flying * sum(own) / vpp
-        result.append(max(1.0, max(accumulate(signs)) / mean) if mean else 1.0)
+        most = int(np.max(np.cumsum(signs * weights[chunks])))
+        result.append(max(1.0, most / mean) if mean else 1.0)
     return tuple(result)
+
+
+PASSES_OF_A_RANK = 2
+"""Micro-batches that fill a pipeline, over its ranks. [-]"""
+
+SIGNS = {"F": 1, "B": 0}
+"""What a pass does to what its rank holds: takes a chunk's activations, keeps them, or else lets them go."""
+
+
+@lru_cache(maxsize=256)
+def _signed_passes(
+    schedule: Schedule, degrees: tuple[int, int]
+) -> tuple[tuple[NDArray[np.intp], NDArray[np.intp]], ...]:
+    """Return of every rank what each pass of a filled pipeline does to what it holds, and of which chunk."""
+    orders = schedule.order(*degrees, PASSES_OF_A_RANK * degrees[0])
+    return tuple(
+        (
+            np.array([SIGNS.get(item.kind, -1) for item in order], dtype=np.intp),
+            np.array([item.chunk for item in order], dtype=np.intp),
+        )
+        for order in orders
+    )
 
 
 def deciding_ranks(ranks: Sequence[RankPieces], in_flight: Column) -> list[int]:

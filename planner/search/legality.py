@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from itertools import product
 from typing import Any
 
@@ -75,13 +76,17 @@ class Choices:
             for names in product(self.sequence_parallel, self.cp_method, self.recompute, self.schedule)
         ]
 
-    def states(self) -> list[StateNames]:
+    def states(self) -> tuple[StateNames, ...]:
         """Return every combination that only the end of a step depends on."""
+        return self._states
+
+    @cached_property
+    def _states(self) -> tuple[StateNames, ...]:
         hybrid = [zero for zero in self.zero if zero >= LEAST_HYBRID]
         spread = [StateNames(*names) for names in product(self.zero, self.offload)]
         whole = [name for name in self.offload[1:] if read_offload(OFFLOADS, name).fetches]
         grouped = product(hybrid, [self.offload[0], *whole], self.domains)
-        return spread + [StateNames(*names) for names in grouped]
+        return (*spread, *(StateNames(*names) for names in grouped))
 
 
 def named(plan: Plan, passes: PassNames, states: StateNames, shards: int | None = None) -> Plan:

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis.strategies import just
 
 from tests.helpers import assert_golden
-from tests.searched_once import SHARED, Switch, changes_planner, forget_all, searched_once
+from tests.searched_once import SHARED, Switch, alone, changes_planner, forget_all, searched_once
 from tests.workers import Worker
 
 settings.register_profile("repeatable", deadline=None, derandomize=True, database=None)
@@ -97,6 +97,8 @@ def _around_all() -> Iterator[None]:
         patched.setenv("NO_COLOR", "1")
         patched.setattr("planner.search.optimise._searched", searched_once)
         patched.setattr(socket.socket, "connect", _connect)
+        for name in ("setitem", "delitem", "delattr", "setattr"):
+            patched.setattr(pytest.MonkeyPatch, name, alone(getattr(pytest.MonkeyPatch, name)))
         yield
 
 

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
+import os
+from collections.abc import Callable
+from functools import wraps
+
 import pytest
 
 from planner.search import optimise
@@ -61,11 +66,33 @@ def kernels_and_links(request: SearchRequest) -> list[object]:
     return [(pool.accelerator.kernels, pool.tiers) for pool in pools]
 
 
+PLACES = frozenset({"chdir", "setenv", "delenv"})
+"""What `monkeypatch` does that changes no code: where a test runs, and with which environment."""
+
+
 def changes_planner(item: pytest.Item) -> bool:
-    """Whether a test, or a fixture of it, may put other code in the planner's place."""
+    """Whether a test, or a fixture of it, names monkeypatch and says nowhere that it moves it alone.
+
+    One that does and puts other code in the planner's place all the same is told from then on (`alone`).
+    """
     made = getattr(item, "_fixtureinfo", None)
     if made is None:
         return True
-    if "monkeypatch" in made.argnames:
-        return True
-    return any("monkeypatch" in defs[-1].argnames for defs in made.name2fixturedefs.values())
+    functions = [getattr(item, "obj", None)] if "monkeypatch" in made.argnames else []
+    functions += [
+        defs[-1].func for defs in made.name2fixturedefs.values() if "monkeypatch" in defs[-1].argnames
+    ]
+    return not all(PLACES & set(inspect.unwrap(one).__code__.co_names) for one in functions)
+
+
+def alone(change: Callable[..., None]) -> Callable[..., None]:
+    """Return a method of monkeypatch after which a test shares no searches."""
+
+    @wraps(change)
+    def changed(*asked: object, **named: object) -> None:
+        if SHARED.on and asked[1] is not os.environ:
+            SHARED.on = False
+            forget_all()
+        change(*asked, **named)
+
+    return changed

@@ -9,7 +9,7 @@ import pytest
 from planner.runtimes.family import Job
 from planner.search import optimise
 from planner.search.request import SearchRequest
-from tests.searched_once import run, searched_once
+from tests.searched_once import SHARED, run, searched_once
 from tests.unit.cost_jobs import MODELS, faster, job, runtime
 
 FIXED = {"cp": 1, "zero": 1, "micro_batch": 1}
@@ -41,8 +41,25 @@ def test_a_cluster_with_other_links_is_asked_anew() -> None:
     )
 
 
-def test_a_test_that_names_monkeypatch_runs_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_test_that_puts_other_code_in_place_runs_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    shared = optimise.search_counts(request(job(MODELS["tied"])))
+    assert SHARED.on
+    monkeypatch.setattr("planner.search.optimise.baselines", lambda *_: [("none", shared.plans[0])])
+    first, again = (optimise.search_counts(request(job(MODELS["tied"]))) for _ in range(2))
+    assert first.plans == again.plans == shared.plans
+    assert first.plans is not again.plans
+    assert [name for name, _ in first.baselines] == ["none"]
+
+
+def test_a_test_that_moves_alone_shares_its_searches(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     first, again = (optimise.search_counts(request(job(MODELS["tied"]))) for _ in range(2))
-    assert first.plans == again.plans
+    assert first.plans is again.plans
+
+
+def test_a_test_that_names_monkeypatch_and_moves_nothing_runs_its_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    first, again = (optimise.search_counts(request(job(MODELS["tied"]))) for _ in range(2))
     assert first.plans is not again.plans

@@ -73,7 +73,8 @@ def scan_widely(
             )
             if wanted is None:
                 break
-            scans.append(replace(first, runtime=wanted))
+            beaten = min(scans[place].worst_kept(reports[place]) for place in own)
+            scans.append(replace(first, runtime=wanted, beaten=beaten))
             reports.append(scans[-1].run(objective_column(request.objective)))
     return scans, reports
 

@@ -287,20 +287,27 @@ def test_the_embedding_s_gradient_may_be_the_worst_moment() -> None:
 
 
 def test_weights_that_are_live_while_a_layer_runs_backward() -> None:
-    """DeepSpeed's ZeRO-3: the product that runs and some weights besides, at most all; a bucket to reduce."""
-    traits = {"logit_bytes": 0.0, "reduce_dtype": "bf16"}
-    layer, product, widest = LAYER, 2 * 2048 * 8192, 2 * 8 * 2048 * 16384
+    """DeepSpeed's ZeRO-3: weights that may be live and half a product, its gradient, a bucket that rests.
+
+    A gradient that is larger than the bucket waits for the next one.
+    """
+    traits = {
+        "logit_bytes": 0.0,
+        "reduce_dtype": "bf16",
+        "gradient_dtype": "bf16",
+        "engine": "deepspeed-zero",
+    }
+    product, widest = 2 * 2048 * 8192, 2 * 8 * 2048 * 16384
 
     def workspace(**more: float | str) -> float:
         return priced(job(global_batch=128), traits | more, zero=3, micro_batch=8).stages[0].workspace
 
-    assert workspace() == (2 + 2 + 2) * layer + widest
-    assert workspace(live_elements=1e7) == 2 * (product + 1e7) + 2 * layer + widest
-    assert workspace(live_elements=1e7, bucket_elements=1e6) == 2 * (product + 1e7) + 2 * product + widest
-    assert workspace(live_elements=1e7, bucket_elements=4e7) == 2 * (product + 1e7) + 2 * 4e7 + widest
-    apart = workspace(live_elements=1e7, adapters="peft")
-    assert apart == 2 * (product / 2 + 1e7) + 2 * layer + widest
-    assert workspace(live_elements=1e9) == 2 * TOTAL + 2 * layer + widest
+    live, one = {"live_elements": 1e8}, product / 2 + 1e8 + product
+    assert workspace(**live, bucket_elements=1e6) == 2 * (one + product + 1e6) + widest
+    assert workspace(**live, bucket_elements=4e7) == 2 * (one + 4e7) + widest
+    apart = workspace(live_elements=1e8, bucket_elements=4e7, adapters="peft")
+    assert apart == 2 * (product / 4 + 1e8 + product / 2 + 4e7) + widest
+    assert workspace(live_elements=1e9, bucket_elements=4e7) == 2 * (TOTAL + product + 4e7) + widest
 
 
 def test_a_rank_of_sharded_weights_steps_group_by_group() -> None:

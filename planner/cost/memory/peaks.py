@@ -14,6 +14,7 @@ from planner.inputs.workload import DTYPE_BYTES
 from planner.numeric import Num, maximum, minimum, where
 from planner.plan import Plan
 from planner.rules import Mask
+from planner.techniques.engines._zero import NORM_BYTES, largest_part, stepped_gradients
 from planner.techniques.engines.family import GATHERED_BYTES, Moment, Moments, PassBytes, Step
 from planner.techniques.engines.rounds import round_moments
 
@@ -33,7 +34,9 @@ class Peak:
     """Whether the moment is the optimizer's step."""
 
 
-def step_of(case: Case, plan: Plan, passes: PassBytes, gradients: Num, gathered: Num) -> Step:
+def step_of(
+    case: Case, plan: Plan, passes: PassBytes, gradients: Num, gathered: Num, trained: Num = 0.0
+) -> Step:
     """Return what decides which moments a step has; ``gradients`` and ``gathered`` as in `Step`."""
     engine = case.traits.engine
     return Step(
@@ -52,6 +55,8 @@ def step_of(case: Case, plan: Plan, passes: PassBytes, gradients: Num, gathered:
         after_others=case.traits.optimizer.after_others,
         live_elements=engine.live_elements,
         bucket_elements=engine.bucket_elements,
+        biased=all(one.bias for one in case.model.ffns),
+        trained=trained,
         tied=case.model.tied_embeddings,
         small_between=case.method.adapts,
     )
@@ -102,27 +107,18 @@ def undivided_bytes(case: Case, plan: Plan, passes: PassBytes) -> Num:
     return where(plan.dp * plan.cp > 1, 0.0, case.gradient_bytes * (plan.tp - 1.0) * passes.table)
 
 
-def stepping_peak(case: Case, peak: Peak, states: Num, gradients: Num) -> Peak:
+def stepping_peak(case: Case, peak: Peak, step: Step, states: Num) -> Peak:
     """Return the peak of passes, or the optimizer's step where its flat buffers take more than they did.
 
     The passes' slack counts: its freed blocks are too small for a flat buffer, and are given back before the
-    device is full. Where parameters are sharded a rank steps its weights in groups, and lays a group's
-    gradients end to end before it casts them.
-
-    References
-    ----------
-    .. [1] DeepSpeed, ``deepspeed/runtime/zero/stage_1_and_2.py``, ``step``: a rank's gradients are
-       laid end to end in fp32; ``stage3.py``, ``_prepare_fp32_grad_for_sub_group`` and
-       ``_create_fp16_sub_groups``.
+    device is full. ``states`` are the weights that the rank steps.
     """
     if not case.step_bytes:
         return peak
-    flat = states * (case.step_bytes * (not case.offload.optimizer))
-    if case.engine.step_group and case.sharding.shards_parameters:
-        cast = case.gradient_bytes < DTYPE_BYTES["fp32"]
-        each = (case.step_bytes + case.gradient_bytes * cast) * (not case.offload.optimizer)
-        flat = minimum(states, case.engine.step_group) * each
+    gradients, flat = step.gradients, flat_bytes(case, step, states)
     present = gradients if peak.gradients is None else peak.gradients
+    if case.engine.lays_gradients and not case.sharding.shards_parameters:
+        gradients = stepped_gradients(step)
     at_step = flat + gradients > passing_bytes(case, peak, present)
     return Peak(
         activations=where(at_step, 0.0, peak.activations),
@@ -134,6 +130,32 @@ def stepping_peak(case: Case, peak: Peak, states: Num, gradients: Num) -> Peak:
         ),
         at_step=at_step,
     )
+
+
+def flat_bytes(case: Case, step: Step, states: Num) -> Num:
+    """Bytes of the flat buffers in which a rank's gradients are cast for the optimizer's step. [byte]
+
+    Where parameters are sharded a rank steps its weights in groups. Some engines lay the gradients end to end
+    before they cast them, or, where ranks share no states, after it; the norm of each is taken in fp64.
+
+    References
+    ----------
+    .. [1] DeepSpeed 0.19.8, ``deepspeed/runtime/zero/stage_1_and_2.py``, ``step``: ``flatten``, then
+       ``to``; ``get_grad_norm_direct``; ``stage3.py``, ``_prepare_fp32_grad_for_sub_group`` and
+       ``_create_fp16_sub_groups``; ``deepspeed/runtime/fp16/fused_optimizer.py``, ``step``: ``flatten`` of a
+       list of casts.
+    """
+    sharded, engine = case.sharding.shards_parameters, case.engine
+    resting = step.reduce_bytes * step.bucket_elements * (engine.keeps_bucket and sharded)
+    if case.offload.optimizer:
+        return resting + 0.0 * states
+    cast, group = case.gradient_bytes < DTYPE_BYTES["fp32"], sharded and engine.step_group
+    laid = case.gradient_bytes if case.sharding.shards_optimizer else case.step_bytes
+    each = case.step_bytes + laid * cast * bool(group or engine.lays_gradients)
+    flat = (minimum(states, engine.step_group) if group else states) * each
+    if engine.lays_gradients and case.sharding.shards_optimizer:
+        flat = maximum(flat, NORM_BYTES * largest_part(step, states))
+    return resting + flat
 
 
 def passing_bytes(case: Case, peak: Peak, gradients: Num) -> Num:

@@ -176,10 +176,10 @@ def stage_memory(
     if sharding.shards_parameters or (case.engine.at_rest and sharding.shards_gradients):
         gradients = where(piped(case, plan), trained * case.reduce_bytes, gradients)
         gathered = gathered_bytes(case, trained, held.stored + held.expert_stored)
-    step = step_of(case, plan, passes, gradients, gathered)
+    step = step_of(case, plan, passes, gradients, gathered, trained)
     peak = largest(moments_of(case, step))
     workspaces, beyond = product_workspace_bytes(case), graph_bytes(case, peak, passes, states, gradients)
-    peak = stepping_peak(case, peak, states, gradients)
+    peak = stepping_peak(case, peak, step, states)
     present = gradients if peak.gradients is None else peak.gradients
     return StageMemory(
         weights=weights,

@@ -25,6 +25,7 @@ from planner.search.operators.family import SearchOperator
 from planner.search.operators.split import other_splits
 from planner.search.scope import Scope
 from planner.search.tables import Rows
+from planner.techniques.engines._zero import NORM_BYTES
 from planner.techniques.offload import OFFLOADS
 from planner.techniques.offload.family import read_offload
 
@@ -129,7 +130,7 @@ def most_freed_bytes(case: Case, result: StepPrice) -> Column:
     Gradients rest on it too where the host had them, and the step's own buffers come beside the passes'.
     """
     rest = case.gradient_bytes + case.traits.optimizer.gradient_copy_bytes
-    stepping = case.step_bytes and case.step_bytes + rest
+    stepping = case.step_bytes and max(case.step_bytes + rest, NORM_BYTES * case.engine.lays_gradients)
     each = case.optimizer_bytes + rest * case.hosts_gradients + stepping
     freed: Column = np.max(_stepped(case, _stage_seconds(result)), axis=0) * (
         each * (1.0 + needed_share(case))

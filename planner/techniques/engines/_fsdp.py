@@ -89,7 +89,7 @@ def ddp_moments(step: Step) -> Moments:
             size=one.size + copies.get(one.name, layer) + buckets,
             gradients=buckets if one.gradients is None else one.gradients + buckets,
         )
-        for one in _moments_of(step, step.summed_gradients)
+        for one in passing_moments(step, step.summed_gradients)
     )
 
 
@@ -100,10 +100,10 @@ def whole_moments(step: Step) -> Moments:
     gradients but its own there; and the end, with all gradients. Where ranks share them, those of the step
     before stay.
     """
-    return _moments_of(step, step.earlier_gradients)
+    return passing_moments(step, step.earlier_gradients)
 
 
-def _moments_of(step: Step, earlier: Num) -> Moments:
+def passing_moments(step: Step, earlier: Num) -> Moments:
     """Return the moments of whole weights beside gradients of earlier passes. [byte]
 
     Where layers come back from the host, activations shrink and gradients grow evenly until then: the moment

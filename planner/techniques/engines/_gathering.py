@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from planner.numeric import Num, maximum, minimum
+from planner.numeric import Num, maximum
 from planner.techniques.engines.family import GATHERED_BYTES, Moment, Moments, Step
-from planner.techniques.engines.fetches import head_gathers, live_gathers
 
 
 def gathering_moments(step: Step) -> Moments:
@@ -16,13 +15,11 @@ def gathering_moments(step: Step) -> Moments:
     of the step before are gone.
     """
     passes, earlier, reduced = step.passes, step.earlier_gradients, step.unreduced
-    latest, live = late_gradients(step, earlier), live_gathers(step)
+    latest = late_gradients(step, earlier)
     layer, inside = passes.gathered_layer, passes.rebuilt
-    loss = passes.activations + head_bytes(step) + earlier + head_gathers(step) - passes.gathered_head
-    last = passes.activations + inside + beside_bytes(step) + reduced + latest + live
+    loss = passes.activations + head_bytes(step) + earlier
+    last = passes.activations + inside + beside_bytes(step) + reduced + latest + 2 * layer
     following = layer + maximum(passes.gathered_embedding, layer)
-    if step.live_elements:
-        following = minimum(live + passes.gathered_embedding, step.gathered)
     first = passes.one_layer + inside + following + reduced + step.gradients
     return (
         Moment("the first layer's backward", "backward", first, passes.one_layer, step.gradients),

@@ -93,6 +93,10 @@ class Step:
     live_elements: float = 0.0
     bucket_elements: float = 0.0
     """Weights gathered at most beside a product, and gradients reduced at once; 0 for layers. [element]"""
+    biased: bool = False
+    """Whether products have biases."""
+    trained: Num = 0.0
+    """Weights of a stage that learn. [element]"""
     tied: bool = False
     """Whether the head is the embedding's table."""
     small_between: bool = False
@@ -185,6 +189,10 @@ class Engine:
     """Bytes of each parameter that the host needs beside states and gradients as they are kept. [byte]"""
     pins: Literal["", "parameters", "layers"] = ""
     """What shares a block of pinned memory where weights and gradients rest on the host."""
+    lays_gradients: bool = False
+    """Whether a step lays the gradients that it casts end to end, after it has their norm in fp64."""
+    keeps_bucket: bool = False
+    """Whether the buffer in which gradients of sharded weights are reduced is never freed."""
     step_group: float = 0.0
     """Weights of a rank that are stepped at once where parameters are sharded; 0 for all. [element]"""
     host_adam_seconds: float = HOST_ADAM_SECONDS

@@ -24,22 +24,39 @@ def head_gathers(step: Step) -> Num:
        ``AllGatherCoalescedHandle``.
     """
     twice = bool(step.live_elements) and step.small_between
-    return step.passes.gathered_head * (1.0 + twice)
+    return where(step.plan.zero_shards > 1.0, step.passes.gathered_head * (1.0 + twice), 0.0)
 
 
 def live_gathers(step: Step) -> Num:
-    """Bytes of sharded weights that are gathered in backward: two layers, or as many as may be live.
+    """Bytes of sharded weights that are gathered from the end of forward to the last layers' backward.
+
+    Every module, one without weights too, gathers some that come next, until as many are there as may be
+    live, and the last of them whole: half a product more in the mean. A head alone may be more.
 
     References
     ----------
-    .. [1] DeepSpeed edaa7221, ``deepspeed/runtime/zero/partitioned_param_coordinator.py``,
-       ``_fetch_sub_module_impl`` and ``__params_to_release``: modules are fetched one by one, ahead of
-       their use, and kept for the next one, up to ``stage3_max_live_parameters``.
+    .. [1] DeepSpeed 0.19.8, ``deepspeed/runtime/zero/partitioned_param_coordinator.py``,
+       ``_fetch_sub_module_impl`` and ``__params_to_release``: ``stage3_max_live_parameters``;
+       ``partition_parameters.py``, ``_no_gather_coalesced``: a rank alone copies nothing.
     """
-    if not step.live_elements:
-        return 2 * step.passes.gathered_layer
-    live = GATHERED_BYTES * (step.passes.product + step.live_elements)
-    return where(step.plan.zero_shards > 1.0, minimum(live, step.gathered), 0.0)
+    return _gathered(step, GATHERED_BYTES * _live(step))
+
+
+def next_gathers(step: Step) -> Num:
+    """Bytes gathered in the first layer's backward, after which the table alone comes."""
+    elements = minimum(2 * step.passes.product, _live(step))
+    return _gathered(step, GATHERED_BYTES * elements + step.passes.gathered_embedding)
+
+
+def _live(step: Step) -> Num:
+    """Weights that are there beside a product's own pass: itself at least. [element]"""
+    product = step.passes.product
+    return maximum(product, step.live_elements + product / 2)
+
+
+def _gathered(step: Step, nbytes: Num) -> Num:
+    """Bytes of gathered weights: all at most, and none where no rank shares them."""
+    return where(step.plan.zero_shards > 1.0, minimum(nbytes, step.gathered), 0.0)
 
 
 def streamed_bytes(step: Step) -> Num:
@@ -71,5 +88,5 @@ def free_streamed_bytes(step: Step, at_step: Mask) -> Num:
     if not step.live_elements:
         return 0.0
     held = streamed_bytes(step)
-    live = minimum(live_gathers(step) + step.passes.gathered_embedding, step.gathered)
+    live = live_gathers(step)
     return where(at_step, held, maximum(0.0, held - maximum(head_gathers(step), live)))

@@ -34,7 +34,7 @@ Rows = NDArray[np.intp]
 
 
 @dataclass(frozen=True)
-class Kept(Sequence[Candidate]):
+class Shortlist(Sequence[Candidate]):
     """The candidates that a scan keeps so far, the first ones first, as columns: made where they are read.
 
     Each chunk drives out most of what was kept before it.
@@ -53,13 +53,13 @@ class Kept(Sequence[Candidate]):
         values, bounds, nbytes, *degrees = self.table.tolist()
         return list(map(Candidate, values, bounds, nbytes, plans_of(degrees, self.names.tolist())))
 
-    def taken(self, places: Rows | slice) -> Kept:
+    def taken(self, places: Rows | slice) -> Shortlist:
         """Return some of them."""
-        return Kept(self.keys[places], self.table[:, places], self.names[places])
+        return Shortlist(self.keys[places], self.table[:, places], self.names[places])
 
     def merged(
-        self, keys: Column, among: NDArray[np.bool_], most: int, taken: Callable[[Rows], Kept]
-    ) -> Kept:
+        self, keys: Column, among: NDArray[np.bool_], most: int, taken: Callable[[Rows], Shortlist]
+    ) -> Shortlist:
         """Return the ``most`` least of these and of some rows of a chunk, by ``keys``.
 
         ``among`` says which rows; ``taken`` returns rows as what is kept of them, with their keys.
@@ -74,7 +74,7 @@ class Kept(Sequence[Candidate]):
         both = np.concatenate([self.keys, new.keys])
         first = np.argsort(both, kind="stable")[:most]
         table = np.concatenate([self.table, new.table], axis=1).take(first, axis=1)
-        return Kept(both[first], table, np.concatenate([self.names, new.names])[first])
+        return Shortlist(both[first], table, np.concatenate([self.names, new.names])[first])
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -95,8 +95,8 @@ class Kept(Sequence[Candidate]):
     @overload
     def __getitem__(self, index: int) -> Candidate: ...
     @overload
-    def __getitem__(self, index: slice) -> Kept: ...
-    def __getitem__(self, index: int | slice) -> Candidate | Kept:
+    def __getitem__(self, index: slice) -> Shortlist: ...
+    def __getitem__(self, index: int | slice) -> Candidate | Shortlist:
         return self.taken(index) if isinstance(index, slice) else self.made[index]
 
     def __eq__(self, other: object) -> bool:
@@ -106,7 +106,7 @@ class Kept(Sequence[Candidate]):
         return id(self)
 
 
-NOTHING: Final = Kept(np.empty(0), np.empty((3 + len(DEGREES), 0)), np.empty(0, dtype=object))
+NOTHING: Final = Shortlist(np.empty(0), np.empty((3 + len(DEGREES), 0)), np.empty(0, dtype=object))
 
 
 @dataclass
@@ -124,16 +124,16 @@ class ScanReport:
     """Legal plans with replicas of shards whose passes alone take too long to be kept: not priced."""
     removed: Counter[str] = field(default_factory=Counter)
     """Cells by the first rule that they break."""
-    best: Kept = NOTHING
+    best: Shortlist = NOTHING
     """The safe plans of least value."""
     smallest: Candidate | None = None
     """The legal plan that needs the least memory."""
-    candidates: dict[str, Kept] = field(default_factory=dict)
+    candidates: dict[str, Shortlist] = field(default_factory=dict)
     """By the name of the operator that is to refine them: candidates in the order in which it takes them."""
     backed: ScanReport | None = None
     """The same of plans of measured kinds alone, where others must earn their lead."""
 
-    def of(self, operator: str) -> Kept:
+    def of(self, operator: str) -> Shortlist:
         """Return the candidates that wait for an operator."""
         return self.candidates.get(operator, NOTHING)
 

@@ -14,7 +14,7 @@ from planner.cost.step.step import PassPrice, StepPrice
 from planner.dataclasses import dataclass
 from planner.numeric import Column
 from planner.plan import DEGREES, Plan
-from planner.search.candidates import Kept, Order, ScanReport, Screened, by_bound, by_value
+from planner.search.candidates import Order, ScanReport, Screened, Shortlist, by_bound, by_value
 from planner.search.legality import PassNames, StateNames
 from planner.search.priced import Pieces
 from planner.search.scope import Scope
@@ -95,12 +95,12 @@ class PricedRows:
             report.smallest = self._taken(screened, self.values, np.array([smallest]))[0]
         report.best = self.merged(report.best, screened, max(scope.keep, scope.shown), by_value)
 
-    def merged(self, known: Kept, screened: Screened, keep: int, order: Order) -> Kept:
+    def merged(self, known: Shortlist, screened: Screened, keep: int, order: Order) -> Shortlist:
         """Return the ``keep`` first of the known candidates and of these rows."""
         keys = screened.bounds if order is by_bound else screened.values
         return known.merged(keys, screened.among, keep, lambda rows: self._taken(screened, keys, rows))
 
-    def _taken(self, screened: Screened, keys: Column, rows: Rows) -> Kept:
+    def _taken(self, screened: Screened, keys: Column, rows: Rows) -> Shortlist:
         """Return some rows as what is kept of them."""
         columns = (screened.values, screened.bounds, self.used, *(getattr(self.plan, one) for one in DEGREES))
         table = np.empty((len(columns), len(rows)))
@@ -108,7 +108,7 @@ class PricedRows:
             table[place] = column[rows] if column.size > 1 else column
         names = np.empty(len(rows), dtype=object)
         names[:] = self._names
-        return Kept(keys[rows], table, names)
+        return Shortlist(keys[rows], table, names)
 
     @cached_property
     def _names(self) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from planner.plan import DEGREES, Plan
 from planner.runtimes import runtimes
 from planner.runtimes.family import Job
 from planner.search import priced as priced_rows
-from planner.search.candidates import NOTHING, Kept, ScanReport
+from planner.search.candidates import NOTHING, ScanReport, Shortlist
 from planner.search.choices import choices_of
 from planner.search.request import objective_column
 from planner.search.scan import Scan
@@ -169,7 +169,7 @@ def test_merging_keeps_the_least(seed: int) -> None:
     for _ in range(6):
         keys = np.where(draw.uniform(size=40) < 0.3, np.inf, draw.integers(0, 60, 40).astype(float))
         table, names = np.tile(keys, (len(NOTHING.table), 1)), np.full(40, dict(zero=1), dtype=object)
-        rows = Kept(keys, table, names)
+        rows = Shortlist(keys, table, names)
         known = known.merged(keys, keys < np.inf, 10, rows.taken)
         seen += keys[np.isfinite(keys)].tolist()
         assert known.keys.tolist() == [one.value for one in known] == sorted(seen)[:10]

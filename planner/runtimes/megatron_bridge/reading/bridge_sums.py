@@ -111,12 +111,16 @@ def _needed(fields: Mapping[str, Any]) -> Iterator[Fault]:
 PLAIN: Final = (bool, int, float, str, list, dict, type(None))
 
 
+TRUTHS: Final = ("train.manual_gc_eval",)
+"""Switches that recipes of Megatron-Bridge set to a number, which switches them on."""
+
+
 def _kinds(fields: Mapping[str, Any]) -> Iterator[Fault]:
     """Yield values of another kind than their field's; what the program works out is left to it."""
     for key, value in fields.items():
         section, _, name = key.partition(".")
         kind = field_kinds("bridge_fields.txt").get(section, {}).get(name, "")
-        if kind and type(value) in PLAIN and (wrong := _wrong(kind, value)):
+        if kind and key not in TRUTHS and type(value) in PLAIN and (wrong := _wrong(kind, value)):
             yield key.removeprefix("model."), repr(value)[:60], wrong
     path = fields.get("dataset.data_path")
     if type(path) in (bool, int, float, dict):

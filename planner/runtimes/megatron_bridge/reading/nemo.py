@@ -7,6 +7,7 @@ References
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
@@ -16,10 +17,11 @@ from planner.runtimes.imports.command_line import Training
 from planner.runtimes.imports.file_format import FileFormat, Source
 from planner.runtimes.imports.interpolation import interpolated
 from planner.runtimes.imports.model import with_record
+from planner.runtimes.imports.passed_over import above, among, off, on, passed_over, tell
 from planner.runtimes.imports.sheet import Imported, Sheet
 from planner.runtimes.imports.tokenizers import vocabulary
 from planner.runtimes.megatron_bridge.reading.bridge import as_fields
-from planner.runtimes.megatron_bridge.reading.core_fields import core_flags
+from planner.runtimes.megatron_bridge.reading.core_fields import core_flags, set_traits, unknown_fields
 from planner.runtimes.megatron_bridge.reading.nemo_tuning import say_tuning
 from planner.runtimes.megatron_lm.reading.megatron import from_script
 
@@ -45,18 +47,39 @@ PRECISIONS: Final = {
 }
 
 
-PIXELS: Final = ("patch_dim", "img_h")
+DECODER: Final = "a decoder alone that learns the next token"
 UNLIKE: Final = {
+    **dict.fromkeys(("encoder", "decoder", "enc_num_layers"), f"{DECODER}: not beside an encoder"),
     **dict.fromkeys(
-        ("encoder", "decoder"), "a decoder alone: encoders and decoders together, as of T5, are not priced"
+        ("mm_cfg", "vision", "unet_config", "first_stage_config", "patch_dim", "img_h", "local_loss"),
+        f"{DECODER}: images are not read from NeMo 1.0",
     ),
-    **dict.fromkeys(
-        ("mm_cfg", "vision", "unet_config", "first_stage_config", *PIXELS),
-        "a language model alone: images are not read from NeMo 1.0",
-    ),
-    "retro": "a language model alone: a retriever is not priced",
+    **dict.fromkeys(("bert_binary_head", "mcore_bert", "num_soft_negatives"), f"{DECODER}: not BERT"),
+    **dict.fromkeys(("reward_model_type", "retro", "cls_hidden_dim"), DECODER),
 }
 """Sections and keys of models that are no stack of decoder layers alone, and what is priced."""
+
+IDLE: Final = re.compile(
+    r"gradient_as_bucket_view|seed|grad_(?:allreduce|div)_.*|native_amp_.*|fp16_lm_cross_entropy|(?:pre|post)_process"
+    r"|use_cpu_initialization|.*batch_comm|mcore_(?:gpt|t5)|apex_.*|transformer_engine|.*_layer_scaling|onnx_safe"
+    r"|.*_fusion|persist_layer_norm|hysteresis|fp8|activation|bias|use_scaled_init_method|do_layer_norm_.*|openai_gelu"
+    r"|overlap_p2p_comm|batch_p2p_comm|headscale|normalize_attention_scores|attention_type|use_flash_attention|use_emha"
+    r"|ub_tp_comm_overlap.*|precision|save_.*|answer_only_loss|megatron_.*|async_grad_.*|fsdp.*|reduce_amax|gc_interval"
+    r"|.*_split_rank|sharp|model_parallel_size|share_.*|layernorm_.*|qkv_bias|override_vocab_size|deterministic_mode"
+    r"|virtual_prompt_style|existing_tasks|new_tasks|task_templates|transformer_block_type|.*dist_ckpt.*|resume_.*|name"
+    r"|restore_from_.*|skip_train|version|dump_.*|wgrad_.*|embedding_init_.*|.*_dropout|optim|data|peft"
+    r"|num_micro_batches_with_partial_.*|activations_checkpoint_.*|fp32_residual_connection|target|nsys_.*|tokenizer.*"
+)
+"""Keys of NeMo 1.0 that decide neither layout nor shape, or are read together with others."""
+
+TOLD: Final = (
+    passed_over("megatron_amp_O2", off, "weights and gradients are priced in 16 bits with a master copy"),
+    passed_over("fp32_residual_connection", on, "priced with residuals in 16 bits"),
+    passed_over("num_micro_batches_with_partial_activation_checkpoints", above(0), "priced without"),
+    passed_over("activations_checkpoint_layers_per_pipeline", above(0), "priced without"),
+    passed_over("transformer_block_type", among("post_ln", "normformer"), "priced with norms before blocks"),
+)
+"""What is not priced; nothing in it decides the layout."""
 
 
 def fits(source: Source) -> bool:
@@ -72,14 +95,19 @@ def read(source: Source) -> Imported:
     tree = interpolated(source.tree)
     model, trainer = tree["model"], tree["trainer"]
     nodes, ranks = (_number(trainer.get(name)) for name in ("num_nodes", "devices"))
-    training = Training("megatron-lm", core_flags(_fields(model, trainer)), nodes, ranks, None, ())
+    fields = _fields(model, trainer)
+    training = Training("megatron-lm", core_flags(fields), nodes, ranks, None, ())
     found, record = from_script(training, source.where)
     found = as_fields(found, ())
     low = model.get("fp8") is True and model.get("fp8_params") is True
     note = "a configuration of NeMo 1.0: priced as Megatron-Bridge"
     lifted = (*found.lifted, "positions-equal-sequence")
-    sheet = Sheet(source.where, {})
+    sheet = Sheet(source.where, model)
     say_tuning(sheet, model)
+    tell(sheet, TOLD)
+    sheet.changes += [change for change in set_traits(fields) if change not in found.changes]
+    unfused = [model.get(key) for key in ("transformer_engine", "use_flash_attention", "mcore_gpt")]
+    sheet.changes += ["attention=unfused"] * (unfused[0] is False and True not in unfused)
     own = sheet.imported("")
     mine = tuple((option, fault) for option, fault in found.faults if option not in own.options)
     found = replace(
@@ -89,6 +117,7 @@ def read(source: Source) -> Imported:
         notes=(note, *found.notes, *own.notes),
         changes=(*found.changes, *own.changes, *(("low_bit_weights=alone",) if low else ())),
         lifted=lifted,
+        unknown=tuple(f"model.{key}" for key in unknown_fields(fields) if not IDLE.fullmatch(key)),
         faults=(
             *(*mine, *own.faults),
             *_unlike(model, source.where),
@@ -103,9 +132,15 @@ def read(source: Source) -> Imported:
 def _unlike(model: Mapping[str, Any], where: str) -> Iterator[tuple[str, Problem]]:
     """Yield a fault for a model that is no stack of decoder layers."""
     for key, expected in UNLIKE.items():
-        if isinstance(model.get(key), Mapping) or (key in PIXELS and model.get(key) is not None):
+        if model.get(key) is not None:
             yield "", Problem(f"{where}: model.{key}", "a model of another kind", expected)
             return
+    style = str(model.get("virtual_prompt_style", "no-prompts"))
+    if style != "no-prompts":
+        yield "method", Problem(f"{where}: model.virtual_prompt_style", style, "no-prompts; or --method NAME")
+    if model.get("fsdp") is True:
+        expected = "false: PyTorch's FSDP is not read from NeMo 1.0; or --zero N, priced as Megatron's"
+        yield "zero", Problem(f"{where}: model.fsdp", "true", expected)
 
 
 def _precision(model: Mapping[str, Any], trainer: Mapping[str, Any]) -> str:
@@ -146,6 +181,7 @@ def _fields(model: Mapping[str, Any], trainer: Mapping[str, Any]) -> dict[str, A
     heads = model.get("num_attention_heads")
     return {**({} if said["vocab_size"] is None else said), **fields} | {
         "optimizer": "adam",
+        "tp_comm_overlap": model.get("ub_tp_comm_overlap", False),
         "use_distributed_optimizer": name in SHARDED,
         "overlap_grad_reduce": not isinstance(optimizer, Mapping)
         or bool(optimizer.get("overlap_grad_sync", True)),

@@ -382,7 +382,8 @@ def test_a_loss_that_is_not_fused_is_priced_so(
 @every(
     ("section", "off"),
     [
-        ({"stage": 0}, False), ({"stage": 1}, True), ({"stage": 2}, True), ({"stage": 3}, False),
+        ({"stage": 0}, False), ({"stage": 0, "overlap_comm": False}, False), ({"stage": 1}, True),
+        ({"stage": 2}, True), ({"stage": 3}, False),
         ({"stage": 2, "overlap_comm": True}, False), ({"stage": 3, "overlap_comm": False}, True),
     ],
 )  # fmt: skip
@@ -478,3 +479,14 @@ def test_qloras_own_script_trains_adapters_unless_told(tmp_path: Path) -> None:
     wanted = {"method": "qlora", "lora_rank": "64", "seq_len": "512", "recompute": "full"}
     assert {name: found.options.get(name) for name in wanted} == wanted
     assert "method" not in read(tmp_path, "a.sh", f"python qlora.py {flags} --full_finetune True\n").options
+
+
+def test_a_program_that_evaluates_is_no_training(tmp_path: Path) -> None:
+    """Of a script that trains and evaluates the last command was read."""
+    flags = f"--model_name_or_path {QWEN} --per_device_train_batch_size 2 --max_length 512 --bf16"
+    trains = f"accelerate launch --num_processes 8 sft.py {flags}"
+    found = read(tmp_path, "a.sh", f"{trains}\naccelerate launch --num_processes 4 evaluate.py --model a\n")
+    assert (found.options["gpus"], found.options["micro_batch"]) == ("8", "2")
+    assert not any("commands train" in note for note in found.notes)
+    with pytest.raises(InputError, match="no training command"):
+        read(tmp_path, "b.sh", "accelerate launch --num_processes 4 tools/convert_to_hf.py --model a\n")

@@ -14,7 +14,7 @@ from planner.runtimes.imports.command_flags import flag_values
 from planner.runtimes.imports.launch_counts import MPI, NODES, RANKS, by_mpi, first_count, ranks_of_node
 from planner.runtimes.imports.shell import read_script
 from planner.runtimes.imports.shell_script import ShellScript, started_scripts
-from planner.runtimes.imports.unread import check_language, check_program
+from planner.runtimes.imports.unread import check_language, check_program, trains_nothing
 from planner.runtimes.libraries.reading import trainer_programs
 from planner.runtimes.megatron_bridge.reading import bridge_programs
 from planner.units import is_whole
@@ -134,11 +134,12 @@ def _by(programs: tuple[CommandProgram, ...], script: ShellScript, where: str) -
     for words, doubts in _candidates(script, where) if ARGUMENTS not in programs else _arrays(script):
         for program in programs:
             place = program.place(words)
-            if place is not None:
+            if place is not None and not trains_nothing(words[place]):
                 check_program(words, where)
                 check_language(words[place], where)
                 found = _training(words, place, program, script.directives, doubts)
-                several = sum(program.place(command) is not None for command in script.commands)
+                places = ((command, program.place(command)) for command in script.commands)
+                several = sum(at is not None and not trains_nothing(one[at]) for one, at in places)
                 first = {name: values[0] for name, values in script.variables.items() if values}
                 found = replace(found, environment=first, commands=max(1, several))
                 found = replace(found, written=script.written, cut=script.cut_off(words))

@@ -121,3 +121,21 @@ def check_program(words: Iterable[str], where: str) -> None:
     other = unread_program(words)
     if other is not None:
         raise InputError(Problem(where, f"a command of {other[0]}, which is not read", other[1]))
+
+
+_OTHERWISE: Final = re.compile(
+    r"(?:.*/)?(?:\w*_)?(?:eval\w*|infer\w*|generate\w*|convert\w*|merge\w*|export\w*|serve\w*|predict\w*)(?:_\w+)?\.py"
+)
+_TRAINS: Final = re.compile(r"train|tune|sft|learn")
+
+
+def trains_nothing(word: str) -> bool:
+    """Return whether a program evaluates, converts or serves by its name.
+
+    Examples
+    --------
+    >>> [trains_nothing(f"tools/{name}.py") for name in ("evaluate", "convert_to_hf", "train_eval", "sft")]
+    [True, True, False, False]
+    """
+    name = word.rpartition("/")[2]
+    return _OTHERWISE.fullmatch(word) is not None and _TRAINS.search(name) is None

@@ -143,7 +143,7 @@ def say_overlap(sheet: Sheet, said: Any, stage: int) -> None:
 
     Source: DeepSpeed, deepspeed/runtime/zero/config.py, ``overlap_comm_valid``.
     """
-    if said is False or (said is None and stage in (1, 2)):
+    if stage and (said is False or (said is None and stage < 3)):
         sheet.changes.append("overlap_comm=false")
         told = "overlap_comm is false: priced without overlap of data parallelism"
         sheet.notes.append(UNSAID if said is None else told)

@@ -113,9 +113,12 @@ def from_tree(tree: Mapping[str, Any], path: Path, launch: TrainerLaunch) -> Imp
     tell(sheet, TOLD)
     sheet.ignore(WITHOUT_EFFECT)
     sheet.notes.append(f"a recipe of NeMo Automodel: priced as {runtime}, with its own dtypes")
-    found = replace(sheet.imported(runtime, model_name=model), lifted=OF_OUR_FILES)
+    found = replace(sheet.imported(runtime, model_name=model), lifted=(*OF_OUR_FILES, "one-training-dtype"))
     if runtime == "fsdp":
         return found
+    if "method" in found.options:  # torchtitan's adapters rest in float32 beside weights in 16 bits
+        kept = {key: value for key, value in found.options.items() if not key.endswith("_dtype")}
+        found = replace(found, options=kept, notes=(*found.notes, "adapters are priced in float32"))
     return torchtitan.plain(replace(found, lifted=(*OF_OUR_FILES, "model-in-torchtitan")))
 
 

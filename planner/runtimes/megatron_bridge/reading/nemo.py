@@ -101,7 +101,7 @@ def read(source: Source) -> Imported:
     found = as_fields(found, ())
     low = model.get("fp8") is True and model.get("fp8_params") is True
     note = "a configuration of NeMo 1.0: priced as Megatron-Bridge"
-    lifted = (*found.lifted, "positions-equal-sequence")
+    lifted = (*found.lifted, "positions-equal-sequence", "model-expressible")
     sheet = Sheet(source.where, model)
     say_tuning(sheet, model)
     tell(sheet, TOLD)

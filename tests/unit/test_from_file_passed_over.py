@@ -338,7 +338,7 @@ def test_settings_of_ones_own_are_no_arguments_of_the_trainer(tmp_path: Path) ->
         read(tmp_path, "run.sh", "python train.py --config k8s.yaml\n")
 
 
-@every("flags", ["--pretrain a --micro_train_batch_size 2 --bf16", "--config a --output b"])
+@every("flags", ["--pretrain a --micro_train_batch_size 2 --bf16", "--config a --output b", ""])
 def test_a_program_with_a_name_like_megatrons_is_another(flags: str, tmp_path: Path) -> None:
     """OpenRLHF's train_sft.py was asked for the arguments of pretrain_gpt.py."""
     with pytest.raises(InputError, match=r"own settings are not known|own code"):
@@ -479,6 +479,20 @@ def test_qloras_own_script_trains_adapters_unless_told(tmp_path: Path) -> None:
     wanted = {"method": "qlora", "lora_rank": "64", "seq_len": "512", "recompute": "full"}
     assert {name: found.options.get(name) for name in wanted} == wanted
     assert "method" not in read(tmp_path, "a.sh", f"python qlora.py {flags} --full_finetune True\n").options
+
+
+@every(
+    ("kind", "wanted"),
+    [("full", (None, ())), ("lora", ("lora", ())), ("qlora", ("qlora", ())), ("frozen", (None, ("method",)))],
+)
+def test_tinyllava_says_how_its_language_model_is_tuned(
+    kind: str, wanted: tuple[str | None, tuple[str, ...]], tmp_path: Path
+) -> None:
+    """Adapters on 4 bits were 16 bits, a model at rest one that learns."""
+    flags = f"--model_name_or_path {QWEN} --per_device_train_batch_size 2 --model_max_length 512 --bf16 True"
+    start = f"torchrun --nproc_per_node 8 train.py {flags} --tune_type_llm {kind}"
+    found = read(tmp_path, "a.sh", f"{start} --lora_r 128\n")
+    assert (found.options.get("method"), tuple(option for option, _ in found.faults)) == wanted
 
 
 def test_a_program_that_evaluates_is_no_training(tmp_path: Path) -> None:

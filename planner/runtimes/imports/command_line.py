@@ -253,8 +253,10 @@ def _of_megatron_or_titan(words: Words) -> int | None:
 def _megatrons(words: Words, place: int) -> bool:
     """Whether a program is Megatron-LM's: others have names like its own, and not its arguments."""
     own = [word.partition("=")[0] for word in words[place + 1 :] if word.startswith("--")]
-    named = words[place].rpartition("/")[2] in _ITS_OWN
-    return named or not own or any(_OF_MEGATRON.fullmatch(word) for word in own)
+    name = words[place].rpartition("/")[2]
+    open_ended = name.startswith("pretrain_") or any("$" in word for word in words[place + 1 :])
+    known = any(_OF_MEGATRON.fullmatch(word) for word in own)
+    return name in _ITS_OWN or known or (not own and open_ended)
 
 
 def _of_deepspeed_or_accelerate(words: Words) -> int | None:

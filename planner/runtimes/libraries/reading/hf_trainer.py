@@ -146,6 +146,14 @@ def from_tree(tree: Mapping[str, Any], path: Path, launch: TrainerLaunch, dialec
 
 WITHIN: Final = ("model_init_kwargs.", "model_kwargs.")
 """What arguments of the model's loading stand below, in files of TRL and of the alignment handbook."""
+TUNED: Final = "tune_type_llm"
+TUNINGS: Final[Mapping[str, Mapping[str, Any]]] = {
+    "full": {"use_lora": "false"}, "lora": {"use_lora": "true", "lora_target_modules": "all"},
+    "qlora": {"use_lora": "true", "use_4bit": "true", "lora_target_modules": "all"},
+    "frozen": {"use_lora": "false", "freeze_llm": "true"},
+}  # fmt: skip
+"""How TinyLLaVA trains its language model (https://github.com/TinyLLaVA/TinyLLaVA_Factory,
+tinyllava/utils/arguments.py), in the words of others."""
 PARTS: Final = ("source_max_len", "target_max_len")
 """Lengths of question and answer, which QLoRA's script and its kin add up."""
 
@@ -160,7 +168,9 @@ def _of_model(values: dict[str, Any]) -> dict[str, Any]:
     }
     sizes = [str(values.get(key) or "") for key in PARTS]
     both = {"max_length": sum(map(int, sizes))} if all(map(is_whole, sizes)) else {}
-    return {**inner, **both, **values}
+    tuned = TUNINGS.get(str(values.get(TUNED)).lower(), {})
+    rest = {key: value for key, value in values.items() if key != TUNED or not tuned}
+    return {**inner, **both, **tuned, **rest}
 
 
 def _with_base(found: Imported, said: str, loads: str) -> Imported:

@@ -18,6 +18,7 @@ import yaml
 from planner.errors import InputError
 from planner.inputs.model_yaml import model_yaml
 from planner.runtimes.imports.dispatch import read_runner_file
+from planner.runtimes.imports.python_objects import objects
 from planner.runtimes.imports.sheet import Imported
 from tests.cases import every
 
@@ -504,3 +505,27 @@ def test_a_program_that_evaluates_is_no_training(tmp_path: Path) -> None:
     assert not any("commands train" in note for note in found.notes)
     with pytest.raises(InputError, match="no training command"):
         read(tmp_path, "b.sh", "accelerate launch --num_processes 4 tools/convert_to_hf.py --model a\n")
+
+
+def test_values_made_of_values_do_not_double_without_end() -> None:
+    """A test of NeMo Automodel was read for minutes: under a condition a value's words hold it twice."""
+    doubled = "".join("    a = [a, a]\n" for _ in range(24))
+    made = objects(f"def run(a):\n  if known():\n{doubled}  return llm.go(a)\nrun(start())\n")
+    given = [str(value) for one in made for value in one.args]
+    assert given
+    assert max(map(len, given)) < 2_000
+
+
+def test_parts_of_a_hydra_file_are_read_where_they_lie(tmp_path: Path) -> None:
+    """What ``defaults`` name was left out, and its numbers taken from the library."""
+    whole = yaml.safe_dump({"defaults": [{"model": "small"}, "_self_"], "trainer": NEMO["trainer"]})
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "small.yaml").write_text(yaml.safe_dump(NEMO["model"]), encoding="utf-8")
+    found = read(tmp_path, "run.yaml", whole)
+    assert found.options == read(tmp_path, "flat.yaml", yaml.safe_dump(NEMO)).options
+    changed = whole + "model:\n  tensor_model_parallel_size: 1\n"
+    assert read(tmp_path, "run.yaml", changed).options["tp"] == "1"
+    with pytest.raises(InputError, match=r"no model/large\.yaml near it"):
+        read(tmp_path, "run.yaml", whole.replace("small", "large"))
+    beside = yaml.safe_dump({**NEMO, "defaults": ["other"]})
+    assert any("no other.yaml near it" in note for note in read(tmp_path, "b.yaml", beside).notes)

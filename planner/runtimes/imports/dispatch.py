@@ -21,6 +21,7 @@ from planner.runtimes.imports.command_line import (
 )
 from planner.runtimes.imports.file_format import Source, beside
 from planner.runtimes.imports.formats import COMMANDS, FORMATS, KINDS, suffixes
+from planner.runtimes.imports.hydra import composed
 from planner.runtimes.imports.launch_counts import NODES, RANKS
 from planner.runtimes.imports.model import started
 from planner.runtimes.imports.places import find_beside
@@ -32,6 +33,7 @@ from planner.units import is_whole
 SCRIPTS: Final = ("train.sh", "train.sbatch")
 """Scripts beside a configuration file that may start it."""
 
+WHOLE: Final = "the whole configuration, as Hydra prints it: python PROGRAM --cfg job --resolve"
 MANY: Final = 4
 """Kinds of files that a message does not name again: what is expected does."""
 
@@ -144,16 +146,21 @@ def _from_config(path: Path, starter: Training | None, vocab: int | None, suffix
     text = read_text(path)
     suffix = suffix or path.suffix.lower()
     tree, repeated = _tree(path, text, suffix)
+    parts = suffix in (".yaml", ".yml") and "experiment" not in tree  # whose reader follows FlagScale's own
+    tree, missing = composed(tree, path) if parts else (tree, ())
+    lacking = f"defaults: no {', '.join(missing)}.yaml near it, whose keys are not read" if missing else ""
     source = Source(path, text, tree, starter, vocab)
     known = [entry for entry in FORMATS if suffix in entry.suffixes]
     for entry in known:
         if entry.fits(source):
             found = entry.read(source)
             notes = (f"{', '.join(repeated)} twice: the last counts",) if repeated else ()
-            return replace(found, notes=(*notes, *found.notes))
+            return replace(found, notes=(*notes, *filter(None, (lacking,)), *found.notes))
     other = unread(tree)
     if other is not None:
         raise InputError(Problem(str(path), f"{other[0]}, which is not read", other[1]))
+    if missing:
+        raise InputError(Problem(str(path), lacking, WHOLE))
     if suffix == ".py":
         raise InputError(Problem(str(path), OWN_CODE, f"a file that is read in its place, or {OPTIONS}"))
     expected = f"{KINDS}; a model's config.json is MODEL" if suffix == ".json" else KINDS

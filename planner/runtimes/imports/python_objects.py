@@ -59,6 +59,15 @@ def objects(text: str) -> list[Made]:
     return program.made
 
 
+SHOWN: Final = 200
+"""Characters of a value in the words that tell of it: values made of values would double them each time."""
+
+
+def _words(value: Any) -> str:
+    """Return a value as words tell of it."""
+    return type(value).__name__ if isinstance(value, list | tuple | dict | set) else str(value)[:SHOWN]
+
+
 class _Returned(Exception):
     def __init__(self, value: Any) -> None:
         self.value = value
@@ -120,8 +129,8 @@ class _Program:
     def do_If(self, node: ast.If, scope: dict[str, Any]) -> None:
         test = self.value(node.test, scope)
         if is_open(test):
-            self.doubtful(node.body, f"if {test}", scope)
-            self.doubtful(node.orelse, f"if not {test}", scope)
+            self.doubtful(node.body, f"if {_words(test)}", scope)
+            self.doubtful(node.orelse, f"if not {_words(test)}", scope)
         else:
             self.body(node.body if test else node.orelse, scope)
 
@@ -160,7 +169,7 @@ class _Program:
         if name:
             same = name in place and (place[name] is value or are_equal(place[name], value))
             doubted = self.doubts and not same and not isinstance(value, Made)
-            place[name] = Unread(f"{value} {self.doubts[-1]}") if doubted else value
+            place[name] = Unread(f"{_words(value)} {_words(self.doubts[-1])}") if doubted else value
 
     def owner(self, node: ast.expr, scope: dict[str, Any]) -> Any:
         """Return what an attribute is set of; a part of a made thing that nobody set before is made here."""

@@ -26,6 +26,7 @@ def is_olmo(tree: Tree) -> bool:
 
 UNREAD: Final[tuple[tuple[str, str, Callable[[Tree], bool]], ...]] = (
     ("a verl .yaml", "planner rl, or " + OPTIONS, _has("actor_rollout_ref")),
+    ("a NeMo-RL .yaml", "planner rl, or " + OPTIONS, _has("policy", "cluster")),
     ("an OLMo .yaml", OPTIONS, is_olmo),
     ("a MaxText .yml", OPTIONS, _has("base_emb_dim")),
     ("a MaxText .yml", OPTIONS, _has("per_device_batch_size", "max_target_length")),

@@ -6,6 +6,7 @@ note, or a fault. A key that nobody knows is told too.
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import json
 from collections.abc import Mapping
@@ -529,3 +530,19 @@ def test_parts_of_a_hydra_file_are_read_where_they_lie(tmp_path: Path) -> None:
         read(tmp_path, "run.yaml", whole.replace("small", "large"))
     beside = yaml.safe_dump({**NEMO, "defaults": ["other"]})
     assert any("no other.yaml near it" in note for note in read(tmp_path, "b.yaml", beside).notes)
+
+
+@every("name", ["''", "..", "/", "$1"])
+def test_a_configuration_without_a_name_is_no_error_of_ours(name: str, tmp_path: Path) -> None:
+    """Of ``--job.config_file`` without a value the planner ended in a traceback."""
+    starts = (
+        f"torchrun -m torchtitan.train --job.config_file {name}",
+        f"accelerate launch --config_file {name} a.py",
+    )
+    for start in (
+        *starts,
+        f"deepspeed a.py --deepspeed_config {name}",
+        f"python run_train.py --config-file {name}",
+    ):
+        with contextlib.suppress(InputError):
+            read(tmp_path, "run.sh", f"{start}\n")

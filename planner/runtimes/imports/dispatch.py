@@ -108,12 +108,12 @@ def _from_script(path: Path, vocab: int | None) -> Imported:
 
 def _started(training: Training, path: Path, vocab: int | None) -> Imported:
     """Return what a command says, with the configuration that it names."""
-    if training.config is not None and training.kind != "megatron-lm":
-        named = Path(training.config)
+    named = Path(training.config or "")
+    if named.name and training.kind != "megatron-lm":
         config = find_beside(named, path) or path.with_name(named.name)
         if training.kind == "python" and not is_file(config):
             found = f"{training.config}, whose own settings are not known"
-            raise InputError(Problem(str(path), found, f"a training command with its settings: {KINDS}"))
+            raise InputError(Problem(str(path), found, f"a file that is read in its place, or {OPTIONS}"))
         if not is_file(config):
             return _without_file(training, path)
         return _from_config(config, training, vocab)
@@ -164,6 +164,8 @@ def _from_config(path: Path, starter: Training | None, vocab: int | None, suffix
     if suffix == ".py":
         raise InputError(Problem(str(path), OWN_CODE, f"a file that is read in its place, or {OPTIONS}"))
     expected = f"{KINDS}; a model's config.json is MODEL" if suffix == ".json" else KINDS
+    if len(known) >= MANY and suffix != ".json":
+        expected = f"a file of a tool that is read, or {OPTIONS}"
     names = " or ".join(entry.title for entry in known) if len(known) < MANY else f"any {suffix} that is read"
     raise InputError(Problem(str(path), f"no key of {names or 'none of these'}", expected))
 

@@ -12,6 +12,8 @@ def find_beside(named: Path, by: Path) -> Path | None:
 
     Of a path from the root of another machine its last folders count, where ``by`` lies in such a tree.
     """
+    if not named.name:
+        return None
     folder = by.absolute().parent
     folders = (folder, *folder.parents)
     parts = named.parts[1:] if named.is_absolute() else ()

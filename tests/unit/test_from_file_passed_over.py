@@ -372,6 +372,24 @@ def test_attention_of_older_releases_keeps_its_scores(
     assert ("attention=unfused" in found.changes) is unfused
 
 
+@every(
+    ("flags", "told"),
+    [
+        ({}, []),
+        ({"num-experts": 8}, ["--moe-grouped-gemm", "--moe-permute-fusion"]),
+        ({"num-experts": 8, "moe-grouped-gemm": "", "moe-permute-fusion": ""}, []),
+        ({"use-distributed-optimizer": "", "overlap-grad-reduce": ""}, ["--overlap-param-gather"]),
+        ({"use-distributed-optimizer": "", "overlap-grad-reduce": "", "overlap-param-gather": ""}, []),
+    ],
+)
+def test_what_a_command_leaves_out_and_is_priced_all_the_same_is_told(
+    flags: Mapping[str, Any], told: list[str], tmp_path: Path
+) -> None:
+    found = read(tmp_path, "a.sh", text_of(SCRIPT, {**GPT, **flags}))
+    lacking = [note.removeprefix("no ").partition(":")[0] for note in found.notes if "are priced as" in note]
+    assert lacking == told
+
+
 @every(("flags", "loss"), [({}, ["loss=vocab-parallel"]), ({"cross-entropy-loss-fusion": ""}, [])])
 def test_a_loss_that_is_not_fused_is_priced_so(
     flags: Mapping[str, Any], loss: list[str], tmp_path: Path

@@ -18,7 +18,7 @@ from planner.runtimes.megatron_lm.layout import layout_layers, layout_stages, st
 from planner.runtimes.megatron_lm.reading.megatron_batches import last_batch
 from planner.runtimes.megatron_lm.reading.megatron_forks import ALIBI, fork_sums, forked, unsaved
 from planner.runtimes.megatron_lm.reading.megatron_hybrid import hybrid_program, hybrid_stages
-from planner.runtimes.megatron_lm.reading.megatron_kernels import say_attention, say_loss
+from planner.runtimes.megatron_lm.reading.megatron_kernels import say_attention, say_loss, tell_lacking
 from planner.runtimes.megatron_lm.reading.megatron_kinds import number_kinds, other_words, word_counts
 from planner.runtimes.megatron_lm.reading.megatron_layout_sums import PARTITION, WITH_ENDS
 from planner.runtimes.megatron_lm.reading.megatron_mindspeed import tuned, with_repeated_keys
@@ -121,6 +121,7 @@ def from_script(
     number_kinds(sheet, [*sheet.values.items(), *replaced], parsed=bool(training.words))
     other_words(sheet)
     if training.words:
+        tell_lacking(sheet)
         connection_sums(sheet, training.connections)
         word_counts(sheet, () if training.doubts else training.words)
     sheet.seen.update(key for key in flags if WITHOUT_EFFECT.fullmatch(key))

@@ -41,6 +41,24 @@ IMPLEMENTATION: Final = "--transformer-impl"
 
 UNFUSED: Final = "loss=vocab-parallel"
 
+LACKING: Final = (
+    (
+        "--overlap-param-gather",
+        ("--use-distributed-optimizer", "--overlap-grad-reduce"),
+        "weights are priced as gathered beside the passes",
+    ),
+    ("--moe-grouped-gemm", ("--num-experts",), "experts are priced as multiplied at once"),
+    ("--moe-permute-fusion", ("--num-experts",), "tokens are priced as ordered by a fused kernel"),
+)
+"""Flags that are off unless they are there, those beside which they matter, and what is priced [4]_."""
+
+
+def tell_lacking(sheet: Sheet) -> None:
+    """Tell what a command leaves out that is priced as if it were there."""
+    for flag, beside, told in LACKING:
+        if sheet.values.get(flag) is None and all(sheet.values.get(key) is not None for key in beside):
+            sheet.notes.append(f"no {flag}: {told}")
+
 
 def say_loss(sheet: Sheet) -> None:
     """Say the kernels of the loss: a chain of them, unless a fused one is asked for [4]_."""

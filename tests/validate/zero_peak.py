@@ -2,7 +2,7 @@
 
 Nothing is computed: tensors are fake, on a device and a process group that are not there. Run by an
 interpreter that has deepspeed, with rows of ``tests/oracle/zero_memory`` as JSON lines on standard input;
-prints for each the bytes on rank 0 in its second step: what rests, the most in forward, backward and the
+prints for each the bytes on a rank in its second step: what rests, the most in forward, backward and the
 optimizer's step of the last micro-batch, and what rests in the host's memory.
 """
 
@@ -18,9 +18,10 @@ import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 os.environ["DS_ACCELERATOR"] = "cpu"
-os.environ.update(RANK="0", LOCAL_RANK="0", MASTER_ADDR="127.0.0.1", MASTER_PORT="29511")
+os.environ.update(LOCAL_RANK="0", MASTER_ADDR="127.0.0.1", MASTER_PORT="29511")
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 import deepspeed
@@ -28,6 +29,7 @@ import torch
 import torch.distributed as dist
 from deepspeed.accelerator import set_accelerator
 from deepspeed.accelerator.cpu_accelerator import CPU_Accelerator
+from deepspeed.ops.adam import cpu_adam
 from deepspeed.ops.adam.multi_tensor_apply import MultiTensorApply
 from deepspeed.runtime.utils import CheckOverflow
 from deepspeed.runtime.zero import partition_parameters, partitioned_param_coordinator, stage3, stage_1_and_2
@@ -259,7 +261,8 @@ def pretend() -> None:
         return result if device is None else torch.empty(result.shape, dtype=result.dtype, device=device)
 
     torch.tensor = tensor
-    MultiTensorApply.__call__ = lambda *_: None  # the fused kernel of Adam, which makes no tensor
+    MultiTensorApply.__call__ = lambda *_: None  # the kernels of Adam, which make no tensor
+    cpu_adam.CPUAdamBuilder = mock.MagicMock()
     for module in (partitioned_param_coordinator, partition_parameters, zero_utils):
         for name in ("assert_ints_same_as_other_ranks", "assert_lst_len_same_as_other_ranks"):
             if hasattr(module, name):
@@ -278,8 +281,8 @@ def main(rows: str) -> None:
             if os.waitpid(child, 0)[1]:
                 sys.exit(f"row {row}")
             continue
-        os.environ["WORLD_SIZE"] = str(row["dp"])
-        dist.init_process_group("fake", store=FakeStore(), rank=0, world_size=row["dp"])
+        os.environ.update(RANK=str(row["rank"]), WORLD_SIZE=str(row["dp"]))
+        dist.init_process_group("fake", store=FakeStore(), rank=row["rank"], world_size=row["dp"])
         print(json.dumps(counted(row)), flush=True)  # noqa: T201
         os._exit(0)
     os._exit(0)

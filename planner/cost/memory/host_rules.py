@@ -12,10 +12,10 @@ from planner.cost.memory.activation_offload import LayerPasses, host_activation_
 from planner.cost.memory.host_checkpoints import host_checkpoint_bytes, hosts_checkpoints
 from planner.cost.memory.pinned import pinned_share
 from planner.dataclasses import dataclass
-from planner.numeric import Num, maximum
+from planner.numeric import Num, maximum, where
 from planner.plan import Plan
 from planner.rules import Rule
-from planner.techniques.engines.family import HOST_SHARE
+from planner.techniques.engines.family import GATHERED_BYTES, HOST_SHARE
 from planner.techniques.offload.family import buffered_bytes, host_state_bytes
 from planner.units import show
 
@@ -167,14 +167,35 @@ def _wanted_on_host(plan: Plan, case: Case) -> dict[str, Num]:
     found: dict[str, Num] = {}
     if case.offload.states == "host":
         each = hosted * (case.optimizer_bytes + case.engine.host_copy_bytes)
-        found["optimizer states"] = _node_bytes(plan, case, each + resting)
+        found["optimizer states"] = _node_bytes(plan, case, each + resting + _summed_bytes(plan, case))
     elif case.offload.states == "disk":
         found["gradients"] = _node_bytes(plan, case, gradients)
     if case.offload.weights == "host":
         found["weights"] = _node_bytes(plan, case, case.weight_bytes * pinned)
-    if buffers := buffered_bytes(case.offload):
+    buffers = buffered_bytes(case.offload) + _staged_bytes(plan, case)
+    if np.any(buffers):
         found["pinned buffers"] = buffers * case.node_ranks
     return found
+
+
+def _summed_bytes(plan: Plan, case: Case) -> Num:
+    """Bytes of each parameter of a part that DeepSpeed's ZeRO-2 sums on the host beside its stepped weights.
+
+    References
+    ----------
+    .. [1] DeepSpeed 0.19.8, ``deepspeed/runtime/zero/stage_1_and_2.py``, ``accumulated_grads_in_cpu`` and
+       ``param_buffer_of_bit16_for_cpu_offload_groups``.
+    """
+    if not case.engine.lays_gradients or case.sharding.shards_parameters or not case.hosts_gradients:
+        return 0.0
+    return GATHERED_BYTES * where(plan.num_microbatches > 1, 1.0, 0.0)
+
+
+def _staged_bytes(plan: Plan, case: Case) -> Num:
+    """Bytes of a rank's pinned buffer of the largest gradient (``temp_grad_buffer_for_cpu_offload``)."""
+    if not case.engine.lays_gradients or case.sharding.shards_parameters or case.offload.states != "host":
+        return 0.0
+    return GATHERED_BYTES * case.model.vocab * case.model.hidden / plan.tp
 
 
 def disk_states(plan: Plan, case: Case) -> dict[str, Num]:

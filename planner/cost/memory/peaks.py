@@ -14,7 +14,7 @@ from planner.inputs.workload import DTYPE_BYTES
 from planner.numeric import Num, maximum, minimum, where
 from planner.plan import Plan
 from planner.rules import Mask
-from planner.techniques.engines._zero import NORM_BYTES, largest_part, stepped_gradients
+from planner.techniques.engines._zero import NORM_BYTES, largest_part, staged_bytes, stepped_gradients
 from planner.techniques.engines.family import GATHERED_BYTES, Moment, Moments, PassBytes, Step
 from planner.techniques.engines.rounds import round_moments
 
@@ -55,6 +55,7 @@ def step_of(
         after_others=case.traits.optimizer.after_others,
         live_elements=engine.live_elements,
         bucket_elements=engine.bucket_elements,
+        hosted=case.offload.optimizer,
         biased=all(one.bias for one in case.model.ffns),
         trained=trained,
         tied=case.model.tied_embeddings,
@@ -148,11 +149,14 @@ def flat_bytes(case: Case, step: Step, states: Num) -> Num:
     sharded, engine = case.sharding.shards_parameters, case.engine
     resting = step.reduce_bytes * step.bucket_elements * (engine.keeps_bucket and sharded)
     if case.offload.optimizer:
-        return resting + 0.0 * states
+        staged = staged_bytes(step) if engine.lays_gradients and not sharded else 0.0
+        return resting + staged + 0.0 * states
     cast, group = case.gradient_bytes < DTYPE_BYTES["fp32"], sharded and engine.step_group
     laid = case.gradient_bytes if case.sharding.shards_optimizer else case.step_bytes
     each = case.step_bytes + laid * cast * bool(group or engine.lays_gradients)
     flat = (minimum(states, engine.step_group) if group else states) * each
+    if engine.lays_gradients and not (cast or sharded) and case.sharding.shards_gradients:
+        flat = 0.0 * states
     if engine.lays_gradients and case.sharding.shards_optimizer:
         flat = maximum(flat, NORM_BYTES * largest_part(step, states))
     return resting + flat

@@ -93,6 +93,8 @@ class Step:
     live_elements: float = 0.0
     bucket_elements: float = 0.0
     """Weights gathered at most beside a product, and gradients reduced at once; 0 for layers. [element]"""
+    hosted: bool = False
+    """Whether the host steps."""
     biased: bool = False
     """Whether products have biases."""
     trained: Num = 0.0

@@ -7,9 +7,11 @@ import pytest
 from tests.validate.ask import has
 
 
-@pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Import what a test needs in the runners' interpreter, which takes seconds, only where the test runs."""
+    """Import what a test needs in the runners' interpreter, which takes seconds, only where the test runs.
+
+    Pytest's own marks come first: one that is skipped for another reason imports nothing.
+    """
     for mark in item.iter_markers("needs"):
         modules, reason = mark.args
         if not has(modules):

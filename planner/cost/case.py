@@ -354,7 +354,7 @@ def case_of(plan: Plan, job: Job, runtime: Runtime) -> Case:
     return replace(case, prediction_apart=True) if plan.prediction_apart else case
 
 
-@remembered(most=1024, records=2)
+@remembered(most=4096, records=2)
 def _known_case(
     job: Job,
     runtime: Runtime,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -162,7 +163,7 @@ def import_command(
 def _config(path: Path) -> Path:
     """Return the path, or that of a model of the Hub in the local cache, where a name is given for a path."""
     said = str(path)
-    if path.exists() or said.count("/") != 1 or path.suffix in (".json", ".yaml", ".yml"):
+    if said.count("/") != 1 or path.suffix in (".json", ".yaml", ".yml") or os.path.lexists(path):
         return path
     if (found := cached_config(said)) is None:
         raise unknown(said, Problem("PATH", repr(said), "a config.json or its folder"))

@@ -68,7 +68,7 @@ def stores(*which: Any, **how: Any) -> set[str]:
     return full | {fault.rule for fault in answer.violations if "-holds-" in fault.rule}
 
 
-def test_a_trillion_parameters_fit_device_and_disks_of_one_dgx_2() -> None:
+def test_a_trillion_parameters_fit_the_disks_of_one_dgx_2_and_want_tiles_on_its_device() -> None:
     """The abstract: models of a trillion parameters on a single DGX-2.
 
     DeepSpeed of today keeps all 16-bit gradients in host memory, 2 TB of 1.5 there; half as large a model

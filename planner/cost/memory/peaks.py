@@ -14,9 +14,14 @@ from planner.inputs.workload import DTYPE_BYTES
 from planner.numeric import Num, maximum, minimum, where
 from planner.plan import Plan
 from planner.rules import Mask
-from planner.techniques.engines._zero import NORM_BYTES, largest_part, staged_bytes, stepped_gradients
 from planner.techniques.engines.family import GATHERED_BYTES, Moment, Moments, PassBytes, Step
 from planner.techniques.engines.rounds import round_moments
+from planner.techniques.engines.zero_gradients import (
+    NORM_BYTES,
+    largest_part,
+    staged_bytes,
+    stepped_gradients,
+)
 
 
 @dataclass(frozen=True)

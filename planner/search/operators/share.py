@@ -25,7 +25,7 @@ from planner.search.operators.family import SearchOperator
 from planner.search.operators.split import other_splits
 from planner.search.scope import Scope
 from planner.search.tables import Rows
-from planner.techniques.engines._zero import NORM_BYTES
+from planner.techniques.engines.zero_gradients import NORM_BYTES
 from planner.techniques.offload import OFFLOADS
 from planner.techniques.offload.family import read_offload
 

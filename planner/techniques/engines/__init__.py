@@ -3,8 +3,8 @@
 from planner.registry import load_family
 from planner.techniques.engines.family import Engine
 
-SHARED = ("rounds", "fetches")
-"""Modules that members share, and no members themselves."""
+SHARED = ("rounds", "fetches", "zero_gradients")
+"""Modules that members share, or other packages read, and no members themselves."""
 
 ENGINES = load_family(__name__, Engine)
 

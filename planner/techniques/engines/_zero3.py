@@ -8,9 +8,9 @@ from __future__ import annotations
 import numpy as np
 
 from planner.numeric import Num, maximum, where
-from planner.techniques.engines._zero import bucket_share, learnt_product
 from planner.techniques.engines.family import GATHERED_BYTES, Moment, Moments, Step
 from planner.techniques.engines.fetches import head_gathers, live_gathers, next_gathers
+from planner.techniques.engines.zero_gradients import bucket_share, learnt_product
 
 
 def module_moments(step: Step) -> Moments:

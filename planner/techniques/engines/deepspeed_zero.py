@@ -4,9 +4,9 @@ Where the host steps, gradients that ranks share go there as they are reduced, a
 (``deepspeed/runtime/zero/stage3.py``: ``grad_partitions_flat_buffer`` and ``fp32_partitioned_groups_flat``).
 """
 
-from planner.techniques.engines._zero import bucket_moments
 from planner.techniques.engines._zero3 import module_moments
 from planner.techniques.engines.family import Engine
+from planner.techniques.engines.zero_gradients import bucket_moments
 
 ENTRY = Engine(
     name="deepspeed-zero",

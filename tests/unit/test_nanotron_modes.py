@@ -10,7 +10,9 @@ from planner.calibrate.pricing import Prediction, cost_predictions
 from planner.calibrate.runs.catalogue import shipped_catalogue
 from planner.calibrate.runs.defaults import PricedRun, prepare
 from planner.calibrate.runs.table import Run, read_runs
+from planner.plan import Plan
 from planner.runtimes import runtimes
+from planner.runtimes.nanotron.files import _unreduced
 from tests.cases import every
 
 SWEEP = Path(__file__).parents[1] / "measured" / "runs" / "ultrascale.csv"
@@ -55,3 +57,10 @@ def test_read_so_memory_is_what_was_printed() -> None:
 def test_a_logit_is_a_bf16_block_an_fp32_copy_and_a_difference() -> None:
     """`cast_to_fp32` and `_ShardedCrossEntropy`, which takes the power in the difference's place."""
     assert runtimes()["nanotron"].traits.loss.logit_bytes == 2 + 4 + 4
+
+
+@pytest.mark.parametrize(("zero", "dp", "told"), [(1, 2, True), (0, 2, False), (1, 1, False)])
+def test_files_tell_that_zero_1_reduces_nothing_over_several_replicas_today(
+    zero: int, dp: int, told: bool
+) -> None:
+    assert bool(_unreduced(Plan(dp=float(dp), zero=zero))) == told

@@ -161,6 +161,21 @@ VARIABLES = (
 )  # fmt: skip
 
 
+def _unreduced(plan: Plan) -> tuple[str, ...]:
+    """Return that ZeRO-1 does not reduce gradients of several replicas today.
+
+    References
+    ----------
+    .. [1] nanotron 2411b022, ``optim/gradient_accumulator.py``, ``get_fp32_accum_hook``.
+    """
+    if plan.zero == 0 or plan.dp == 1:
+        return ()
+    return (
+        "nanotron since June 2025 (7bc99232) raises NotImplementedError in the first backward of ZeRO-1 with "
+        "several replicas: take an earlier commit, or `--zero 0`.",
+    )
+
+
 def nanotron_command(plan: Plan, job: Job, version: str, changes: Changes = NO_CHANGES) -> Command:
     """Return what starts the plan: a small script that fills in the paths and runs nanotron's own."""
     header = f"# nanotron {version} (2411b022, 2026-04-07): run_train.py --config-file nanotron.yaml\n"
@@ -180,6 +195,7 @@ def nanotron_command(plan: Plan, job: Job, version: str, changes: Changes = NO_C
             "start.py": START,
         },
         notes=(
+            *_unreduced(plan),
             *unknown_numerics(job.model),
             *_unbalanced(job.model),
             "Start it again with the same OUTPUT_DIR and it goes on from the last checkpoint. nanotron saves "

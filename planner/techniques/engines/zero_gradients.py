@@ -125,12 +125,12 @@ def part_gradients(step: Step) -> Num:
     return parted(step, step.gradients) if step.sharding.shards_gradients else step.gradients
 
 
-def parted(step: Step, part: Num) -> Num:
-    """Bytes of the gradients of a rank's ``part``, by whole parameters; in fp32 no more than the part."""
+def parted(step: Step, nbytes: Num) -> Num:
+    """Bytes of the gradients of a rank's part of ``nbytes``, by whole parameters; in fp32 no more than it."""
     passes, each = step.passes, step.gradient_bytes
     if is_wide(step):
-        return part
-    return minimum(each * step.trained, maximum(part + each * learnt_product(step), each * passes.table))
+        return nbytes
+    return minimum(each * step.trained, maximum(nbytes + each * learnt_product(step), each * passes.table))
 
 
 def stepped_gradients(step: Step) -> Num:
@@ -145,12 +145,12 @@ def stepped_gradients(step: Step) -> Num:
     return parted(step, step.gradients / (1.0 if step.sharding.shards_gradients else step.plan.zero_shards))
 
 
-def largest_part(step: Step, states: Num) -> Num:
-    """Weights of the largest parameter that a rank steps, or of its part. [element]"""
+def largest_part(step: Step, elements: Num) -> Num:
+    """Weights of the largest parameter that a rank of so many ``elements`` steps, or its part. [element]"""
     largest = largest_gradient(step)
     if step.sharding.shards_parameters:
         return largest / step.plan.zero_shards
-    return minimum(states, largest)
+    return minimum(elements, largest)
 
 
 def bucket_share(step: Step) -> Num:

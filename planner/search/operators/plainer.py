@@ -52,4 +52,4 @@ def _whole(candidate: Candidate, scope: Scope) -> Plan:
     return replace(candidate.plan, stage_layers=scope.split)
 
 
-ENTRY = Plainer("plainer", turn=1.5, cost=1, kept=0.5)
+ENTRY = Plainer("plainer", turn=2.5, cost=1, kept=0.5)

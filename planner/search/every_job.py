@@ -108,10 +108,8 @@ def least_memory(
     """
     timely = replace(request, objective="time")
     scans, reports = scan_widely(timely, jobs, progress)
-    timed, jobs = (
-        refine_each(timely, scans, reports, guard),
-        [(scan.job, Variant(scan.runtime, scan.usual or scan.runtime, scan.beside)) for scan in scans],
-    )
+    timed = refine_each(timely, scans, reports, guard)
+    jobs = [(scan.job, Variant(scan.runtime, scan.usual or scan.runtime, scan.beside)) for scan in scans]
     found = [[plan for plan in one.plans if why_left_out(plan, request) is None] for one in timed]
     plain = [plan for plans in found for plan in plans]
     loose = min((plan.step for plan in plain), default=float("inf")) * request.slowdown

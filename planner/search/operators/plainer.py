@@ -21,14 +21,14 @@ FREED: Final = 2.0
 
 @dataclass(frozen=True)
 class Plainer(SearchOperator):
-    """Takes plans that need a little too much memory, those first that could be fastest."""
+    """Takes plans that need too much memory, those first that could be fastest."""
 
     def takes(self, scope: Scope) -> bool:
         """Whether the scan has other settings than the usual ones."""
         return not scope.by_memory and scope.usual is not None and scope.usual != scope.runtime
 
     def screen(self, rows: PricedRows) -> Screened:
-        """Return the rows that need too much memory, though not by far."""
+        """Return the rows that need up to `FREED` times the memory there is."""
         return rows.short_of_memory(FREED)
 
     def supports(self, bench: Improver, candidate: Candidate) -> bool:
